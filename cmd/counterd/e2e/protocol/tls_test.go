@@ -144,7 +144,7 @@ func TestTLS(t *testing.T) {
 	// Who speaks the other language.
 	plain := harness.DialAddr(t, "tcp", s.secure)
 	plain.Write("PING\r\n")
-	if v := plain.Reply(); !strings.HasPrefix(v.Raw, "-ERR this port speaks TLS alone") {
+	if v := plain.Reply(); !strings.HasPrefix(v.Raw, "-ERR this port accepts TLS connections only") {
 		t.Errorf("RESP at the port for TLS: got %q", v.Raw)
 	}
 	plain.WantEOF()

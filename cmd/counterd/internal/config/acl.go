@@ -38,7 +38,7 @@ func (c *Config) ACLPath() string {
 
 func (a *ACL) validate(errs *[]error) {
 	if a.ACLFile != "" && len(a.Users) > 0 {
-		*errs = append(*errs, errors.New("aclfile and user: got both, want one: users stand in a file of their own, or in lines of the configuration file"))
+		*errs = append(*errs, errors.New("aclfile and user: got both, want one: define users in aclfile or in user lines of the configuration file"))
 	}
 }
 

@@ -57,7 +57,7 @@ func (c *Config) validateCluster(errs *[]error) {
 	}
 	if !l.Enabled {
 		if l.ForwardPort != 0 || l.TLSForwardPort != 0 {
-			*errs = append(*errs, errors.New("forward-port and tls-forward-port need cluster-enabled yes: a server of its own forwards to nobody"))
+			*errs = append(*errs, errors.New("forward-port and tls-forward-port need cluster-enabled yes: only a node of a cluster forwards commands"))
 		}
 		return
 	}
@@ -74,18 +74,18 @@ func (c *Config) validateCluster(errs *[]error) {
 		}
 	}
 	if c.ReplicaOf != "" {
-		wrong("replicaof: got %q with cluster-enabled yes: whom a node follows is the cluster's to say", c.ReplicaOf)
+		wrong("replicaof: got %q with cluster-enabled yes: the cluster decides which primary a node follows", c.ReplicaOf)
 	}
 	if c.SchemaFile != "" {
-		wrong("schema: got %q with cluster-enabled yes: the schema is the cluster's, send its lines to any node", c.SchemaFile)
+		wrong("schema: got %q with cluster-enabled yes: the schema belongs to the cluster, send its lines to any node", c.SchemaFile)
 	}
 	if !c.AppendOnly {
-		wrong("cluster-enabled yes needs appendonly yes: what a shard holds is its log")
+		wrong("cluster-enabled yes needs appendonly yes: a shard replicates its log")
 	}
 	if c.Port == 0 && c.TLS.Port == 0 {
 		wrong("cluster-enabled yes needs port or tls-port: other nodes could not connect")
 	}
 	if c.MinReplicas != 0 {
-		wrong("min-replicas-to-write: got %d with cluster-enabled yes: how many must have a change is said when the cluster is made (counterctl cluster create --min-insync)", c.MinReplicas)
+		wrong("min-replicas-to-write: got %d with cluster-enabled yes: use counterctl cluster create --min-insync, or cluster set", c.MinReplicas)
 	}
 }

@@ -102,7 +102,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, err)
 	}
 	if c.Port == 0 && c.TLS.Port == 0 && c.UnixSocket == "" {
-		errs = append(errs, errors.New("port is 0 and there is neither tls-port nor unixsocket: nobody could connect"))
+		errs = append(errs, errors.New("port is 0, and neither tls-port nor unixsocket is set: no client could connect"))
 	}
 	return errors.Join(errs...)
 }

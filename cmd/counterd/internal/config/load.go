@@ -72,7 +72,7 @@ func apply(fs *pflag.FlagSet, l Line) (over bool, err error) {
 		case over:
 			return true, nil
 		case values != nil:
-			return false, fmt.Errorf("%s: got %q, and here it is always %q", l.Name, l.Value, values[0])
+			return false, fmt.Errorf("%s: got %q, but counterd supports only %q", l.Name, l.Value, values[0])
 		}
 		return false, fmt.Errorf("unknown setting %q", l.Name)
 	}

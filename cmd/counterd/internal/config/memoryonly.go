@@ -20,7 +20,7 @@ func (e *UnservedDataError) Error() string {
 }
 
 // errSnapshots refuses a file with appendonly no that leaves Redis's snapshots on.
-var errSnapshots = errors.New(`appendonly no: Redis would still keep the data on disk by snapshots (save), which are not here; ` +
+var errSnapshots = errors.New(`appendonly no: Redis would still keep the data on disk by snapshots (save), which counterd does not have; ` +
 	`set appendonly yes to keep the data on disk, or add the line save "" to keep it in memory only`)
 
 // snapshotsOff tells whether the lines of a file turn off the snapshots that Redis makes by default. save "" removes all

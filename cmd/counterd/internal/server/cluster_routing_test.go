@@ -339,7 +339,7 @@ func provokeCluster(p provoker) {
 	w.want(fmt.Sprintf("SET {%d}.cntcm 5", here), "+OK")
 	for _, c := range [][2]string{
 		{"INCR {AWAY}.cntcm", "MOVED "}, {"MSET {HERE}.cntcm 1 {AWAY}.cntcm 1", "CROSSSLOT "}, {"INCR HERE.cntcm", "ERR clients of a cluster hash '"},
-		{"CLUSTER MEET 127.0.0.1 1", "ERR etcd has what the cluster is: "}, {"CLUSTER REPLICAS nobody", "ERR Unknown node "},
+		{"CLUSTER MEET 127.0.0.1 1", "ERR the cluster is managed with counterctl cluster"}, {"CLUSTER REPLICAS nobody", "ERR Unknown node "},
 		{"CLUSTER REPLICAS " + string(k.nodes[2].ID), "ERR The specified node is not a master"}, {"CLUSTER FAILOVER", "ERR You should send CLUSTER FAILOVER to a replica"},
 		{"CLUSTER FAILOVER NOW", items.ErrSyntax}, {"CLUSTER COUNTKEYSINSLOT 16384", "ERR Invalid slot"}, {"CLUSTER COUNTKEYSINSLOT x", items.ErrNotInteger},
 		{"CLUSTER GETKEYSINSLOT 1 -1", "ERR Invalid slot or number of keys"}, {"CLUSTER GETKEYSINSLOT 1 x", items.ErrNotInteger},
@@ -353,7 +353,7 @@ func provokeCluster(p provoker) {
 	w.want("MULTI", "+OK")
 	w.want(fmt.Sprintf("COUNTER.MGET weibo %d %d", here, away), "+QUEUED")
 	p.refused(s, w, "EXEC", "CROSSSLOT the transaction reads posts of several shards")
-	p.refused(s, w, "COUNTER.UPDATE weibo WHERE comment > 0 INCR comment 1", "CROSSSLOT COUNTER.UPDATE would change posts of all hash slots")
+	p.refused(s, w, "COUNTER.UPDATE weibo WHERE comment > 0 INCR comment 1", "CROSSSLOT COUNTER.UPDATE would change posts of several nodes")
 	incr := fmt.Sprintf("INCR {%d}.cntcm", here)
 	stand := func(change func(st *cluster.Standing)) {
 		p.Helper()
@@ -369,7 +369,7 @@ func provokeCluster(p provoker) {
 	p.refused(s, w, "FLUSHALL", "CLUSTERDOWN as the agent says")
 	p.refused(s, w, "ADD COLUMN weibo x hint=8", route.ErrDown)
 	w.want("MULTI", "+OK")
-	p.refused(s, w, "ADD COLUMN weibo x hint=8", "ERR the schema of a cluster is not changed in a transaction")
+	p.refused(s, w, "ADD COLUMN weibo x hint=8", "ERR the schema of a cluster cannot be changed in a transaction")
 	w.want("DISCARD", "+OK")
 	p.refused(k.srv[2], k.dial(2, 2), "FLUSHALL", items.ErrReadOnly)
 	stand(func(st *cluster.Standing) { st.Until = time.Now() })

@@ -92,7 +92,7 @@ func clusterCommand() *row {
 	)
 }
 
-const errByTool = "ERR etcd has what the cluster is: shards, nodes and slots are changed by counterctl cluster"
+const errByTool = "ERR the cluster is managed with counterctl cluster: use it to change shards, nodes and hash slots"
 
 func errUnknownNode(id []byte) string { return "ERR Unknown node " + resp.Printable(id, 128) }
 

@@ -64,7 +64,7 @@ func readerText(cmd *row) string {
 	return errReaderMay(cmd)
 }
 
-const errReaderWrites = "READONLY This port is for reads only: nothing can be changed by it."
+const errReaderWrites = "READONLY This port is for reads only: it accepts no changes."
 
 func errReaderMay(cmd *row) string {
 	return "NOPERM This port is for reads only: '" + strings.ReplaceAll(cmd.Name, "|", " ") + "' is not allowed on it"

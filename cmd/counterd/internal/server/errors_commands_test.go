@@ -100,7 +100,7 @@ func provokeByArguments(p provoker) {
 			p.Fatal(got)
 		}
 	}
-	p.refused(s, wireDial(p, s, 2), "KEYS *.*", "ERR KEYS looks at ")
+	p.refused(s, wireDial(p, s, 2), "KEYS *.*", "ERR KEYS examines at most ")
 	c := wireDial(p, s, 2)
 	c.want("MULTI", "+OK")
 	c.want("KEYS x", "+QUEUED")
@@ -283,7 +283,7 @@ func provokeNumbered(p provoker) {
 	c.want("DISCARD", "+OK")
 	c.want("MULTI", "+OK")
 	c.want("PING", "+QUEUED")
-	p.refused(s, c, "EXEC IDMP p 5", "EXECABORT Transaction discarded because of: IDMP: a transaction with a number has commands on items only")
+	p.refused(s, c, "EXEC IDMP p 5", "EXECABORT Transaction discarded because of: IDMP: a numbered transaction accepts commands on posts only")
 	c.do("DISCARD")
 
 	// More changes than one frame of the log is sure to hold, of keys that there are not.
@@ -294,7 +294,7 @@ func provokeNumbered(p provoker) {
 			p.Fatal(got)
 		}
 	}
-	p.refused(s, c, "EXEC IDMP p 6", "EXECABORT Transaction discarded because of: IDMP: a transaction with a number makes at most")
+	p.refused(s, c, "EXEC IDMP p 6", "EXECABORT Transaction discarded because of: IDMP: a numbered transaction makes at most")
 	c.want("GET 1.cntcm", `"2"`)
 
 	exec := func() string {
@@ -373,7 +373,7 @@ func provokeQueries(p provoker) {
 			p.Fatal(err)
 		}
 	}
-	p.refused(s, c, "COUNTER.UPDATE weibo SET comment 7 IDMP p 1", "ERR more than 10000 items meet the conditions")
+	p.refused(s, c, "COUNTER.UPDATE weibo SET comment 7 IDMP p 1", "ERR more than 10000 posts match the conditions")
 	c.want("MULTI", "+OK")
 	p.refused(s, c, "COUNTER.UPDATE weibo SET comment 7", "ERR ")
 }

@@ -129,7 +129,7 @@ func provokeSentinel(p provoker) {
 	says(1, 2)
 	w = a.dial()
 	for _, change := range changes {
-		p.refused(a.srv, w, change, "READONLY Sentinel has named another node the primary")
+		p.refused(a.srv, w, change, "READONLY Sentinel reported another node as primary")
 	}
 	w.want("REPLICAOF NO ONE", "+OK")
 	w.want("INCR 1.cntcm", ":6")
@@ -137,7 +137,7 @@ func provokeSentinel(p provoker) {
 	a.start("")
 	w = a.dial()
 	for _, change := range changes {
-		p.refused(a.srv, w, change, "READONLY this node was watched by Sentinel")
+		p.refused(a.srv, w, change, "READONLY this node was monitored by Sentinel")
 	}
 	w.want("REPLICAOF NO ONE", "+OK")
 	w.want("INCR 1.cntcm", ":7")

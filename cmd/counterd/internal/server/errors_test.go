@@ -66,14 +66,14 @@ func (p provoker) refused(s *Server, c *wireClient, command, want string) {
 
 // unreachable are errors that no connection of this test can be answered.
 var unreachable = []string{
-	"ERR the log is streamed on this connection already", // one that carries the log may send REPLCONF only
-	"ERR there is no snapshot and the log begins at ",    // no store opens so
-	"DENIED counterd is running in protected mode: there is no password and this connection does not come from the machine itself. ", // package front's test
-	"ERR IDMP: a command with a number changes at most ",                                                                             // 139,000 keys: more than a command has arguments
-	"LOADING the server, or the connection, ends",                                                                                    // who would read it has gone
-	"IDMPEXPIRED the change was made; what it was answered is kept in a form that this version does not know",
-	"ERR this port speaks TLS alone: connect by TLS (redis-cli --tls, rediss://), or to another port", // package front's test
-	"WRONGPASS a user's name and password are wanted, those of AUTH",                                  // of HTTP: package web's test
+	"ERR the log is streamed on this connection already",                                                                // one that carries the log may send REPLCONF only
+	"ERR there is no snapshot and the log begins at ",                                                                   // no store opens so
+	"DENIED counterd is running in protected mode: no password is set and this connection comes from another machine. ", // package front's test
+	"ERR IDMP: a numbered command changes at most ",                                                                     // 139,000 keys: more than a command has arguments
+	"LOADING the server is shutting down, or the connection is closing",                                                 // who would read it has gone
+	"IDMPEXPIRED the change was made; its stored reply has a format that this version does not know",
+	"ERR this port accepts TLS connections only: use TLS (redis-cli --tls, rediss://) or another port", // package front's test
+	"WRONGPASS user name and password required (those of AUTH)",                                        // of HTTP: package web's test
 	"NOPERM this user may not run ",
 }
 

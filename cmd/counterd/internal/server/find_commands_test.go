@@ -414,7 +414,7 @@ func TestFindEnds(t *testing.T) {
 	untilBusy(t, a, "counter.count")
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(t.Context()) }()
-	if got := other.read().String(); got != "-LOADING the server, or the connection, ends" {
+	if got := other.read().String(); got != "-LOADING the server is shutting down, or the connection is closing" {
 		t.Errorf("a query of a server that ends was answered with %s", got)
 	}
 	if err := <-ended; err != nil {

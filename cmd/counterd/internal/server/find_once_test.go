@@ -83,8 +83,8 @@ func TestFindOnceMany(t *testing.T) {
 			}
 		}
 	}
-	c.want("COUNTER.UPDATE weibo INCR repost 1 IDMP p 1", "-ERR more than 10000 items meet the conditions: want LIMIT 1..10000 with IDMP")
-	c.want("COUNTER.UPDATE weibo INCR repost 1 RETURNING NEW", "-ERR more than 10000 items meet the conditions: want LIMIT 1..10000 with RETURNING")
+	c.want("COUNTER.UPDATE weibo INCR repost 1 IDMP p 1", "-ERR more than 10000 posts match the conditions: want LIMIT 1..10000 with IDMP")
+	c.want("COUNTER.UPDATE weibo INCR repost 1 RETURNING NEW", "-ERR more than 10000 posts match the conditions: want LIMIT 1..10000 with RETURNING")
 	c.want("COUNTER.COUNT weibo WHERE repost = 1", fmt.Sprintf(":%d", posts))
 	if rows := c.do("COUNTER.FIND weibo").List; len(rows) != 10_000 {
 		t.Errorf("FIND without LIMIT answered %d rows, want 10000", len(rows))

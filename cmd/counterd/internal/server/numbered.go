@@ -181,7 +181,7 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 	h, found, changes := cmd.Hash(), false, 0
 	for _, q := range t.queued {
 		if q.cmd.Plan == nil && q.cmd.Flags&(command.ReadOnly|command.Idmp) == 0 {
-			return nil, "ERR IDMP: a transaction with a number has commands on items only, not " + strings.ToUpper(q.cmd.Name)
+			return nil, "ERR IDMP: a numbered transaction accepts commands on posts only, not " + strings.ToUpper(q.cmd.Name)
 		}
 		h = h.Add([]byte(q.cmd.Name)).Add(q.args[1:]...)
 		if !found && q.cmd.First > 0 && q.cmd.First < len(q.args) {
@@ -196,7 +196,7 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 	return o, ""
 }
 
-var errTooManyChanges = "ERR IDMP: a transaction with a number makes at most " + strconv.Itoa(counter.MaxOnceChanges) + " changes"
+var errTooManyChanges = "ERR IDMP: a numbered transaction makes at most " + strconv.Itoa(counter.MaxOnceChanges) + " changes"
 
 // changes is the most items or columns that a queued command changes.
 func (q *queuedCommand) changes() int {

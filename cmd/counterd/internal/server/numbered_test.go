@@ -168,7 +168,7 @@ func TestNumberedRefused(t *testing.T) {
 		{"INCR 1.cntcm", " IDMP p x", "-EXECABORT Transaction discarded because of: IDMP: want a sequence number"},
 		{"INCR 1.cntcm", " IDMP p", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec'"},
 		{"INCR 1.cntcm", " IDMP p 200", "-IDMPMISMATCH "},
-		{"INCR 1.cntcm\nPING", " IDMP p 300", "-EXECABORT Transaction discarded because of: IDMP: a transaction with a number has commands on items only, not PING"},
+		{"INCR 1.cntcm\nPING", " IDMP p 300", "-EXECABORT Transaction discarded because of: IDMP: a numbered transaction accepts commands on posts only, not PING"},
 		{"INCR 1.cntcm\nFLUSHALL", " IDMP p 300", "-EXECABORT "},
 		{"INCR 1.cntcm IDMP p 300", "", "-EXECABORT Transaction discarded because of previous errors."},
 		{"INCR 1.cntcm\nCLIENT IDMP p 5", "", "-EXECABORT Transaction discarded because of previous errors."},

@@ -48,7 +48,7 @@ func readerDial(t testing.TB, s *Server, proto int) *wireClient {
 	return c
 }
 
-const readerRefuses = "-READONLY This port is for reads only: nothing can be changed by it."
+const readerRefuses = "-READONLY This port is for reads only: it accepts no changes."
 
 // TestReadonlyPort reads, and is refused everything else, before and after all that could lift it.
 func TestReadonlyPort(t *testing.T) {

@@ -66,25 +66,25 @@ func provokeForward(p provoker) {
 		p.refused(s, w, c, "ERR ")
 	}
 	p.refused(s, w, "CLUSTER SLOTS", "ERR This instance has cluster support disabled")
-	for _, c := range [][3]string{{"PING", "EXECABORT Transaction discarded because of: a transaction on the forward port has commands on posts alone, not PING", "INCR " + here + ".cntcm"},
+	for _, c := range [][3]string{{"PING", "EXECABORT Transaction discarded because of: a transaction on the forward port accepts commands on posts only, not PING", "INCR " + here + ".cntcm"},
 		{"INCR " + here + ".cntcm", "CROSSSLOT Keys in request", "INCR " + there + ".cntcm"}} {
 		w.want("MULTI", "+OK")
 		w.want(c[0], "+QUEUED")
 		w.want(c[2], "+QUEUED")
 		p.refused(s, w, "EXEC", c[1])
 	}
-	p.refused(s, w, "COUNTER.FIND weibo OFFSET 1", "ERR OFFSET is not to be had in a cluster: go on with CURSOR")
+	p.refused(s, w, "COUNTER.FIND weibo OFFSET 1", "ERR OFFSET is not supported in a cluster: use CURSOR")
 	link := k.dial(0, 2)
 	link.want("COUNTER.LINK 1 x", "+OK")
-	p.refused(s, link, "COUNTER.LINK OWNING 0", "TRYAGAIN The shard owns other posts than it is asked for")
+	p.refused(s, link, "COUNTER.LINK OWNING 0", "TRYAGAIN The shard no longer owns these posts")
 	p.heard(link.do("COUNTER.LINK STILL 0").String(), "UNCERTAIN groups of the shard moved meanwhile")
 	p.refused(s, w, "COUNTER.UPDATE weibo INCR comment 1 LIMIT 9", "CROSSSLOT COUNTER.UPDATE with LIMIT")
-	p.refused(s, w, "IDMP FENCE p", "ERR IDMP FENCE is not to be had on the forward port")
+	p.refused(s, w, "IDMP FENCE p", "ERR IDMP FENCE is not supported on the forward port")
 	p.heard(w.do("FLUSHALL").String(), "UNCERTAIN the change may have been made in a part: shard 2 (127.0.0.1:")
 	whole := k.shards[0].Groups
 	k.shards[0].Groups.Remove(0)
 	k.stand()
-	p.refused(s, w, "COUNTER.SUM weibo comment", "CLUSTERDOWN not all hash slots are owned by a shard")
+	p.refused(s, w, "COUNTER.SUM weibo comment", "CLUSTERDOWN some hash slots have no owner")
 	k.shards[0].Groups = whole
 	k.stand()
 	part := serveForward(p.T, 2, nil)

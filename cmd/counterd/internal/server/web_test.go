@@ -277,12 +277,12 @@ func TestReadyInCluster(t *testing.T) {
 		{"resting", cluster.Standing{Shard: shard, Reads: "CLUSTERDOWN The shard has no primary yet", Writes: "CLUSTERDOWN The shard has no primary yet", Until: now.Add(time.Minute)},
 			"The shard has no primary yet", "The shard has no primary yet"},
 		{"primary", cluster.Standing{Shard: shard, Primary: true, Until: now.Add(time.Minute)}, "", ""},
-		{"primary whose lease ran out", cluster.Standing{Shard: shard, Primary: true, Until: now}, "The node's lease ran out: another may lead its shard", "The node's lease ran out: another may lead its shard"},
+		{"primary whose lease ran out", cluster.Standing{Shard: shard, Primary: true, Until: now}, "The lease of this node has expired: another node may be primary of its shard", "The lease of this node has expired: another node may be primary of its shard"},
 		{"primary in doubt", cluster.Standing{Shard: shard, Primary: true, Writes: "CLUSTERDOWN A replica in sync does not acknowledge", Until: now.Add(time.Minute)},
 			"", "A replica in sync does not acknowledge"},
 		{"primary with too few replicas", cluster.Standing{Shard: shard, Primary: true, Writes: "NOREPLICAS Not enough good replicas to write.", Until: now.Add(time.Minute)}, "", "noreplicas"},
-		{"replica that is cut off", cluster.Standing{Shard: shard, Reads: "CLUSTERDOWN The replica is cut off from its primary", Until: now.Add(time.Minute)},
-			"The replica is cut off from its primary", "The replica is cut off from its primary"},
+		{"replica that is cut off", cluster.Standing{Shard: shard, Reads: "CLUSTERDOWN The replica has no connection to its primary", Until: now.Add(time.Minute)},
+			"The replica has no connection to its primary", "The replica has no connection to its primary"},
 	} {
 		s := wireServe(t, func(conf *config.Config) {
 			withWeb(conf)

@@ -23,9 +23,9 @@ const (
 
 // Errors of KEYS.
 const (
-	errKeys items.Refusal = "ERR KEYS looks at 1048576 posts and answers 100000 keys at most: go on with SCAN cursor MATCH pattern, " +
-		"or ask for posts with COUNTER.FIND"
-	errKeysHeld items.Refusal = "ERR KEYS in a transaction, which keeps others waiting, looks at 10000 posts at most"
+	errKeys items.Refusal = "ERR KEYS examines at most 1048576 posts and returns at most 100000 keys: use SCAN cursor MATCH pattern, " +
+		"or COUNTER.FIND"
+	errKeysHeld items.Refusal = "ERR KEYS in a transaction examines at most 10000 posts, because other clients wait meanwhile"
 )
 
 // keys: KEYS pattern, as SCAN with MATCH lists them. Redis walks over everything and keeps everybody waiting; here that

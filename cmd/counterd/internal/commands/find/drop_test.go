@@ -80,8 +80,8 @@ func TestDropped(t *testing.T) {
 		{"UPDATE weibo WHERE comment = 1 SET comment 1 LIMIT 5000 RETURNING NEW", "repost", rowsOf(5_000, two)},
 		{"UPDATE weibo MID < 5000 WHERE comment = 1 SET comment 1 RETURNING NEW", "repost", rowsOf(5_000, two)},
 		{"UPDATE weibo MID < 5000 WHERE comment = 1 DEL RETURNING OLD", "repost", rowsOf(5_000, two)},
-		{"UPDATE weibo WHERE comment = 1 INCR repost 1", "repost", "-UNCERTAIN N items were changed, then: " + gone("repost")},
-		{"UPDATE weibo WHERE repost = 0 SET comment 2", "repost", "-UNCERTAIN N items were changed, then: " + gone("repost")},
+		{"UPDATE weibo WHERE comment = 1 INCR repost 1", "repost", "-UNCERTAIN N posts were changed, then: " + gone("repost")},
+		{"UPDATE weibo WHERE repost = 0 SET comment 2", "repost", "-UNCERTAIN N posts were changed, then: " + gone("repost")},
 	} {
 		name, rest, _ := strings.Cut(w.command, " ")
 		for n := range 4 {
@@ -103,7 +103,7 @@ func TestDropped(t *testing.T) {
 			got := strings.ReplaceAll(strings.TrimSuffix(string(c.call.Out.From(0)), "\r\n"), "\r\n", "|")
 			want := strings.ReplaceAll(w.want, " N ", fmt.Sprintf(" %d ", c.touched))
 			if after == 0 {
-				want = strings.Replace(want, fmt.Sprintf("UNCERTAIN %d items were changed, then: ", c.touched), "", 1)
+				want = strings.Replace(want, fmt.Sprintf("UNCERTAIN %d posts were changed, then: ", c.touched), "", 1)
 			}
 			if !strings.HasPrefix(script, "drop") { // nothing was dropped that there was before
 				if got[0] == '-' {

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrGone ends the query of a client that has gone, or of a server that ends: nobody waits for the answer.
-var ErrGone error = items.Refusal("LOADING the server, or the connection, ends")
+var ErrGone error = items.Refusal("LOADING the server is shutting down, or the connection is closing")
 
 // pageSteps is how many steps a page by cursor takes at most: a quarter of a second of work.
 const pageSteps = 256

@@ -71,7 +71,7 @@ func updateOnce(c Conn, args [][]byte, once *counter.Once) {
 // it is one change.
 func tooMany(err error, with string) error {
 	if many := (*counter.TooManyError)(nil); errors.As(err, &many) {
-		return items.Refusal(fmt.Sprintf("ERR more than %d items meet the conditions: want LIMIT 1..%d with %s", many.Most, many.Most, with))
+		return items.Refusal(fmt.Sprintf("ERR more than %d posts match the conditions: want LIMIT 1..%d with %s", many.Most, many.Most, with))
 	}
 	return err
 }

@@ -91,7 +91,7 @@ func (u *update) made(c Conn, found *rows) {
 func (u *update) reply(out *resp.Replies, found *rows, err error) {
 	switch {
 	case err != nil && u.u.Changed() > 0:
-		out.Error(fmt.Sprintf("UNCERTAIN %d items were changed, then: %s", u.u.Changed(), items.ErrorText(err)))
+		out.Error(fmt.Sprintf("UNCERTAIN %d posts were changed, then: %s", u.u.Changed(), items.ErrorText(err)))
 	case err != nil:
 		out.Error(items.ErrorText(err))
 	case u.q.Returning == counter.ReturnNothing:

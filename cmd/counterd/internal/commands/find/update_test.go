@@ -99,7 +99,7 @@ func TestUpdateStops(t *testing.T) {
 		answered = strings.TrimSpace(string(c.call.Out.From(0)))
 		n := count(t, s, 2) - changed
 		changed += n
-		want := fmt.Sprintf("-UNCERTAIN %d items were changed, then: READONLY You are a replica now.", n)
+		want := fmt.Sprintf("-UNCERTAIN %d posts were changed, then: READONLY You are a replica now.", n)
 		switch {
 		case answered[0] == ':':
 			want = fmt.Sprintf(":%d", n)

@@ -54,7 +54,7 @@ func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num *idmp.Num
 	c.Owed[reply].once, c.Owed[reply].count = int32(number+1), int32(len(c.Owed)-reply)
 }
 
-var errTooMany = "ERR IDMP: a command with a number changes at most " + strconv.Itoa(counter.MaxChangeSet) + " keys"
+var errTooMany = "ERR IDMP: a numbered command changes at most " + strconv.Itoa(counter.MaxChangeSet) + " keys"
 
 // keep makes the result of a Once from the replies of its command.
 func (c *Call) keep(_ *counter.Batch, o *counter.Once, _, _ int) (result counter.Result) {
@@ -101,7 +101,7 @@ func (c *Call) AnswerResult(r counter.Result) {
 	}
 }
 
-const errUnknownResult = "IDMPEXPIRED the change was made; what it was answered is kept in a form that this version does not know"
+const errUnknownResult = "IDMPEXPIRED the change was made; its stored reply has a format that this version does not know"
 
 // refusedWhole answers for additions of which one was refused for another reason than its range: none was made then.
 func (c *Call) refusedWhole(o *counter.Once) bool {

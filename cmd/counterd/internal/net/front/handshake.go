@@ -161,7 +161,7 @@ func (hs *handshakes) shake(h *handshake) (*secure, error) {
 const recordHandshake = 22
 
 // plainText answers who speaks the Redis protocol where TLS is wanted: a client shows it, and its user knows.
-const plainText = "-ERR this port speaks TLS alone: connect by TLS (redis-cli --tls, rediss://), or to another port\r\n"
+const plainText = "-ERR this port accepts TLS connections only: use TLS (redis-cli --tls, rediss://) or another port\r\n"
 
 // refusePlain says so. What the client has sent is read before the connection is closed, else the words might be lost.
 func refusePlain(conn net.Conn, within time.Duration) error {

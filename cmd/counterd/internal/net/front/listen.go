@@ -255,7 +255,7 @@ func (f *Front) open(conn net.Conn, conf config.Config, port Port, t *secure) (*
 	return s, nil
 }
 
-const deniedText = "-DENIED counterd is running in protected mode: there is no password and this connection does not come from the machine itself. " +
+const deniedText = "-DENIED counterd is running in protected mode: no password is set and this connection comes from another machine. " +
 	"Set a password with --requirepass, or turn protected mode off with --protected-mode no if the network is trusted.\r\n"
 
 // fromHere tells whether a connection comes from this machine.

@@ -212,7 +212,7 @@ func TestNoHandshake(t *testing.T) {
 	until(t, "all are refused", func() bool { return h.totals.FailedHandshakes.Load() == int64(len(texts)) })
 	for name, line := range lines {
 		answer, _ := io.ReadAll(line)
-		if plain := bytes.HasPrefix(answer, []byte("-ERR this port speaks TLS alone")); plain != (name == "RESP" || name == "SSL 2" || name == "an alert") {
+		if plain := bytes.HasPrefix(answer, []byte("-ERR this port accepts TLS connections only")); plain != (name == "RESP" || name == "SSL 2" || name == "an alert") {
 			t.Errorf("%s: answered %q", name, answer)
 		}
 		line.Close()

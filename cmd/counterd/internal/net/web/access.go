@@ -29,7 +29,7 @@ type User interface {
 	May(command string) bool
 }
 
-const deniedText = "DENIED counterd is running in protected mode: there is no password and this connection does not come from the machine itself. " +
+const deniedText = "DENIED counterd is running in protected mode: no password is set and this connection comes from another machine. " +
 	"Set a password with --requirepass, or turn protected mode off with --protected-mode no if the network is trusted."
 
 // protected answers others than this machine only if the guard lets it.
@@ -66,7 +66,7 @@ func (s *Server) users(h http.Handler, commands []string) http.Handler {
 			}
 			if !ok {
 				w.Header().Set("WWW-Authenticate", `Basic realm="counterd", charset="UTF-8"`)
-				refuse(w, http.StatusUnauthorized, "WRONGPASS a user's name and password are wanted, those of AUTH")
+				refuse(w, http.StatusUnauthorized, "WRONGPASS user name and password required (those of AUTH)")
 				return
 			}
 		}

@@ -41,12 +41,12 @@ const (
 	textFree     = "CLUSTERDOWN The node is of no shard"
 	textResting  = "CLUSTERDOWN The shard has no primary yet"
 	textReplica  = "CLUSTERDOWN The node is a replica" // routing answers MOVED before it comes to this
-	textLease    = "CLUSTERDOWN The node's lease ran out: another may lead its shard"
-	textCut      = "CLUSTERDOWN The replica is cut off from its primary"
-	textDoubt    = "CLUSTERDOWN A replica in sync does not acknowledge and etcd is away: nothing new is taken"
+	textLease    = "CLUSTERDOWN The lease of this node has expired: another node may be primary of its shard"
+	textCut      = "CLUSTERDOWN The replica has no connection to its primary"
+	textDoubt    = "CLUSTERDOWN An in-sync replica does not acknowledge, and etcd is unavailable: the shard accepts no changes"
 	textTooFew   = "NOREPLICAS Not enough good replicas to write." // as Redis says it
 	textSwitch   = "CLUSTERDOWN The primary is changing"
-	textDoubled  = "CLUSTERDOWN Another process is this node too: its directory is a copy"
+	textDoubled  = "CLUSTERDOWN Another process runs with the id of this node: its directory is a copy"
 	textOutdated = "CLUSTERDOWN The directory is an older copy and may lack acknowledged changes"
 	textStranger = "CLUSTERDOWN The directory is of another cluster"
 )

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrHeld answers a change that came while changes are held, and passed the guard before or waited for too long.
-const ErrHeld items.Refusal = "TRYAGAIN Changes are held for a moment, as a role or the owner of posts changes"
+const ErrHeld items.Refusal = "TRYAGAIN Changes wait while a role or the owner of posts changes"
 
 // heldWrites are the holds in force.
 type heldWrites struct {

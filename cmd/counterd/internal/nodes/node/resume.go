@@ -129,7 +129,7 @@ func (r *resumption) step() (done bool, err error) {
 	case !role.Kin(store) && (mayLead || role.Of == repl.Address{}):
 		return false, repl.ErrForeign
 	case mayLead && r.leftToSentinel():
-		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
+		return false, errors.New("this node was monitored by Sentinel, which is to say who leads")
 	case mayLead:
 		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead
 		// here would.

@@ -26,8 +26,8 @@ const HelloChannel = "__sentinel__:hello"
 
 // Why a primary that Sentinel watches refuses changes.
 const (
-	ErrAwait   = "READONLY this node was watched by Sentinel when it ended and waits to hear whether it is still the primary. REPLICAOF NO ONE makes it so"
-	ErrDeposed = "READONLY Sentinel has named another node the primary, and this one waits to be told whose replica it is. REPLICAOF NO ONE makes it a primary"
+	ErrAwait   = "READONLY this node was monitored by Sentinel before its restart and waits for Sentinel to confirm that it is primary. REPLICAOF NO ONE makes it primary"
+	ErrDeposed = "READONLY Sentinel reported another node as primary, and this node waits for REPLICAOF. REPLICAOF NO ONE makes it a primary"
 )
 
 // sentinelView is the newest word of Sentinel about who is the primary. An epoch has one primary, which most Sentinels

@@ -137,7 +137,7 @@ func (p *Peer) fed() bool { return p.done != nil }
 // Refusal is the reason why a replica is not served; empty: it is served. A client that wants only an archive is no replica.
 func (p *Peer) Refusal() string {
 	if !p.counterd && (!p.snapshotOnly || p.port != 0) {
-		return "ERR this is counterd: a Redis server cannot replicate from it, as the stream is not of Redis commands. " +
+		return "ERR this is counterd: a Redis server cannot replicate from it, because its replication stream has another format. " +
 			"Use counterd as replica, or redis-cli --scan and counterctl dump to copy data"
 	}
 	if p.refused {

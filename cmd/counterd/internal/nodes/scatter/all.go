@@ -142,7 +142,7 @@ func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (r
 	return replies, false, ""
 }
 
-const errNotWhole = "CLUSTERDOWN not all hash slots are owned by a shard"
+const errNotWhole = "CLUSTERDOWN some hash slots have no owner"
 
 // runHere executes a command on this node's posts. moved is the error where others are its shard's by then.
 func (f *Scatter) runHere(v *gather.View, cmd *command.Access, args [][]byte, moved string) []byte {
@@ -169,7 +169,7 @@ func (f *Scatter) runHere(v *gather.View, cmd *command.Access, args [][]byte, mo
 }
 
 // ErrOwning refuses a command for groups of hash slots that are not just the shard's.
-const ErrOwning = "TRYAGAIN The shard owns other posts than it is asked for"
+const ErrOwning = "TRYAGAIN The shard no longer owns these posts"
 
 // randomKey draws a shard by how many posts it has, and then one of its keys.
 func (f *Scatter) randomKey(cmd *command.Access, args [][]byte) {

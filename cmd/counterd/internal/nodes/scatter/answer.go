@@ -112,7 +112,7 @@ func mergeArray(f *Scatter, k *order) {
 		n := gather.Size(rest)
 		if n == 0 {
 			f.out.Cut(size)
-			f.out.Error(fmt.Sprintf("ERR %v answered less than it was asked for", f.parts[k.first+int(part)].shard))
+			f.out.Error(fmt.Sprintf("ERR %v returned an incomplete reply", f.parts[k.first+int(part)].shard))
 			return
 		}
 		if f.parts[k.first+int(part)].local {

@@ -25,7 +25,7 @@ const (
 	// ErrStill: the groups of the shard changed while it made a change.
 	ErrStill = "UNCERTAIN groups of the shard moved meanwhile: their posts may have been changed twice, or not at all"
 	// ErrUpdateLimit refuses a bound on how many posts of several shards are changed.
-	ErrUpdateLimit = "CROSSSLOT COUNTER.UPDATE with LIMIT is not to be had for the posts of several shards: leave LIMIT out, or ask COUNTER.FIND for mids, and change each"
+	ErrUpdateLimit = "CROSSSLOT COUNTER.UPDATE with LIMIT cannot change posts of several shards: omit LIMIT, or find their ids with COUNTER.FIND and change each post"
 )
 
 // updateAll is COUNTER.UPDATE.

@@ -19,7 +19,7 @@ func (f *Scatter) Exec(cmd *command.Access, t Transaction, num idmp.Number) bool
 		return false
 	}
 	if name := t.Unplanned(); name != "" {
-		f.call.Out.Error(items.ExecAborted("a transaction on the forward port has commands on posts alone, not " + strings.ToUpper(name)))
+		f.call.Out.Error(items.ExecAborted("a transaction on the forward port accepts commands on posts only, not " + strings.ToUpper(name)))
 		return true
 	}
 	v := f.shards.View()
@@ -79,11 +79,11 @@ func (f *Scatter) Refusal(cmd *command.Access) string {
 	case cmd.Group == "cluster":
 		return route.ErrNoCluster
 	case cmd.Is("watch"):
-		return "ERR WATCH is not to be had on the forward port: use HINCRBY, INCREX, SET with NX or XX and the like, or the port of the cluster's nodes"
+		return "ERR WATCH is not supported on the forward port: use HINCRBY, INCREX or SET with NX or XX, or connect to the cluster port of the nodes"
 	case cmd.Is("idmp|fence"):
-		return "ERR IDMP FENCE is not to be had on the forward port: each shard has an epoch of a producer, ask the primary of each"
+		return "ERR IDMP FENCE is not supported on the forward port: each shard has its own epoch of a producer, send the command to each primary"
 	case cmd.Is("client|tracking"), cmd.Is("client|caching"):
-		return "ERR CLIENT TRACKING is not to be had on the forward port: this node does not hear of what changes on others"
+		return "ERR CLIENT TRACKING is not supported on the forward port: this node does not learn of changes on other shards"
 	}
 	switch name {
 	case "wait", "waitaof", "psync", "sync", "replconf", "replicaof", "slaveof", "failover", "counter.demote", "counter.promote", "counter.scrub", "memory":

@@ -170,7 +170,7 @@ func mergeFind(f *Scatter, args [][]byte, replies [][]byte) string {
 	return ""
 }
 
-const errOffset = "ERR OFFSET is not to be had in a cluster: go on with CURSOR"
+const errOffset = "ERR OFFSET is not supported in a cluster: use CURSOR"
 
 func answerRows(out *resp.Replies, list []foundRow) {
 	out.Array(len(list))
@@ -336,7 +336,7 @@ func mergeKeys(f *Scatter, _ [][]byte, replies [][]byte) string {
 		keys = stringsOf(keys, r)
 	}
 	if len(keys) > maxKeys {
-		return "ERR KEYS looks at 1048576 posts and answers 100000 keys at most: go on with SCAN cursor MATCH pattern, or ask for posts with COUNTER.FIND"
+		return "ERR KEYS examines at most 1048576 posts and returns at most 100000 keys: use SCAN cursor MATCH pattern, or COUNTER.FIND"
 	}
 	answerKeys(&f.call.Out, keysOf(f.conn.Schema(), keys))
 	return ""

@@ -152,9 +152,9 @@ func (st *Standing) Elsewhere(k Asker, r *Routing) string {
 	return r.text
 }
 
-const errUpdateAll = "CROSSSLOT COUNTER.UPDATE would change posts of all hash slots, which are not one node's: ask COUNTER.FIND for their mids, and change each"
+const errUpdateAll = "CROSSSLOT COUNTER.UPDATE would change posts of several nodes: find their ids with COUNTER.FIND and change each post"
 
-const errAlterHeld = "ERR the schema of a cluster is not changed in a transaction: it is of many nodes"
+const errAlterHeld = "ERR the schema of a cluster cannot be changed in a transaction"
 
 // AltersSchema tells whether a command changes the schema, which is the cluster's and not a node's.
 func AltersSchema(cmd *command.Access) bool { return cmd.Is("add") || cmd.Is("drop") }
