@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,8 +15,8 @@ var pingCommand = command{
 	Name:    "ping",
 	Args:    "HOST:PORT",
 	Summary: "check whether a node serves clients",
-	Details: `Exit status 0 if the node answers PING, also if it wants a password first; 1 if it does not answer within the timeout, or
-loads its data still. For health checks of containers, which have no shell.`,
+	Details: `Sends PING. The exit status is 0 if the node answers, also if it asks for a password first, and 1 if it does not answer within
+--timeout or is still loading its data. Use it as the health check of a container, which has no shell.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		timeout := flags.Duration("timeout", 2*time.Second, "how long to wait for the answer")
 		reach := connect.AddTLSFlags(flags)
@@ -30,20 +28,7 @@ loads its data still. For health checks of containers, which have no shell.`,
 				return err
 			}
 			opts.Timeout, opts.Answer = *timeout, *timeout
-			conn, err := wire.Dial(ctx, addr, opts)
-			if err != nil {
-				return fmt.Errorf("%s: %w", addr, err)
-			}
-			defer conn.Close()
-			answer, err := conn.Do("PING")
-			if err == nil && answer.IsErr {
-				err = &wire.ServerError{Text: answer.Str}
-			}
-			var refused *wire.ServerError
-			if errors.As(err, &refused) && strings.HasPrefix(refused.Text, "NOAUTH ") {
-				err = nil
-			}
-			if err != nil {
+			if err := wire.Ping(ctx, addr, opts); err != nil {
 				return fmt.Errorf("%s: %w", addr, err)
 			}
 			fmt.Fprintln(out.Stdout, "it serves")

@@ -43,20 +43,7 @@ func healthCheck(pid int) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
 	defer cancel()
-	conn, err := wire.Dial(ctx, addr, opts)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	answer, err := conn.Do("PING")
-	if err == nil && answer.IsErr {
-		err = &wire.ServerError{Text: answer.Str}
-	}
-	var refused *wire.ServerError
-	if errors.As(err, &refused) && strings.HasPrefix(refused.Text, "NOAUTH ") {
-		return nil
-	}
-	return err
+	return wire.Ping(ctx, addr, opts)
 }
 
 // settingsOf returns the settings of a process that runs counterd, by its command line. Secrets in it are asterisks.
