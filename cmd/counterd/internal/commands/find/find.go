@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/query"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/internal/query"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )

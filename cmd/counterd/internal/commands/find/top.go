@@ -1,7 +1,7 @@
 package find
 
 import (
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/query"
+	"github.com/counterd/counterd/cmd/internal/query"
 	"github.com/counterd/counterd/counter"
 )
 

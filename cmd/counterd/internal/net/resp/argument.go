@@ -1,53 +1,14 @@
 package resp
 
-import "bytes"
+import "github.com/counterd/counterd/internal/argument"
 
-// Arguments of commands, as handlers read and show them.
+// Arguments of commands, as handlers read and show them: those of package argument, under a name that handlers have at hand.
 
-// Number parses an integer as Redis does: no sign but '-', no leading zeros, no spaces, within 64 bits.
-func Number(b []byte) (int64, bool) {
-	neg := len(b) > 0 && b[0] == '-'
-	digits := b
-	if neg {
-		digits = b[1:]
-	}
-	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && (len(digits) > 1 || neg) {
-		return 0, false
-	}
-	var v uint64
-	for _, ch := range digits {
-		if ch < '0' || ch > '9' {
-			return 0, false
-		}
-		v = v*10 + uint64(ch-'0') // 19 digits fit
-	}
-	if neg {
-		return -int64(v), v <= 1<<63
-	}
-	return int64(v), v < 1<<63
-}
+// Number is argument.Number.
+func Number(b []byte) (int64, bool) { return argument.Number(b) }
 
-// EqualFold compares with an upper-case ASCII word.
-func EqualFold(b []byte, upper string) bool {
-	if len(b) != len(upper) {
-		return false
-	}
-	for i, ch := range b {
-		if 'a' <= ch && ch <= 'z' {
-			ch -= 'a' - 'A'
-		}
-		if ch != upper[i] {
-			return false
-		}
-	}
-	return true
-}
+// EqualFold is argument.EqualFold.
+func EqualFold(b []byte, upper string) bool { return argument.EqualFold(b, upper) }
 
-// Printable cuts b to n bytes; it ends at a NUL, as C strings do.
-func Printable(b []byte, n int) string {
-	b = b[:min(len(b), n)]
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		b = b[:i]
-	}
-	return string(b)
-}
+// Printable is argument.Printable.
+func Printable(b []byte, n int) string { return argument.Printable(b, n) }

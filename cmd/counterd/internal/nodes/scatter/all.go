@@ -8,9 +8,9 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/query"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
+	"github.com/counterd/counterd/cmd/internal/query"
 )
 
 // Commands on all posts, which every shard is asked for its own: by condition on any port, Redis's on a forward port.

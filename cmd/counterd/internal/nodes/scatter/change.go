@@ -9,8 +9,8 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/query"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
+	"github.com/counterd/counterd/cmd/internal/query"
 	"github.com/counterd/counterd/internal/slot"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/query"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
+	"github.com/counterd/counterd/cmd/internal/query"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"

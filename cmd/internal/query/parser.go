@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/argument"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -73,7 +73,7 @@ func joinHint(word string) string {
 // clause is the number of the clause that a word begins, -1: none.
 func (p *parser) clause(word []byte) int {
 	for i := range p.clauses {
-		if resp.EqualFold(word, p.clauses[i].word) {
+		if argument.EqualFold(word, p.clauses[i].word) {
 			return i
 		}
 	}
@@ -112,7 +112,7 @@ func (p *parser) unexpected(want string) error {
 
 // taken tells whether a keyword comes next, and takes it then.
 func (p *parser) taken(word string) bool {
-	if len(p.args) == 0 || !resp.EqualFold(p.args[0], word) {
+	if len(p.args) == 0 || !argument.EqualFold(p.args[0], word) {
 		return false
 	}
 	p.last, p.args = word, p.args[1:]
@@ -138,7 +138,7 @@ func (p *parser) number(least, most uint64) (uint64, error) {
 	if len(p.args) == 0 {
 		return 0, p.unexpected(want)
 	}
-	n, ok := resp.Number(p.args[0])
+	n, ok := argument.Number(p.args[0])
 	if !ok || n < 0 || uint64(n) < least || uint64(n) > most {
 		return 0, p.unexpected(want)
 	}
@@ -272,7 +272,7 @@ func (p *parser) where() error {
 		if len(p.q.Where) == MaxConditions {
 			return &LimitError{"conditions on columns", fmt.Sprintf("more than %d", MaxConditions), MaxConditions}
 		}
-		if len(p.args) > 0 && resp.EqualFold(p.args[0], "MID") {
+		if len(p.args) > 0 && argument.EqualFold(p.args[0], "MID") {
 			if _, ok := p.def.Field(p.args[0]); !ok {
 				return p.unexpected("a column: conditions on mids are a clause of their own, MID > 5 AND MID < 9")
 			}

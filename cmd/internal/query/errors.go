@@ -3,7 +3,7 @@ package query
 import (
 	"fmt"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/internal/argument"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -57,7 +57,7 @@ func (e *CursorError) Error() string {
 }
 
 // shown is as much of a word as an error repeats.
-func shown(b []byte) string { return resp.Printable(b, 64) }
+func shown(b []byte) string { return argument.Printable(b, 64) }
 
 func noColumn(def *schema.Counter, name []byte) error {
 	return &UnknownError{def.Name, shown(name)}

@@ -45,6 +45,7 @@
 // # Files
 //
 //	find.go top.go aggregate.go update.go   a command each
+//	conditions.go                           conditions alone, for tools
 //	parser.go                               words, clauses, conditions
 //	cursor.go errors.go limits.go
 package query
