@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/snapfile"
@@ -104,7 +105,7 @@ func TestArchiveOfDamaged(t *testing.T) {
 				got, found, err := opened.Get(key)
 				want, _, werr := s.Get(key)
 				switch {
-				case errors.Is(err, ErrCold) && !image:
+				case errors.Is(err, block.ErrCold) && !image:
 					lost++
 				case err != nil || !found || werr == nil && got != want:
 					t.Fatalf("%d: got %d, %v, %v, want %d, %v", i, got, found, err, want, werr)

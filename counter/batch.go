@@ -1,8 +1,8 @@
 package counter
 
 import (
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -23,7 +23,7 @@ type Batch struct {
 	door            *door // of the store's gate
 	room            *room // that it is in, while it is open and not exclusive
 	open, exclusive bool
-	number          uint64 // of an exclusive batch: see block.changeSet
+	number          uint64 // of an exclusive batch: see Block.ChangeSet
 
 	carrier bool    // it may touch groups that are not owned: see Groups
 	silent  bool    // a primary's changes: they are in the log already, and are made in any case
@@ -197,12 +197,12 @@ const peekAhead = 8
 
 // runEach executes the operations with numbers from from on, below to, each on its own.
 func (b *Batch) runEach(from, to int) {
-	var cur, found *block // the one that is locked, and the one that the last operation was thought to be in
+	var cur, found *block.Block // the one that is locked, and the one that the last operation was thought to be in
 	next := from
 	for i := from; i < to; i++ {
 		for ; next < min(i+peekAhead, to); next++ {
-			if op := &b.ops[next]; op.block != nil && op.block.cold == nil {
-				op.block.tab.PrefetchNext(op.home)
+			if op := &b.ops[next]; op.block != nil && op.block.Cold == nil {
+				op.block.Tab.PrefetchNext(op.home)
 			}
 		}
 		op := &b.ops[i]
@@ -211,7 +211,7 @@ func (b *Batch) runEach(from, to int) {
 		}
 		// What was one record of a primary is operations on one item here: nobody gets in between, whatever took its
 		// block's place.
-		if op.block != cur && (op.block != found || op.Mid < cur.lo || op.Mid >= cur.hi) {
+		if op.block != cur && (op.block != found || op.Mid < cur.Lo || op.Mid >= cur.Hi) {
 			cur = b.stretch.next(op, cur)
 		}
 		found = op.block
@@ -222,7 +222,7 @@ func (b *Batch) runEach(from, to int) {
 			b.stretch.log(cur)
 			b.noteSeenSafe(cur, op)
 		default:
-			b.noteSeen(cur.logged)
+			b.noteSeen(cur.Logged)
 		}
 	}
 	b.stretch.end(cur)
@@ -243,7 +243,7 @@ func (b *Batch) Commit() error {
 func (b *Batch) Cold() bool {
 	b.locate()
 	for _, i := range b.cold {
-		if op := &b.ops[i]; !op.block.cold.file.Cached(op.at) {
+		if op := &b.ops[i]; !op.block.Cold.File.Cached(op.at) {
 			return true
 		}
 	}
@@ -260,85 +260,38 @@ func (b *Batch) Defer(a *Ack) {
 	b.pos, b.seen, b.here = 0, 0, true
 }
 
-// locate finds the blocks of all operations and prefetches what says where their buckets are, then the buckets, and finds
-// the pages of cold ones. DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight. Each step waits for
-// the one before, so they are taken for all operations in turn: 10 % of a GET at 100 million items.
-func (b *Batch) locate() { b.locateThose(0, len(b.ops)) }
-
-// locateThose is locate of the operations with numbers from from on, below to.
-func (b *Batch) locateThose(from, to int) {
-	var sp space
-	var ks *keyspace
-	var dir *directory
-	var def *schema.Counter
-	grouped := b.s.slotGroups
-	b.located, b.foreign, b.cold = len(b.ops), false, b.cold[:0]
-	own := &b.s.own
-	for i := from; i < to; i++ {
-		op := &b.ops[i]
-		if op.Counter != def {
-			def = op.Counter
-			if sp = b.s.spaces[def.ID]; !grouped {
-				ks = sp[0]
-				dir = ks.dir.Load()
-			}
-		}
-		if grouped {
-			ks = sp[slot.Group(op.Mid)]
-			dir = ks.dir.Load()
-			if own.some && own.lacks(ks.group) && !b.silent && !b.carrier {
-				b.disown(op)
-				continue
-			}
-		} else if own.hides(op.Mid) && !b.silent && !b.carrier {
-			b.disown(op)
-			continue
-		}
-		op.ks = ks
-		op.block = dir.find(op.Mid)
-		op.block.prefetch()
-	}
-	for i := from; i < to; i++ {
-		switch op := &b.ops[i]; {
-		case op.block == nil: // not owned
-		case op.block.cold == nil:
-			op.home = op.block.tab.Prefetch(op.Mid)
-		default:
-			op.at = op.block.cold.file.Locate(op.Mid)
-			b.cold = append(b.cold, int32(i))
-		}
-	}
-}
-
 // apply executes op in blk, which is locked and holds op.Mid's range. It returns the block that is locked afterwards:
 // blk, or what took its place.
-func (b *Batch) apply(blk *block, op *Op) *block {
-	blk.used = b.now
-	blk.work++
+func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
+	blk.Used = b.now
+	blk.Work++
 	ks := op.ks
-	if blk.cold != nil && (op.Kind == OpGet || op.Kind == OpRead) {
+	if blk.Cold != nil && (op.Kind == OpGet || op.Kind == OpRead) {
 		if op.Kind == OpRead {
 			op.row = int32(len(b.rows))
+			b.rows, op.Found, op.Err = ks.AppendColdRow(b.rows, blk, op.Mid, op.at)
+		} else {
+			op.Value, op.Found, op.Err = ks.ColdValue(blk, op.Mid, op.at, int(op.Column))
 		}
-		if b.rows, op.Err = ks.readCold(b.rows, blk, op); op.Err != nil {
+		if op.Err != nil {
 			b.s.tiers.readErrors.Add(1)
 		}
 		return blk
 	}
-	var p location
-	if blk.cold == nil && blk == op.block {
-		if ref, ok := blk.tab.FindAt(op.home); ok {
-			p = location{inTable, ref}
+	var p block.Location
+	if blk.Cold == nil && blk == op.block {
+		if ref, ok := blk.Tab.FindAt(op.home); ok {
+			p = block.Location{Where: block.InTable, Ref: ref}
 		}
 	} else {
 		var err error
-		if p, err = ks.find(blk, op.Mid); err != nil && !op.blind() {
+		if p, err = ks.Find(blk, op.Mid); err != nil && !op.blind() {
 			op.Err = err
 			b.s.tiers.readErrors.Add(1)
 			return blk
 		}
 	}
-	op.Found = p.found()
+	op.Found = p.Found()
 	switch op.Kind {
 	case OpSet, OpAdd, OpAddWithin:
 		return b.change(blk, op, p)
@@ -350,23 +303,23 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 	}
 	switch op.Kind {
 	case OpGet:
-		op.Value, op.Err = ks.value(blk, op.Mid, p, int(op.Column))
+		op.Value, op.Err = ks.Value(blk, op.Mid, p, int(op.Column))
 	case OpRead:
 		op.row = int32(len(b.rows))
-		b.rows, op.Err = ks.appendRow(b.rows, blk, op.Mid, p)
+		b.rows, op.Err = ks.AppendRow(b.rows, blk, op.Mid, p)
 	case OpReset:
 		return b.change(blk, op, p)
 	case OpDelete:
 		if op.Err = b.refused; op.Err != nil {
 			return blk
 		}
-		if op.Err = ks.remove(blk, op.Mid, p); op.Err != nil {
+		if op.Err = ks.Remove(blk, op.Mid, p); op.Err != nil {
 			return blk
 		}
 		b.mark(blk, op.Mid)
 		switch {
 		case b.silent:
-			blk.logged = max(blk.logged, b.applied)
+			blk.Logged = max(blk.Logged, b.applied)
 		case b.s.log != nil:
 			b.stretch.delete(blk, op.Counter.ID, op.Mid)
 		}
@@ -376,11 +329,11 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 }
 
 // change is apply for operations that give a column a new value: OpSet, OpAdd, OpAddWithin, and OpReset of an item that is there.
-func (b *Batch) change(blk *block, op *Op, p location) *block {
-	ks, col := op.ks, &op.ks.def.Columns[op.Column]
+func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block {
+	ks, col := op.ks, &op.ks.Def.Columns[op.Column]
 	old := col.Default
-	if op.Found && (p.readable() || !op.blind()) {
-		if old, op.Err = ks.value(blk, op.Mid, p, int(op.Column)); op.Err != nil {
+	if op.Found && (p.Readable() || !op.blind()) {
+		if old, op.Err = ks.Value(blk, op.Mid, p, int(op.Column)); op.Err != nil {
 			b.s.tiers.readErrors.Add(1)
 			return blk
 		}
@@ -420,69 +373,69 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 	if op.Err = b.refused; op.Err != nil {
 		return blk
 	}
-	if b.full && p.where != inTable {
+	if b.full && p.Where != block.InTable {
 		op.Err = ErrMaxMemory
 		return blk
 	}
-	if !p.readable() {
-		if op.Err = ks.setPartial(blk, op.Mid, col.ID, value); op.Err == nil {
+	if !p.Readable() {
+		if op.Err = ks.SetPartial(blk, op.Mid, col.ID, value); op.Err == nil {
 			b.changed(blk, op, value)
 		}
 		return blk
 	}
 	// The column comes before the row: without memory for it there must be no row either.
 	// The default is what a block without the column answers anyway.
-	if value != col.Default && blk.shape != ks.layout && blk.span.Data != nil && ks.field(blk, int(op.Column)) < 0 {
+	if value != col.Default && blk.Shape != ks.Layout && blk.Span.Data != nil && ks.Field(blk, int(op.Column)) < 0 {
 		if blk, p, op.Err = b.withColumns(blk, op); op.Err != nil {
 			return blk
 		}
 	}
-	if p.where != inTable { // what takes blk's place may be several
+	if p.Where != block.InTable { // what takes blk's place may be several
 		b.stretch.log(blk)
 	}
 	var ref hot.Ref
-	if blk, ref, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
+	if blk, ref, op.Err = ks.Ensure(blk, op.Mid, p); op.Err != nil {
 		return blk
 	}
-	f := ks.field(blk, int(op.Column))
+	f := ks.Field(blk, int(op.Column))
 	if f >= 0 {
-		blk.tab.Set(ref, f, value)
+		blk.Tab.Set(ref, f, value)
 	}
 	b.changed(blk, op, value)
-	if blk.tab.Crowded() {
+	if blk.Tab.Crowded() {
 		b.stretch.log(blk)
-		blk = ks.widen(blk, op.Mid)
+		blk = ks.Widen(blk, op.Mid)
 	}
 	return blk
 }
 
 // withColumns packs blk anew, so that its table has all present columns, and finds op's item there. It returns the block
 // that is locked afterwards.
-func (b *Batch) withColumns(blk *block, op *Op) (*block, location, error) {
+func (b *Batch) withColumns(blk *block.Block, op *Op) (*block.Block, block.Location, error) {
 	b.stretch.log(blk)
-	blk, err := op.ks.repack(blk, op.Mid)
+	blk, err := op.ks.Repack(blk, op.Mid)
 	if err != nil {
-		return blk, location{}, err
+		return blk, block.Location{}, err
 	}
-	p, err := op.ks.find(blk, op.Mid)
+	p, err := op.ks.Find(blk, op.Mid)
 	return blk, p, err
 }
 
 // mark notes that an item of blk has changed.
-func (b *Batch) mark(blk *block, mid uint64) {
-	if blk.mark(mid); b.exclusive {
-		blk.changeSet = b.number
+func (b *Batch) mark(blk *block.Block, mid uint64) {
+	if blk.Mark(mid); b.exclusive {
+		blk.ChangeSet = b.number
 	}
 }
 
 // changed notes for the log that op gave its column a value.
-func (b *Batch) changed(blk *block, op *Op, value uint64) {
+func (b *Batch) changed(blk *block.Block, op *Op, value uint64) {
 	b.mark(blk, op.Mid)
 	switch {
 	case b.silent:
-		blk.logged = max(blk.logged, b.applied)
+		blk.Logged = max(blk.Logged, b.applied)
 	case b.s.log != nil:
-		b.stretch.set(blk, op.Counter.ID, op.ks.def.Columns[op.Column].ID, op.Mid, value)
+		b.stretch.set(blk, op.Counter.ID, op.ks.Def.Columns[op.Column].ID, op.Mid, value)
 	}
 	op.Done = true
 }

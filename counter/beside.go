@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 )
 
@@ -16,40 +17,40 @@ import (
 // An operation that waits for a block's lock holds up all connections of its loop: 4 ms while 64 Ki items are packed.
 type reshaping struct {
 	s       *Store
-	ks      *keyspace
-	old     *block
-	columns columns // as they were when the copy was made
-	copied  block   // what the new blocks are made of; nobody else has it
+	ks      *block.Keyspace
+	old     *block.Block
+	columns block.Columns // as they were when the copy was made
+	copied  block.Block   // what the new blocks are made of; nobody else has it
 }
 
 // errReshaped: the block, or the schema, changed in the meantime in a way that leaves nothing to do, or that is for
 // another time.
 var errReshaped = errors.New("counter: the block is another by now")
 
-// beside puts the blocks of the plans in the place of the hot block that holds mid. plans are asked for a copy of it;
+// reshapeBeside puts the blocks of the plans in the place of the hot block that holds mid. plans are asked for a copy of it;
 // none: nothing is done. The error is errReshaped, hot.ErrFull or ErrNoMemory; the block is as it was then.
-func (ks *keyspace) beside(s *Store, mid uint64, plans func(cs *columns, b *block) []plan) error {
+func reshapeBeside(ks *block.Keyspace, s *Store, mid uint64, plans func(cs *block.Columns, b *block.Block) []block.Plan) error {
 	s.tiers.one.Lock() // who notes what changes in a block is one
 	defer s.tiers.one.Unlock()
 	r := reshaping{s: s, ks: ks}
 	if err := r.copy(mid); err != nil {
 		return err
 	}
-	var news []*block
+	var news []*block.Block
 	err := error(errReshaped)
 	if p := plans(&r.columns, &r.copied); len(p) > 0 {
-		news, err = ks.rebuild(&r.copied, func(tabs []*hot.Table) error { return r.copied.tab.CopyTo(tabs...) }, p...)
+		news, err = ks.Rebuild(&r.copied, func(tabs []*hot.Table) error { return r.copied.Tab.CopyTo(tabs...) }, p...)
 	}
 	if err == nil {
 		err = r.install(news)
 	}
 	if err != nil {
 		for _, b := range news {
-			ks.arena.Free(b.span)
+			ks.Arena.Free(b.Span)
 		}
-		r.old.mu.Lock()
-		r.old.moved = nil
-		r.old.mu.Unlock()
+		r.old.Mu.Lock()
+		r.old.Moved = nil
+		r.old.Mu.Unlock()
 	}
 	return err
 }
@@ -62,127 +63,108 @@ func (r *reshaping) copy(mid uint64) error {
 		s.gate.RUnlock()
 		return errReshaped
 	}
-	b := ks.lock(mid)
+	b := ks.Lock(mid)
 	var image []byte
-	for need := b.tab.Bytes() + imageSlack; cap(image) < need; need = b.tab.Bytes() + imageSlack {
-		b.mu.Unlock() // new memory costs as much as the copy
+	for need := b.Tab.Bytes() + imageSlack; cap(image) < need; need = b.Tab.Bytes() + imageSlack {
+		b.Mu.Unlock() // new memory costs as much as the copy
 		image = make([]byte, 0, need)
 		clear(image[:need])
-		b = ks.lock(mid)
+		b = ks.Lock(mid)
 	}
-	if b.cold != nil || b.tab.Len() == 0 {
-		b.mu.Unlock()
+	if b.Cold != nil || b.Tab.Len() == 0 {
+		b.Mu.Unlock()
 		s.gate.RUnlock()
 		return errReshaped
 	}
-	r.old, r.columns = b, ks.columns
-	image = b.tab.AppendImage(image)
-	r.copied = block{lo: b.lo, hi: b.hi, from: b.from, used: b.used, work: b.work, shape: b.shape, ascent: b.ascent}
-	b.moved = make(map[uint64]struct{})
-	b.mu.Unlock()
+	r.old, r.columns = b, ks.Columns
+	image = b.Tab.AppendImage(image)
+	r.copied = block.Block{Lo: b.Lo, Hi: b.Hi, From: b.From, Used: b.Used, Work: b.Work, Shape: b.Shape, Ascent: b.Ascent}
+	b.Moved = make(map[uint64]struct{})
+	b.Mu.Unlock()
 	s.gate.RUnlock()
 
 	im, err := hot.DecodeImage(image)
 	if err == nil {
-		r.copied.tab, err = im.Table(make([]byte, im.Config.Bytes()))
+		r.copied.Tab, err = im.Table(make([]byte, im.Config.Bytes()))
 	}
 	if err != nil { // never: it was just made
-		b.mu.Lock()
-		b.moved = nil
-		b.mu.Unlock()
+		b.Mu.Lock()
+		b.Moved = nil
+		b.Mu.Unlock()
 	}
 	return err
 }
 
 // install is step 3. On an error nothing was changed.
-func (r *reshaping) install(news []*block) error {
+func (r *reshaping) install(news []*block.Block) error {
 	s, ks, old := r.s, r.ks, r.old
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	old.mu.Lock()
-	if old.dead || s.closed || ks.layout != r.columns.layout {
-		old.mu.Unlock()
+	old.Mu.Lock()
+	if old.Dead || s.closed || ks.Layout != r.columns.Layout {
+		old.Mu.Unlock()
 		return errReshaped
 	}
-	for mid := range old.moved {
+	for mid := range old.Moved {
 		if err := carryHot(old, news, mid); err != nil {
-			old.mu.Unlock()
+			old.Mu.Unlock()
 			return err
 		}
 	}
-	old.moved = nil
+	old.Moved = nil
 	last := news[len(news)-1]
-	if last.ascent = old.ascent; len(news) > 1 {
-		last.ascent = ascent{top: old.top}
+	if last.Ascent = old.Ascent; len(news) > 1 {
+		last.Ascent = block.Ascent{Top: old.Top}
 	}
 	for _, b := range news {
-		b.used, b.work = old.used, old.work
+		b.Used, b.Work = old.Used, old.Work
 	}
-	ks.swap(old, old.lo, news...).mu.Unlock()
+	ks.Swap(old, old.Lo, news...).Mu.Unlock()
 	return nil
 }
 
-// carryHot brings an item to the one of news that has its range, as it is in old. REQUIRES old.mu held, and that nobody
+// carryHot brings an item to the one of news that has its range, as it is in old. REQUIRES old.Mu held, and that nobody
 // can find news yet. The error is hot.ErrFull.
-func carryHot(old *block, news []*block, mid uint64) error {
-	var b *block
+func carryHot(old *block.Block, news []*block.Block, mid uint64) error {
+	var b *block.Block
 	for _, b = range news {
-		if mid < b.hi {
+		if mid < b.Hi {
 			break
 		}
 	}
-	from, found := old.tab.Find(mid)
-	to, there := b.tab.Find(mid)
+	from, found := old.Tab.Find(mid)
+	to, there := b.Tab.Find(mid)
 	if !found {
 		if there {
-			b.tab.Delete(to)
+			b.Tab.Delete(to)
 		}
 		return nil
 	}
 	if !there {
 		var err error
-		if to, err = b.tab.AddAt(b.tab.Home(mid)); err != nil {
+		if to, err = b.Tab.AddAt(b.Tab.Home(mid)); err != nil {
 			return err
 		}
 	}
-	for f := range b.tab.Layout().Fields {
-		field := &b.tab.Layout().Fields[f]
+	for f := range b.Tab.Layout().Fields {
+		field := &b.Tab.Layout().Fields[f]
 		v := field.Default
-		if at := old.tab.Layout().Index(field.ID); at >= 0 {
-			v = old.tab.Get(from, at)
+		if at := old.Tab.Layout().Index(field.ID); at >= 0 {
+			v = old.Tab.Get(from, at)
 		}
-		b.tab.Set(to, f, v)
+		b.Tab.Set(to, f, v)
 	}
 	return nil
 }
 
-// Sealing ahead: when an eighth of BlockItems is left, the open block of rising ids is sealed beside its writers. Who
-// inserts where it is full seals it then and there, as ever: 1.2 million inserts a second leave 7 ms.
-const (
-	aheadShare = 8
-	// aheadLeast is the least BlockItems of it: below, sealing takes 0.2 ms.
-	aheadLeast = 4 << 10
-)
-
-// ahead asks for the open block to be sealed when it has come to that. REQUIRES b.mu held; an item was just added.
-func (ks *keyspace) ahead(b *block) {
-	if b.tab.Len() != ks.aheadAt || b.moved != nil || !b.rising() {
-		return
-	}
-	select {
-	case ks.sealing <- ks:
-	default: // others are waited for
-	}
-}
-
 // sealAhead seals the open block of ks. It tells whether nobody was faster.
-func (ks *keyspace) sealAhead(s *Store) error {
-	return ks.beside(s, hot.EndMid-1, func(cs *columns, b *block) []plan {
-		cut, ok := b.tab.Quantile(1 - headShare)
-		if !ok || b.tab.Len() < ks.aheadAt { // it was sealed before
+func sealAhead(ks *block.Keyspace, s *Store) error {
+	return reshapeBeside(ks, s, hot.EndMid-1, func(cs *block.Columns, b *block.Block) []block.Plan {
+		cut, ok := b.Tab.Quantile(1 - block.HeadShare)
+		if !ok || b.Tab.Len() < ks.AheadAt { // it was sealed before
 			return nil
 		}
-		low := cs.plan(b, b.lo, cut, 0, sealLoad)
-		return []plan{low, cs.plan(b, cut, b.hi, ks.blockItems, growLoad)}
+		low := cs.Plan(b, b.Lo, cut, 0, block.SealLoad)
+		return []block.Plan{low, cs.Plan(b, cut, b.Hi, ks.BlockItems, block.GrowLoad)}
 	})
 }

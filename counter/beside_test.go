@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -68,13 +69,13 @@ func TestBeside(t *testing.T) {
 			case 2:
 				err = s.Admin().Promote("a", mid)
 			case 3:
-				err = ks.sealNow(s)
+				err = sealNow(ks, s)
 			default:
 				plans := repackPlans
 				if rng.IntN(2) == 0 {
-					plans = ks.tightenPlans
+					plans = ks.TightenPlans
 				}
-				if err = ks.beside(s, mid, plans); err == nil {
+				if err = reshapeBeside(ks, s, mid, plans); err == nil {
 					reshaped.Add(1)
 				}
 			}
@@ -114,37 +115,37 @@ func TestBeside(t *testing.T) {
 }
 
 // sealNow is sealAhead however many items there are.
-func (ks *keyspace) sealNow(s *Store) error {
-	return ks.beside(s, hot.EndMid-1, func(cs *columns, b *block) []plan {
-		cut, ok := b.tab.Quantile(1 - headShare)
+func sealNow(ks *block.Keyspace, s *Store) error {
+	return reshapeBeside(ks, s, hot.EndMid-1, func(cs *block.Columns, b *block.Block) []block.Plan {
+		cut, ok := b.Tab.Quantile(1 - block.HeadShare)
 		if !ok {
 			return nil
 		}
-		return []plan{cs.plan(b, b.lo, cut, 0, sealLoad), cs.plan(b, cut, b.hi, ks.blockItems, growLoad)}
+		return []block.Plan{cs.Plan(b, b.Lo, cut, 0, block.SealLoad), cs.Plan(b, cut, b.Hi, ks.BlockItems, block.GrowLoad)}
 	})
 }
 
 // TestSealedAhead: the open block of rising ids is sealed before it is full, by nobody who inserts.
 func TestSealedAhead(t *testing.T) {
-	s := openDir(t, "", Options{BlockItems: aheadLeast}, seedScript)
+	s := openDir(t, "", Options{BlockItems: block.AheadLeast}, seedScript)
 	defer s.Close()
 	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
 	n := 0
-	for end := time.Now().Add(20 * time.Second); len(ks.dir.Load().blocks) < 3; n++ {
+	for end := time.Now().Add(20 * time.Second); len(ks.Dir.Load().Blocks) < 3; n++ {
 		if err := s.Set(fmt.Sprintf("%d.cntrn", n*1000), uint64(n)); err != nil {
 			t.Fatal(err)
 		}
-		if b := ks.lock(hot.EndMid - 1); b.tab.Len() >= ks.aheadAt { // the rest is left for later
-			for blocks := ks.dir.Load(); ks.dir.Load() == blocks; b = ks.lock(hot.EndMid - 1) {
-				b.mu.Unlock()
+		if b := ks.Lock(hot.EndMid - 1); b.Tab.Len() >= ks.AheadAt { // the rest is left for later
+			for blocks := ks.Dir.Load(); ks.Dir.Load() == blocks; b = ks.Lock(hot.EndMid - 1) {
+				b.Mu.Unlock()
 				if time.Now().After(end) {
-					t.Fatalf("a block of %d items is not sealed at %d", aheadLeast, ks.aheadAt)
+					t.Fatalf("a block of %d items is not sealed at %d", block.AheadLeast, ks.AheadAt)
 				}
 				time.Sleep(time.Millisecond)
 			}
-			b.mu.Unlock()
+			b.Mu.Unlock()
 		} else {
-			b.mu.Unlock()
+			b.Mu.Unlock()
 		}
 	}
 	for i := range n {
@@ -152,9 +153,9 @@ func TestSealedAhead(t *testing.T) {
 			t.Fatalf("post %d: got %d, %v, %v", i*1000, got, found, err)
 		}
 	}
-	for _, b := range ks.dir.Load().blocks {
-		if !b.open() && b.tab.Len() > aheadLeast*(aheadShare-1)/aheadShare {
-			t.Errorf("got a sealed block of %d items", b.tab.Len())
+	for _, b := range ks.Dir.Load().Blocks {
+		if !b.Open() && b.Tab.Len() > block.AheadLeast*(block.AheadShare-1)/block.AheadShare {
+			t.Errorf("got a sealed block of %d items", b.Tab.Len())
 		}
 	}
 }

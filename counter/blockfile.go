@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist/format"
@@ -16,7 +17,7 @@ import (
 // it copied, and counterctl shows rows (inspect.go).
 
 // readTable reads an image into a table of its own memory; tab is nil if there are partial rows only.
-func readTable(fsys vfs.FS, path string) (info format.ImageInfo, tab *hot.Table, partial map[uint64]partialRow, err error) {
+func readTable(fsys vfs.FS, path string) (info format.ImageInfo, tab *hot.Table, partial map[uint64]block.PartialRow, err error) {
 	img, err := snapfile.OpenImage(fsys, path)
 	if err != nil {
 		return info, nil, nil, err
@@ -31,7 +32,7 @@ func readTable(fsys vfs.FS, path string) (info format.ImageInfo, tab *hot.Table,
 		return info, nil, nil, err
 	}
 	if info.Kind == partialImage {
-		if buf, partial, err = decodePartial(buf, info.Lo, info.Hi); err != nil {
+		if buf, partial, err = block.DecodePartial(buf, info.Lo, info.Hi); err != nil {
 			return info, nil, nil, fmt.Errorf("%s: %w", path, err)
 		}
 		if len(buf) == 0 {
@@ -97,7 +98,7 @@ func ColdVerifier(fsys vfs.FS) func(path string, c *format.CounterFiles, b *form
 		if fault.Err = file.Verify(nil); fault.Err == nil {
 			return nil
 		}
-		if fault.Lost, err = readableRows(file, func(uint64, []uint64) error { return nil }); err != nil {
+		if fault.Lost, err = block.ReadableRows(file, func(uint64, []uint64) error { return nil }); err != nil {
 			return err
 		}
 		return fault

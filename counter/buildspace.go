@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
@@ -19,7 +20,7 @@ import (
 // A range ends behind its last post, so that it is known when the file is full.
 type buildSpace struct {
 	b           *Build
-	ks          *keyspace
+	ks          *block.Keyspace
 	posts       uint64
 	first, last uint64 // mids; of none if posts is 0
 	lo          uint64 // where the range of what is pending begins
@@ -40,7 +41,7 @@ type buildJob struct {
 
 // sealed is how many posts a sealed block gets, and the open one at most: as many as a block that is sealed by a server
 // (makeRoom).
-func (sp *buildSpace) sealed() int { return sp.ks.blockItems - sp.ks.blockItems/64 }
+func (sp *buildSpace) sealed() int { return sp.ks.BlockItems - sp.ks.BlockItems/64 }
 
 // add takes posts, which come behind the last.
 func (sp *buildSpace) add(p Posts) error {
@@ -152,7 +153,7 @@ func (j *buildJob) run() error {
 func (j *buildJob) cold() (f format.BlockFile, err error) {
 	b, ks := j.sp.b, j.sp.ks
 	name := format.ColdName(j.id, buildStart)
-	meta := coldstore.Meta{Counter: ks.def.ID, Offset: buildStart, Lo: j.lo, Hi: j.hi, Columns: ks.fileColumns(), Grouped: ks.slotGroups, Group: ks.group}
+	meta := coldstore.Meta{Counter: ks.Def.ID, Offset: buildStart, Lo: j.lo, Hi: j.hi, Columns: ks.FileColumns(), Grouped: ks.SlotGroups, Group: ks.Group}
 	w, err := coldstore.Create(b.opts.FS, filepath.Join(format.ColdDir(b.path), name), meta)
 	if err != nil {
 		return f, err
@@ -166,30 +167,30 @@ func (j *buildJob) cold() (f format.BlockFile, err error) {
 	if err != nil {
 		return f, errors.Join(err, w.Abort())
 	}
-	return format.BlockFile{Tier: format.TierCold, Group: ks.group, Block: j.id, Lo: j.lo, Hi: j.hi, Offset: buildStart,
+	return format.BlockFile{Tier: format.TierCold, Group: ks.Group, Block: j.id, Lo: j.lo, Hi: j.hi, Offset: buildStart,
 		Items: st.Items, Bytes: uint64(st.Bytes), CRC: st.Checksum, Name: name}, nil
 }
 
 // image writes the image of a hot block.
 func (j *buildJob) image(lo, hi uint64, posts []Posts) (f format.BlockFile, err error) {
 	b, ks := j.sp.b, j.sp.ks
-	blk, err := ks.blockOf(lo, hi, posts)
+	blk, err := blockOf(ks, lo, hi, posts)
 	if err != nil {
 		return f, err
 	}
-	defer ks.arena.Free(blk.span)
-	h := format.ImageHeader{Counter: ks.def.ID, Block: blk.id, Lo: lo, Hi: hi, Offset: buildStart, Items: uint64(blk.tab.Len())}
-	info, err := snapfile.WriteImage(b.opts.FS, b.path, h, blk.tab.AppendImage(nil))
+	defer ks.Arena.Free(blk.Span)
+	h := format.ImageHeader{Counter: ks.Def.ID, Block: blk.ID, Lo: lo, Hi: hi, Offset: buildStart, Items: uint64(blk.Tab.Len())}
+	info, err := snapfile.WriteImage(b.opts.FS, b.path, h, blk.Tab.AppendImage(nil))
 	if err != nil {
 		return f, err
 	}
-	return format.BlockFile{Tier: format.TierHot, Group: ks.group, Block: blk.id, Lo: lo, Hi: hi, Offset: buildStart,
+	return format.BlockFile{Tier: format.TierHot, Group: ks.Group, Block: blk.ID, Lo: lo, Hi: hi, Offset: buildStart,
 		Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}, nil
 }
 
 // blockOf makes a hot block of a range with posts.
-func (ks *keyspace) blockOf(lo, hi uint64, posts []Posts) (*block, error) {
-	d := hot.NewDemand(ks.def.Columns)
+func blockOf(ks *block.Keyspace, lo, hi uint64, posts []Posts) (*block.Block, error) {
+	d := hot.NewDemand(ks.Def.Columns)
 	for _, p := range posts {
 		d.Items += len(p.Mids)
 		for c, col := range p.Columns {
@@ -198,11 +199,11 @@ func (ks *keyspace) blockOf(lo, hi uint64, posts []Posts) (*block, error) {
 			}
 		}
 	}
-	pl := ks.planFor(d, lo, hi, 0, sealLoad, youngBits)
+	pl := ks.PlanFor(d, lo, hi, 0, block.SealLoad, block.YoungBits)
 	if hi == hot.EndMid {
-		pl = plan{lo: lo, hi: hi, items: max(d.Items, smallestBlock), load: growLoad, layout: ks.layout, shape: ks.layout}
+		pl = block.Plan{Lo: lo, Hi: hi, Items: max(d.Items, block.SmallestBlock), Load: block.GrowLoad, Layout: ks.Layout, Shape: ks.Layout}
 	}
-	news, err := ks.rebuild(&block{lo: lo, hi: hi}, func(tabs []*hot.Table) error {
+	news, err := ks.Rebuild(&block.Block{Lo: lo, Hi: hi}, func(tabs []*hot.Table) error {
 		for _, p := range posts {
 			for i, mid := range p.Mids {
 				ref, err := tabs[0].AddAt(tabs[0].Home(mid))
@@ -284,7 +285,7 @@ func (j *buildJob) heat() error {
 	}
 	var made []format.BlockFile
 	lo, size := j.lo, j.sp.sealed()
-	p := Posts{Columns: make([][]uint64, len(j.sp.ks.def.Columns))}
+	p := Posts{Columns: make([][]uint64, len(j.sp.ks.Def.Columns))}
 	flush := func(hi uint64) error {
 		f, err := j.image(lo, hi, []Posts{p})
 		made = append(made, f)

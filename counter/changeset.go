@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -35,8 +36,8 @@ type changeSet struct {
 type changeSets struct {
 	b       *Batch
 	list    []changeSet // since Reset, in order
-	locked  []*block
-	number  uint64               // of the change set that is made: see block.changeSet; 0: none is
+	locked  []*block.Block
+	number  uint64               // of the change set that is made: see Block.ChangeSet; 0: none is
 	order   []int32              // operations by counter, mid and number
 	made    []int32              // operations whose rows were absent and were made, in order
 	lost    int                  // operations on pages that cannot be read
@@ -117,7 +118,7 @@ func (r *changeSets) runReads(g changeSet) {
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
 		op.forget()
-		b.apply(op.ks.dir.Load().find(op.Mid), op)
+		b.apply(op.ks.Dir.Load().Find(op.Mid), op)
 	}
 	r.noteSeen()
 	r.unlock()
@@ -172,7 +173,7 @@ func (r *changeSets) runChanges(g changeSet) {
 		if (op.Kind == OpReset || op.Kind == OpDelete) && !found {
 			continue
 		}
-		b.apply(op.ks.dir.Load().find(op.Mid), op)
+		b.apply(op.ks.Dir.Load().Find(op.Mid), op)
 		switch {
 		case op.Kind == OpAdd:
 			op.Found = found
@@ -209,14 +210,14 @@ func (r *changeSets) warm(g changeSet) bool {
 			continue
 		}
 		op := &b.ops[i]
-		blk := op.ks.lockFor(op.block, op.Mid)
-		p, err := op.ks.find(blk, op.Mid)
-		if err == nil && p.where == inFile {
+		blk := op.ks.LockFor(op.block, op.Mid)
+		p, err := op.ks.Find(blk, op.Mid)
+		if err == nil && p.Where == block.InFile {
 			at := len(b.rows)
-			b.rows, err = op.ks.appendRow(b.rows, blk, op.Mid, p)
+			b.rows, err = op.ks.AppendRow(b.rows, blk, op.Mid, p)
 			b.rows = b.rows[:at]
 		}
-		blk.mu.Unlock()
+		blk.Mu.Unlock()
 		if err != nil && !op.blind() {
 			b.s.tiers.readErrors.Add(1)
 			op.Err = err
@@ -235,17 +236,17 @@ func (r *changeSets) lock(g changeSet) {
 	}
 	slices.SortFunc(r.order, func(i, j int32) int {
 		x, y := &ops[i], &ops[j]
-		return cmp.Or(cmp.Compare(x.Counter.ID, y.Counter.ID), cmp.Compare(x.ks.group, y.ks.group), cmp.Compare(x.Mid, y.Mid), cmp.Compare(i, j))
+		return cmp.Or(cmp.Compare(x.Counter.ID, y.Counter.ID), cmp.Compare(x.ks.Group, y.ks.Group), cmp.Compare(x.Mid, y.Mid), cmp.Compare(i, j))
 	})
-	var ks *keyspace
-	var last *block
+	var ks *block.Keyspace
+	var last *block.Block
 	for _, i := range r.order {
 		op := &ops[i]
-		if op.ks == ks && op.Mid < last.hi {
+		if op.ks == ks && op.Mid < last.Hi {
 			continue
 		}
-		ks, last = op.ks, op.ks.lockFor(op.block, op.Mid)
-		last.holder = r
+		ks, last = op.ks, op.ks.LockFor(op.block, op.Mid)
+		last.Holder = r
 		r.locked = append(r.locked, last)
 	}
 }
@@ -253,28 +254,28 @@ func (r *changeSets) lock(g changeSet) {
 // noteSeen is Batch.noteSeen for what is locked.
 func (r *changeSets) noteSeen() {
 	for _, blk := range r.locked {
-		r.b.noteSeen(blk.logged)
+		r.b.noteSeen(blk.Logged)
 	}
 }
 
 // unlock unlocks what lock locked, or what took its place.
 func (r *changeSets) unlock() {
 	for i, blk := range r.locked {
-		blk.holder, r.locked[i] = nil, nil
+		blk.Holder, r.locked[i] = nil, nil
 		if r.number > 0 {
-			blk.changeSet = r.number
+			blk.ChangeSet = r.number
 		}
-		blk.mu.Unlock()
+		blk.Mu.Unlock()
 	}
 	r.locked, r.number = r.locked[:0], 0
 }
 
-// replaced has news, which are locked, take the place of old, which r has locked.
-func (r *changeSets) replaced(old *block, news []*block) {
+// Replaced has news, which are locked, take the place of old, which r has locked.
+func (r *changeSets) Replaced(old *block.Block, news []*block.Block) {
 	for _, blk := range news {
-		blk.holder = r
+		blk.Holder = r
 	}
-	old.holder = nil
+	old.Holder = nil
 	i := slices.Index(r.locked, old)
 	r.locked = slices.Replace(r.locked, i, i+1, news...)
 }
@@ -284,7 +285,7 @@ func (r *changeSets) prepare(i int32) error {
 	b := r.b
 	op := &b.ops[i]
 	ks := op.ks
-	blk := ks.dir.Load().find(op.Mid)
+	blk := ks.Dir.Load().Find(op.Mid)
 	if !op.Kind.changes() {
 		at := len(b.rows)
 		b.apply(blk, op) // for its error: it is run again among the others
@@ -293,19 +294,19 @@ func (r *changeSets) prepare(i int32) error {
 		op.forget()
 		return err
 	}
-	p, err := ks.find(blk, op.Mid)
-	if err == nil && !p.readable() && !op.blind() {
-		_, err = ks.value(blk, op.Mid, p, int(op.Column))
+	p, err := ks.Find(blk, op.Mid)
+	if err == nil && !p.Readable() && !op.blind() {
+		_, err = ks.Value(blk, op.Mid, p, int(op.Column))
 	}
 	if err != nil && !op.blind() {
 		b.s.tiers.readErrors.Add(1)
 		return err
 	}
-	op.Found = p.found()
+	op.Found = p.Found()
 	stays := true // the table has a field for what is set, or needs none: a default, a row that goes
 	switch op.Kind {
 	case OpSet:
-		col := &ks.def.Columns[op.Column]
+		col := &ks.Def.Columns[op.Column]
 		if op.Arg > col.Limit() {
 			return ErrOutOfRange
 		}
@@ -324,14 +325,14 @@ func (r *changeSets) prepare(i int32) error {
 	if b.refused != nil {
 		return b.refused
 	}
-	if b.full && p.where != inTable && op.Kind != OpDelete {
+	if b.full && p.Where != block.InTable && op.Kind != OpDelete {
 		return ErrMaxMemory
 	}
-	if !p.readable() {
+	if !p.Readable() {
 		r.lost++
-		return ks.reserveOverlay(blk, r.lost)
+		return ks.ReserveOverlay(blk, r.lost)
 	}
-	if blk, _, err = ks.ensure(blk, op.Mid, p); err != nil {
+	if blk, _, err = ks.Ensure(blk, op.Mid, p); err != nil {
 		return err
 	}
 	if !op.Found {
@@ -339,12 +340,12 @@ func (r *changeSets) prepare(i int32) error {
 	}
 	if op.Kind == OpSetRow {
 		columns, values := b.sets.of(op)
-		stays = !ks.lacking(blk, columns, values)
+		stays = !ks.Lacking(blk, columns, values)
 	} else if !stays {
-		stays = ks.field(blk, int(op.Column)) >= 0
+		stays = ks.Field(blk, int(op.Column)) >= 0
 	}
 	if !stays {
-		_, err = ks.repack(blk, op.Mid)
+		_, err = ks.Repack(blk, op.Mid)
 	}
 	return err
 }
@@ -353,9 +354,9 @@ func (r *changeSets) prepare(i int32) error {
 func (r *changeSets) unmake() {
 	for _, i := range r.made {
 		op := &r.b.ops[i]
-		blk := op.ks.dir.Load().find(op.Mid)
-		if p, err := op.ks.find(blk, op.Mid); err == nil && p.where == inTable { // always: it is in the table
-			_ = op.ks.remove(blk, op.Mid, p) // and so it needs no memory
+		blk := op.ks.Dir.Load().Find(op.Mid)
+		if p, err := op.ks.Find(blk, op.Mid); err == nil && p.Where == block.InTable { // always: it is in the table
+			_ = op.ks.Remove(blk, op.Mid, p) // and so it needs no memory
 		}
 	}
 }
@@ -436,6 +437,6 @@ func (r *changeSets) log(g changeSet, once *Once) {
 		return
 	}
 	for _, blk := range r.locked {
-		blk.logged = b.pos
+		blk.Logged = b.pos
 	}
 }

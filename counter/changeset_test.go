@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -118,7 +119,7 @@ func TestChangeSetRefused(t *testing.T) {
 	bad, good := uint64(0), uint64(0) // on the damaged page, and of the same file and not
 	for _, mid := range mids[:8000] {
 		switch _, _, err := s.Get(fmt.Sprintf("%d.cntrn", mid)); {
-		case errors.Is(err, ErrCold):
+		case errors.Is(err, block.ErrCold):
 			bad = mid
 		case err == nil:
 			good = mid
@@ -175,9 +176,9 @@ func TestChangeSetRefused(t *testing.T) {
 		err  error
 	}{
 		"set, no memory":       {true, Op{Kind: OpSet, Counter: weibo, Mid: end, Arg: 1}, false, ErrNoMemory},
-		"set, damaged page":    {true, Op{Kind: OpSet, Counter: weibo, Mid: bad, Arg: 1, Before: true}, false, ErrCold},
-		"delete, damaged page": {false, Op{Kind: OpGet, Counter: weibo, Mid: bad}, false, ErrCold},
-		"reset, damaged page":  {false, Op{Kind: OpReset, Counter: weibo, Mid: bad}, false, ErrCold},
+		"set, damaged page":    {true, Op{Kind: OpSet, Counter: weibo, Mid: bad, Arg: 1, Before: true}, false, block.ErrCold},
+		"delete, damaged page": {false, Op{Kind: OpGet, Counter: weibo, Mid: bad}, false, block.ErrCold},
+		"reset, damaged page":  {false, Op{Kind: OpReset, Counter: weibo, Mid: bad}, false, block.ErrCold},
 		"set, out of range":    {true, Op{Kind: OpSet, Counter: weibo, Mid: end, Arg: 1 << 40}, false, ErrOutOfRange},
 		"set, no new rows":     {true, Op{Kind: OpSet, Counter: weibo, Mid: end, Arg: 1}, true, ErrMaxMemory},
 	} {

@@ -1,3 +1,5 @@
+// Scenario: several processors work on one store.
+
 package counter
 
 import (

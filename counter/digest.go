@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/schema"
 )
@@ -112,9 +113,9 @@ func (d *digesting) block(b *Batch, counterName string, group int, at uint64) (n
 	if b.s.hidden(ks) {
 		return d.hi, nil
 	}
-	blk := ks.lock(at)
-	defer blk.mu.Unlock()
-	b.noteSeen(blk.logged)
+	blk := ks.Lock(at)
+	defer blk.Mu.Unlock()
+	b.noteSeen(blk.Logged)
 	own := &b.s.own
 	add := func(mid uint64, row []uint64) {
 		if own.hides(mid) {
@@ -129,17 +130,17 @@ func (d *digesting) block(b *Batch, counterName string, group int, at uint64) (n
 		sum.Items++
 		sum.Sum += total
 	}
-	if blk.cold == nil { // in any order: it is a sum
-		blk.tab.Each(func(mid uint64, ref hot.Ref) {
+	if blk.Cold == nil { // in any order: it is a sum
+		blk.Tab.Each(func(mid uint64, ref hot.Ref) {
 			if mid >= at && mid < d.hi && err == nil {
-				if d.row, err = ks.appendRow(d.row[:0], blk, mid, location{inTable, ref}); err == nil {
+				if d.row, err = ks.AppendRow(d.row[:0], blk, mid, block.Location{Where: block.InTable, Ref: ref}); err == nil {
 					add(mid, d.row)
 				}
 			}
 		})
-		return blk.hi, err
+		return blk.Hi, err
 	}
-	err = ks.coldRows(blk, at, nil, func(mid uint64, row []uint64) error {
+	err = ks.ColdRows(blk, at, nil, func(mid uint64, row []uint64) error {
 		if mid >= d.hi {
 			return errEnough
 		}
@@ -149,7 +150,7 @@ func (d *digesting) block(b *Batch, counterName string, group int, at uint64) (n
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, err // ErrCold, if the file is damaged
 	}
-	return blk.hi, nil
+	return blk.Hi, nil
 }
 
 // errEnough ends an iteration.

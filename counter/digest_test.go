@@ -176,9 +176,9 @@ func BenchmarkDigest(b *testing.B) {
 				batch.Reset()
 			}
 			if tier == TierCold {
-				for _, blk := range s.spaces[def.ID][0].dir.Load().blocks {
-					if !blk.open() {
-						if err := s.Admin().Demote("weibo", blk.lo); err != nil {
+				for _, blk := range s.spaces[def.ID][0].Dir.Load().Blocks {
+					if !blk.Open() {
+						if err := s.Admin().Demote("weibo", blk.Lo); err != nil {
 							b.Fatal(err)
 						}
 					}

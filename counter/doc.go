@@ -44,9 +44,9 @@
 //	             4+4+3 bits 4+5+4        16+16+8 bits, as the hints say
 //
 // A sealed block packs its columns in as many bits as its values make worth while, and is re-packed when they have
-// outgrown those (widths.go).
+// outgrown those (block/widths.go).
 //
-// All of these replace one block by one or two new ones (reshape.go), while that block's lock is held and nothing else
+// All of these replace one block by one or two new ones (block/reshape.go), while that block's lock is held and nothing else
 // is. So is a change of the columns: blocks keep the layout they were made with and answer the default for a column
 // they lack, until they are re-packed in the background, or by the first write to such a column. What need not be done
 // at once is done beside the block's readers and writers (beside.go): the background re-packs that way, and seals an open
@@ -58,9 +58,9 @@
 // or made durable, by Batch.Commit before it is acknowledged, or told to a reader: a block knows how far the log must
 // be for that. Snapshots copy one block at a time (snapshot.go); recovery reads images and replays the log behind them
 // (recover.go). Above MaxMemory the coldest blocks become cold: their rows go to a file and changes of them to an
-// overlay (overlay.go), or, where the file is damaged, to partial rows (partial.go), as where a block's image is
+// overlay (block/overlay.go), or, where the file is damaged, to partial rows (block/partial.go), as where a block's image is
 // (lostrange.go); they are written, merged and brought back in the background (rewrite.go, tiers.go). What reads
-// whole blocks sees file, overlay and partial rows as one (rows.go). A replica appends its primary's frames and applies
+// whole blocks sees file, overlay and partial rows as one (block/rows.go). A replica appends its primary's frames and applies
 // them (replicate.go). What the next snapshot would write is kept free on the disk: it is the way out of a full one
 // (space.go). What no snapshot, block or pin needs is removed (retention.go); log that is kept beyond that is compressed
 // (packing.go).
@@ -148,15 +148,14 @@
 //	api.go store.go options.go errors.go    the store: what a program needs first, and what else it says
 //	batch.go op.go ack.go                   operations, run together; what they wait for before they are acknowledged
 //	stretch.go sight.go gate.go             what a batch logs at once, may show, and keeps others out by
-//	fetch.go                                pages of cold files that a batch waits for, before it locks blocks
+//	locate.go                               the blocks of operations, and the pages of cold files that a batch waits for
 //	changeset.go longread.go bounds.go setrow.go  operations that stand or fall together; long reads; additions within bounds; rows
 //	once.go producers.go                    numbered changes, and what is kept of who made them
 //
-//	keyspace.go directory.go block.go       the items of a counter, the list of its blocks, and one of these
-//	columns.go item.go rows.go              a block's columns; one item, whatever the tier; all rows of a range
-//	reshape.go beside.go widths.go repack.go  blocks that take another's place, at once or beside their readers
+//	internal/block                          the items of a counter in blocks: hot in tables, cold in files
+//	spaces.go                               the keyspaces of a store, by counter and group of hash slots
+//	beside.go repack.go                     blocks that take another's place beside their readers and writers
 //
-//	cold.go overlay.go partial.go           cold blocks: file, overlay, rows whose page cannot be read
 //	tiers.go rewrite.go pace.go             which blocks become cold, or hot again; how
 //	scrub.go lostrange.go salvage.go        files that are read again; ranges whose image is lost; what can be saved
 //
@@ -177,7 +176,7 @@
 //	queryaggregate.go queryupdate.go
 //	scan.go scancache.go randomitem.go      items in order of mid; one by chance
 //
-//	build.go builder.go buildspace.go       a directory is made without a store
+//	build.go buildspace.go                  a directory is made without a store
 //	holdsdata.go                            whether a directory has one
 //	admin.go stats.go usage.go              for who runs a server: figures, of blocks and of counters
 //	digest.go inspect.go                    what nodes compare; what tools show of files
@@ -192,6 +191,6 @@
 // # Processors
 //
 // What several processors write costs each of them a cache line from another, 70 ns and more. So an operation writes one
-// such line, its block's (block.go); a batch of them takes one of the gate's locks (gate.go), and the log's once for the
+// such line, its block's (block/block.go); a batch of them takes one of the gate's locks (gate.go), and the log's once for the
 // changes in up to 16 blocks (stretch.go). BenchmarkCores tells what an operation costs on one processor, and on all.
 package counter

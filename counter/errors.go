@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -19,6 +20,10 @@ var (
 
 	// ErrNoKey: a key names no column or item of the schema.
 	ErrNoKey = errors.New("counter: no such counter or column")
+
+	// ErrCold: a page of a cold file is damaged or cannot be read, and what was asked for was not set since. The other
+	// items are served.
+	ErrCold = block.ErrCold
 
 	// ErrNoMemory: the system gives no more memory. Nothing was changed.
 	ErrNoMemory = arena.ErrNoMemory

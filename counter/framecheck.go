@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
@@ -48,7 +49,7 @@ func readSchema(text []byte) (*schema.Schema, error) {
 		return nil, err
 	}
 	for _, def := range s.Counters() {
-		if _, err := overlayLayout(def); err != nil {
+		if _, err := block.OverlayLayout(def); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
@@ -175,7 +176,7 @@ func (x *GroupExport) Rows(dst []byte, at ExportPlace) (records []byte, next Exp
 			at = ExportPlace{Space: space}
 		}
 		at.Mid, err = x.copied.copy(ks, at.Mid, &x.groups)
-		counter := ks.def.ID
+		counter := ks.Def.ID
 		b.End()
 		if err != nil {
 			return dst, at, false, err
@@ -192,24 +193,24 @@ func (x *GroupExport) Rows(dst []byte, at ExportPlace) (records []byte, next Exp
 
 // copy copies the posts of groups in the block that holds mid, and returns where the next one begins. REQUIRES
 // Store.gate held.
-func (c *exportBlock) copy(ks *keyspace, mid uint64, groups *slot.Set) (next uint64, err error) {
+func (c *exportBlock) copy(ks *block.Keyspace, mid uint64, groups *slot.Set) (next uint64, err error) {
 	c.mids, c.ids, c.columns = c.mids[:0], c.ids[:0], c.columns[:0]
-	for _, col := range ks.def.Columns {
+	for _, col := range ks.Def.Columns {
 		c.ids = append(c.ids, col.ID)
 		c.columns = append(c.columns, nil)
 	}
 	for {
-		blk := ks.lock(mid)
-		if blk.cold != nil {
-			defer blk.mu.Unlock()
-			return blk.hi, ks.coldRows(blk, mid, nil, func(mid uint64, row []uint64) error {
+		blk := ks.Lock(mid)
+		if blk.Cold != nil {
+			defer blk.Mu.Unlock()
+			return blk.Hi, ks.ColdRows(blk, mid, nil, func(mid uint64, row []uint64) error {
 				if groups.Has(slot.Group(mid)) {
 					c.add(mid, row)
 				}
 				return nil
 			})
 		}
-		next = blk.hi
+		next = blk.Hi
 		if c.selectHot(ks, blk, mid) {
 			break
 		}
@@ -239,27 +240,27 @@ func (c *exportBlock) add(mid uint64, row []uint64) {
 }
 
 // selectHot copies the rows of a hot block from mid on, some of its buckets at a time. It is false where another took its
-// place meanwhile. REQUIRES blk.mu held; it is unlocked.
-func (c *exportBlock) selectHot(ks *keyspace, blk *block, mid uint64) bool {
-	defer func() { blk.mu.Unlock() }()
+// place meanwhile. REQUIRES blk.Mu held; it is unlocked.
+func (c *exportBlock) selectHot(ks *block.Keyspace, blk *block.Block, mid uint64) bool {
+	defer func() { blk.Mu.Unlock() }()
 	c.flat = c.flat[:0]
 	q := &c.sel
 	q.Lo, q.Hi, q.Columns, q.Defaults = mid, hot.EndMid, q.Columns[:0], q.Defaults[:0]
-	for i, col := range ks.def.Columns {
-		q.Columns = append(q.Columns, ks.field(blk, i))
+	for i, col := range ks.Def.Columns {
+		q.Columns = append(q.Columns, ks.Field(blk, i))
 		q.Defaults = append(q.Defaults, col.Default)
 	}
-	for from, buckets, held := 0, blk.tab.Buckets(), 0; from < buckets; {
+	for from, buckets, held := 0, blk.Tab.Buckets(), 0; from < buckets; {
 		to, before := min(from+selectBuckets, buckets), len(c.flat)
-		c.flat = blk.tab.Select(c.flat, from, to, q)
+		c.flat = blk.Tab.Select(c.flat, from, to, q)
 		from = to
 		if held += selectCost + foundCost*(len(c.flat)-before)/(1+len(q.Columns)); held < selectHold || from == buckets {
 			continue
 		}
 		held = 0
-		blk.mu.Unlock() // others have their turn
+		blk.Mu.Unlock() // others have their turn
 		runtime.Gosched()
-		if blk.mu.Lock(); blk.dead {
+		if blk.Mu.Lock(); blk.Dead {
 			return false
 		}
 	}
@@ -284,10 +285,10 @@ func (x *GroupExport) appendRows(dst []byte, counter uint32) []byte {
 
 // spaceFrom returns the first keyspace from a place on that has posts of groups; nil: there is none. REQUIRES Store.gate
 // held.
-func (s *Store) spaceFrom(space uint32, groups *slot.Set) (*keyspace, uint32) {
+func (s *Store) spaceFrom(space uint32, groups *slot.Set) (*block.Keyspace, uint32) {
 	for ; ; space++ {
 		ks, more := s.keyspaceAt(int(space))
-		if ks != nil && (!s.slotGroups || groups.Has(ks.group)) || !more {
+		if ks != nil && (!s.slotGroups || groups.Has(ks.Group)) || !more {
 			return ks, space
 		}
 	}

@@ -1,3 +1,5 @@
+// Scenario: groups of hash slots move between two stores in use.
+
 package counter
 
 import (

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -212,7 +213,7 @@ func (s *Store) emptyGroups(pos uint64, set slot.Set) error {
 	if !s.slotGroups {
 		return nil
 	}
-	return s.renew(func(ks *keyspace) bool { return set.Has(ks.group) && ks.before(pos) })
+	return s.renew(func(ks *block.Keyspace) bool { return set.Has(ks.Group) && ks.Before(pos) })
 }
 
 // deleteBatch is how many posts deleteGroups removes at a time: some 40 us.
@@ -245,10 +246,10 @@ func (g Groups) deleteGroups(set slot.Set) error {
 				b.End()
 				break
 			}
-			blk := s.spaces[id][0].lock(lo)
-			mids, _ = blk.appendMids(mids[:0])
-			hi, last := blk.hi, blk.open()
-			blk.mu.Unlock()
+			blk := s.spaces[id][0].Lock(lo)
+			mids, _ = blk.AppendMids(mids[:0])
+			hi, last := blk.Hi, blk.Open()
+			blk.Mu.Unlock()
 			b.End()
 			for len(mids) > 0 {
 				n := 0

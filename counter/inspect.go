@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
@@ -42,7 +43,7 @@ func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
 	if err != nil {
 		return err
 	}
-	for _, mid := range (&coldRange{partial: partial}).partialMids() {
+	for _, mid := range (&block.ColdRange{Partial: partial}).PartialMids() {
 		if err := fn(FileRow{Mid: mid, Columns: partial[mid], State: RowPartial}); err != nil {
 			return err
 		}
@@ -53,20 +54,20 @@ func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
 	layout := tab.Layout()
 	state := -1
 	if img.Kind != 0 {
-		if state = layout.Index(stateColumn); state < 0 {
+		if state = layout.Index(block.StateColumn); state < 0 {
 			return fmt.Errorf("%s: %w: an overlay image without row states", path, hot.ErrBadImage)
 		}
 	}
 	var row FileRow
-	for _, r := range sortedRows(tab) {
-		row.Mid, row.Columns = r.mid, row.Columns[:0]
+	for _, r := range block.SortedRows(tab) {
+		row.Mid, row.Columns = r.Mid, row.Columns[:0]
 		for f := range layout.Fields {
 			if f != state {
-				row.Columns = append(row.Columns, format.ColumnValue{Column: layout.Fields[f].ID, Value: tab.Get(r.ref, f)})
+				row.Columns = append(row.Columns, format.ColumnValue{Column: layout.Fields[f].ID, Value: tab.Get(r.Ref, f)})
 			}
 		}
 		if state >= 0 {
-			row.State = map[uint64]RowState{rowShadow: RowShadow, rowFresh: RowFresh, rowGone: RowGone}[tab.Get(r.ref, state)]
+			row.State = map[uint64]RowState{block.RowShadow: RowShadow, block.RowFresh: RowFresh, block.RowGone: RowGone}[tab.Get(r.Ref, state)]
 		}
 		if err := fn(row); err != nil {
 			return err
@@ -85,7 +86,7 @@ func ColdRows(fsys vfs.FS, path string, fn func(FileRow) error) (lost []snapfile
 	defer func() { err = errors.Join(err, file.Close()) }()
 	columns := file.Meta().Columns
 	var row FileRow
-	return readableRows(file, func(mid uint64, vals []uint64) error {
+	return block.ReadableRows(file, func(mid uint64, vals []uint64) error {
 		row.Mid, row.Columns = mid, row.Columns[:0]
 		for i, v := range vals {
 			row.Columns = append(row.Columns, format.ColumnValue{Column: columns[i].ID, Value: v})

@@ -1,6 +1,9 @@
 package counter
 
-import "github.com/counterd/counterd/schema"
+import (
+	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/schema"
+)
 
 // A long read is a change set of very many reads, in slices: others have the gate and all locks in between. What change sets
 // promise holds all the same: no change set is seen in part.
@@ -16,8 +19,8 @@ type longRead struct {
 	b      *Batch
 	pause  func()
 	schema *schema.Schema
-	since  map[*block]uint64 // blocks read, and Store.changeSets before the first of their reads
-	again  []int32           // numbers of operations to be made again
+	since  map[*block.Block]uint64 // blocks read, and Store.changeSets before the first of their reads
+	again  []int32                 // numbers of operations to be made again
 }
 
 const (
@@ -35,7 +38,7 @@ const (
 // changed meanwhile: the operations have to be made anew. The error is Begin's, and the batch is not open then.
 // REQUIRES the batch to be open, and not exclusive.
 func (b *Batch) RunLong(pause func()) (done bool, err error) {
-	r := longRead{b: b, pause: pause, schema: b.Schema(), since: make(map[*block]uint64)}
+	r := longRead{b: b, pause: pause, schema: b.Schema(), since: make(map[*block.Block]uint64)}
 	for from := 0; from < len(b.ops); from += sliceOps {
 		if from > 0 {
 			if done, err = r.rest(); !done {
@@ -90,7 +93,7 @@ func (r *longRead) slice(from, to int) bool {
 	}
 	b.fetch()
 	b.runEach(from, to)
-	last := (*block)(nil)
+	last := (*block.Block)(nil)
 	for i := from; i < to; i++ {
 		if blk := b.ops[i].block; blk != last {
 			r.read(blk, before)
@@ -101,7 +104,7 @@ func (r *longRead) slice(from, to int) bool {
 }
 
 // read notes that blk was read when Store.changeSets was before, or later.
-func (r *longRead) read(blk *block, before uint64) {
+func (r *longRead) read(blk *block.Block, before uint64) {
 	if _, ok := r.since[blk]; !ok {
 		r.since[blk] = before
 	}
@@ -115,12 +118,12 @@ func (r *longRead) compare() (settled bool) {
 	for range maxCompares {
 		now := b.s.changeSets.Load()
 		for blk, before := range r.since {
-			blk.mu.Lock()
-			if blk.dead || blk.changeSet > before {
+			blk.Mu.Lock()
+			if blk.Dead || blk.ChangeSet > before {
 				r.since[blk] = gone
 				stale++
 			}
-			blk.mu.Unlock()
+			blk.Mu.Unlock()
 		}
 		if settled = b.s.changeSets.Load() == now; settled {
 			break
@@ -166,7 +169,7 @@ func (r *longRead) repeat(list []int32) bool {
 // alone reads with all blocks locked what has to be read again.
 func (r *longRead) alone() {
 	b := r.b
-	from := make([]*block, len(b.ops))
+	from := make([]*block.Block, len(b.ops))
 	for i := range b.ops {
 		from[i] = b.ops[i].block
 	}
@@ -180,8 +183,8 @@ func (r *longRead) alone() {
 	defer b.changeSets.unlock()
 	for i := range b.ops {
 		op := &b.ops[i]
-		blk := op.ks.dir.Load().find(op.Mid)
-		if before, ok := r.since[blk]; ok && blk == from[i] && blk.changeSet <= before {
+		blk := op.ks.Dir.Load().Find(op.Mid)
+		if before, ok := r.since[blk]; ok && blk == from[i] && blk.ChangeSet <= before {
 			continue
 		}
 		op.forget()

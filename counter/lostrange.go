@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -42,7 +43,7 @@ func (s *recovery) mayLose(f *format.BlockFile, err error) bool {
 }
 
 // lostRange makes the block of a range whose image cannot be used: f's, or that of the overlay above f.
-func (s *recovery) lostRange(f, overlay *format.BlockFile, err error) *block {
+func (s *recovery) lostRange(f, overlay *format.BlockFile, err error) *block.Block {
 	entry, names, bad := *f, []string{f.Name}, f
 	if first := f.Remains(s.dir.Path()); len(first) > 0 { // lost again: the name must not grow
 		names[0] = filepath.Base(first[0])
@@ -54,9 +55,9 @@ func (s *recovery) lostRange(f, overlay *format.BlockFile, err error) *block {
 	s.opts.Logger.Error("a block image is unusable and no snapshot has another copy; posts of its range cannot be read until they are set", "file", bad.Path(s.dir.Path()),
 		"lo", f.Lo, "hi", f.Hi, "items", f.Items, "error", err, "repair", format.RepairCommand(s.dir.Path()))
 	s.tiers.broken.Add(1)
-	s.tiers.keep(entry.Name)
+	s.tiers.Keep(entry.Name)
 	file := coldstore.Broken(bad.Path(s.dir.Path()), coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
-	return &block{lo: f.Lo, hi: f.Hi, id: f.Block, from: f.Offset, cold: &coldRange{file: file, entry: entry}}
+	return &block.Block{Lo: f.Lo, Hi: f.Hi, ID: f.Block, From: f.Offset, Cold: &block.ColdRange{File: file, Entry: entry}}
 }
 
 // regain makes a cold file of the image that the entry of a lost range stands for. The error says why that cannot be
@@ -97,9 +98,9 @@ func writeTable(fsys vfs.FS, path string, meta coldstore.Meta, tab *hot.Table) e
 		return err
 	}
 	vals := make([]uint64, 0, len(meta.Columns))
-	for _, row := range sortedRows(tab) {
-		if vals = tab.AppendRow(vals[:0], row.ref); err == nil {
-			err = w.Add(row.mid, vals)
+	for _, row := range block.SortedRows(tab) {
+		if vals = tab.AppendRow(vals[:0], row.Ref); err == nil {
+			err = w.Add(row.Mid, vals)
 		}
 	}
 	if err == nil {

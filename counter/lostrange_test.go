@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
@@ -457,7 +458,7 @@ func TestLostTwice(t *testing.T) {
 			for c := range 3 {
 				v, found, err := m.s.Get(m.key(mid, c))
 				switch {
-				case errors.Is(err, ErrCold):
+				case errors.Is(err, block.ErrCold):
 					errs++
 				case err != nil || found != there || v != row[c]:
 					t.Fatalf("%s: %s: got %d, %v, %v, want %d, %v or ErrCold", when, m.key(mid, c), v, found, err, row[c], there)

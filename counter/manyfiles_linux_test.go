@@ -1,3 +1,5 @@
+// Scenario: a start with many cold files.
+
 package counter
 
 import (
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
@@ -38,8 +41,8 @@ func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 	s := openDir(tb, dir, Options{FS: fsys, Manual: true}, seedScript)
 	ks := s.spaces[1][0]
 	stream := newStream(1)
-	old := ks.dir.Load().blocks[0]
-	d := &directory{}
+	old := ks.Dir.Load().Blocks[0]
+	d := &block.Directory{}
 	lo := uint64(0)
 	mid := stream.next()
 	for range files {
@@ -52,7 +55,7 @@ func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 			mid = stream.next()
 		}
 		entry.Hi = mid
-		w, err := coldstore.Create(unsynced{fsys}, path, coldstore.Meta{Counter: ks.def.ID, Lo: lo, Hi: mid, Columns: ks.fileColumns()})
+		w, err := coldstore.Create(unsynced{fsys}, path, coldstore.Meta{Counter: ks.Def.ID, Lo: lo, Hi: mid, Columns: ks.FileColumns()})
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -70,22 +73,22 @@ func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 			tb.Fatal(err)
 		}
 		entry.Items, entry.Bytes, entry.CRC = f.Stat().Items, uint64(f.Stat().Bytes), f.Checksum()
-		b := &block{lo: lo, hi: mid, id: id}
-		b.cold = &coldRange{file: coldstore.Broken(path, *f.Meta(), entry.Items, os.ErrClosed), entry: entry}
+		b := &block.Block{Lo: lo, Hi: mid, ID: id}
+		b.Cold = &block.ColdRange{File: coldstore.Broken(path, *f.Meta(), entry.Items, os.ErrClosed), Entry: entry}
 		if err := f.Close(); err != nil {
 			tb.Fatal(err)
 		}
-		d.los, d.blocks = append(d.los, lo), append(d.blocks, b)
-		s.tiers.keep(entry.Name)
+		d.Los, d.Blocks = append(d.Los, lo), append(d.Blocks, b)
+		s.tiers.Keep(entry.Name)
 		lo = mid
 	}
-	last, err := ks.newBlock(hot.Config{Lo: lo, Hi: hot.EndMid, Buckets: hot.BucketsFor(64, growLoad), Layout: ks.layout}, ks.layout)
+	last, err := ks.NewBlock(hot.Config{Lo: lo, Hi: hot.EndMid, Buckets: hot.BucketsFor(64, block.GrowLoad), Layout: ks.Layout}, ks.Layout)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.arena.Free(old.span)
-	d.los, d.blocks = append(d.los, lo), append(d.blocks, last)
-	ks.dir.Store(d)
+	s.arena.Free(old.Span)
+	d.Los, d.Blocks = append(d.Los, lo), append(d.Blocks, last)
+	ks.Dir.Store(d)
 	if err := s.Snapshot(); err != nil {
 		tb.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
@@ -259,25 +260,25 @@ func (r *changeSets) remember(o *Once) {
 // the next block's if nobody has it, else it lets the table go and begins anew.
 func (r *changeSets) runOnes(list []changeSet) (n int) {
 	b, l := r.b, &r.b.s.producers
-	var cur *block
+	var cur *block.Block
 	for ; n < len(list); n++ {
 		g := list[n]
 		if g.once == 0 || g.to-g.from != 1 || n > 0 && g.from != list[n-1].to {
 			break
 		}
 		op := &b.ops[g.from]
-		if op.block == nil || op.block.cold != nil {
+		if op.block == nil || op.block.Cold != nil {
 			break // it is not owned, or may wait for the disk
 		}
 		if op.block != cur {
 			if cur != nil {
-				cur.mu.Unlock()
-				if cur = op.ks.tryLock(op.block); cur == nil {
+				cur.Mu.Unlock()
+				if cur = op.ks.TryLock(op.block); cur == nil {
 					l.mu.Unlock()
 				}
 			}
 			if cur == nil {
-				cur = op.ks.lockFor(op.block, op.Mid)
+				cur = op.ks.LockFor(op.block, op.Mid)
 				l.mu.Lock()
 			}
 		}
@@ -285,7 +286,7 @@ func (r *changeSets) runOnes(list []changeSet) (n int) {
 	}
 	if cur != nil {
 		l.mu.Unlock()
-		cur.mu.Unlock()
+		cur.Mu.Unlock()
 	}
 	return n
 }
@@ -309,16 +310,16 @@ func (r *changeSets) runOne(g changeSet) {
 	if !(r.ready(o) && r.warm(g)) {
 		return
 	}
-	blk := op.ks.lockFor(op.block, op.Mid)
+	blk := op.ks.LockFor(op.block, op.Mid)
 	l.mu.Lock()
 	blk = r.runLocked(o, op, blk, g.from)
 	l.mu.Unlock()
-	blk.mu.Unlock()
+	blk.Mu.Unlock()
 }
 
 // runLocked runs operation number i, which is numbered, in its block. Block and table are locked; it returns what has
 // taken the block's place.
-func (r *changeSets) runLocked(o *Once, op *Op, blk *block, i int) *block {
+func (r *changeSets) runLocked(o *Once, op *Op, blk *block.Block, i int) *block.Block {
 	b := r.b
 	if !r.try(o) {
 		return blk
@@ -329,10 +330,10 @@ func (r *changeSets) runLocked(o *Once, op *Op, blk *block, i int) *block {
 	b.silent = silent
 	if op.Err == nil || o.Each && op.Err == ErrOutOfRange {
 		r.keepOne(o, op, i)
-		blk.logged = max(blk.logged, b.pos)
+		blk.Logged = max(blk.Logged, b.pos)
 	}
 	if op.Err == nil || op.Err == ErrOutOfRange { // which tells of the value too
-		b.noteSeen(blk.logged)
+		b.noteSeen(blk.Logged)
 	}
 	return blk
 }

@@ -1,5 +1,7 @@
 //go:build unix
 
+// Scenario: the cost of numbered changes.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: power failures while numbered changes are made.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: producers in snapshots, lost images, and restarts.
+
 package counter
 
 import (

@@ -221,8 +221,8 @@ func TestOnceNoResult(t *testing.T) {
 	if err := s.Set("7.cntrn", 1); err != nil {
 		t.Fatal(err)
 	}
-	b := s.spaces[s.Schema().Counter("weibo").ID][0].dir.Load().find(7)
-	before := b.logged
+	b := s.spaces[s.Schema().Counter("weibo").ID][0].Dir.Load().Find(7)
+	before := b.Logged
 	for range 2 {
 		for _, ops := range [][]Op{nil, {{Kind: OpExists, Mid: 7}}, {{Kind: OpExists, Mid: 7}, {Kind: OpGet, Mid: 7, Column: 1}}} {
 			if o, _ := numbered(t, s, Once{Producer: pa, Seq: 1, Make: none}, ops...); o.Repeat || o.Err != nil {
@@ -230,8 +230,8 @@ func TestOnceNoResult(t *testing.T) {
 			}
 		}
 	}
-	if b.logged != before || s.Admin().ProducerStats().Producers != 0 {
-		t.Errorf("the block's log offset is %d, want %d; %+v", b.logged, before, s.Admin().ProducerStats())
+	if b.Logged != before || s.Admin().ProducerStats().Producers != 0 {
+		t.Errorf("the block's log offset is %d, want %d; %+v", b.Logged, before, s.Admin().ProducerStats())
 	}
 	set := Op{Kind: OpSet, Mid: 7, Column: 1, Arg: 9}
 	for i, ops := range [][]Op{{set}, {set, set}} {

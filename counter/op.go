@@ -2,6 +2,7 @@ package counter
 
 import (
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
@@ -47,8 +48,8 @@ type Op struct {
 	Done  bool   // a change was made
 	Err   error  // ErrOutOfRange, ErrNoMemory, ErrCold, ...; nothing was changed then
 
-	ks    *keyspace
-	block *block
+	ks    *block.Keyspace
+	block *block.Block
 	home  hot.Home        // in block, if that is hot
 	row   int32           // OpRead: where its values start in Batch.rows; OpAddWithin: which of Batch.within; OpSetRow: in Batch.sets
 	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot

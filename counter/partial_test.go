@@ -1,3 +1,5 @@
+// Scenario: cold files are damaged under a store.
+
 package counter
 
 import (
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/schema"
@@ -105,7 +108,7 @@ func (m *partialModel) change(mid uint64) {
 	default:
 		v, err := m.s.Incr(m.key(mid, c), 1)
 		switch {
-		case errors.Is(err, ErrCold) && !known:
+		case errors.Is(err, block.ErrCold) && !known:
 		case err != nil:
 			m.t.Fatalf("adding to %d.%s (known: %v, there: %v): %v", mid, seedSuffixes[c], known, there, err)
 		case v != row[c]+1:
@@ -124,7 +127,7 @@ func (m *partialModel) check(when string) (errs int) {
 		for c := range 3 {
 			v, found, err := m.s.Get(m.key(mid, c))
 			switch {
-			case errors.Is(err, ErrCold) && !m.whole[mid] && !m.since[mid][c]:
+			case errors.Is(err, block.ErrCold) && !m.whole[mid] && !m.since[mid][c]:
 				errs++
 			case err != nil:
 				m.t.Fatalf("%s: %d.%s: %v, which was set since", when, mid, seedSuffixes[c], err)
@@ -272,7 +275,7 @@ func TestPartialRows(t *testing.T) {
 			if m.check("behind more snapshots") == 0 {
 				t.Fatal("nothing is damaged any more")
 			}
-			if err := m.s.Admin().Promote("weibo", mids[0]); !errors.Is(err, ErrCold) && !strings.Contains(fmt.Sprint(err), "cold") {
+			if err := m.s.Admin().Promote("weibo", mids[0]); !errors.Is(err, block.ErrCold) && !strings.Contains(fmt.Sprint(err), "cold") {
 				t.Errorf("promoting what cannot be read: got %v", err)
 			}
 			if err := m.s.Admin().Demote("weibo", mids[0]); err == nil {
@@ -293,7 +296,7 @@ func TestPartialRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.check("promoted")
-			if n := m.s.tiers.partialBytes.Load(); n != 0 {
+			if n := m.s.tiers.PartialBytes.Load(); n != 0 {
 				t.Errorf("%d bytes of partial rows are left", n)
 			}
 		})
@@ -349,35 +352,35 @@ func TestPartialDroppedColumns(t *testing.T) {
 
 // TestPartialImage: the bytes of partial rows must not change, and any bytes are safe to read.
 func TestPartialImage(t *testing.T) {
-	b := &block{lo: 10, hi: 1000, cold: &coldRange{partial: map[uint64]partialRow{
+	b := &block.Block{Lo: 10, Hi: 1000, Cold: &block.ColdRange{Partial: map[uint64]block.PartialRow{
 		999: {{Column: 1, Value: 1 << 40}}, 10: {{Column: 2, Value: 7}, {Column: 300, Value: 0}}, 70: {},
 	}}}
 	const golden = "0000000000000000" + "0300000000000000" +
 		"0a00000000000000" + "02" + "0200" + "0700000000000000" + "2c01" + "0000000000000000" +
 		"4600000000000000" + "00" +
 		"e703000000000000" + "01" + "0100" + "0000000000010000"
-	image := b.appendPartial(nil)
+	image := b.AppendPartial(nil)
 	if got := fmt.Sprintf("%x", image); got != golden {
 		t.Fatalf("got  %s\nwant %s", got, golden)
 	}
-	overlay, rows, err := decodePartial(image, b.lo, b.hi)
-	if err != nil || len(overlay) != 0 || !reflect.DeepEqual(rows, b.cold.partial) {
+	overlay, rows, err := block.DecodePartial(image, b.Lo, b.Hi)
+	if err != nil || len(overlay) != 0 || !reflect.DeepEqual(rows, b.Cold.Partial) {
 		t.Fatalf("got %v, %v, %v", overlay, rows, err)
 	}
 	for n := range image {
-		if _, _, err := decodePartial(image[:n], b.lo, b.hi); !errors.Is(err, hot.ErrBadImage) {
+		if _, _, err := block.DecodePartial(image[:n], b.Lo, b.Hi); !errors.Is(err, hot.ErrBadImage) {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
 		for bit := range 8 {
 			damaged := slices.Clone(image)
 			damaged[n] ^= 1 << bit
-			_, _, err := decodePartial(damaged, b.lo, b.hi)
+			_, _, err := block.DecodePartial(damaged, b.Lo, b.Hi)
 			if err != nil && !errors.Is(err, hot.ErrBadImage) {
 				t.Fatalf("byte %d bit %d: %v", n, bit, err)
 			}
 		}
 	}
-	if _, _, err := decodePartial(image, 11, b.hi); err == nil {
+	if _, _, err := block.DecodePartial(image, 11, b.Hi); err == nil {
 		t.Error("a row below the block's range was taken")
 	}
 }
@@ -442,7 +445,7 @@ func TestPartialRowsReplica(t *testing.T) {
 			}
 			got, found, err := replica.Get(key)
 			switch {
-			case errors.Is(err, ErrCold) && i%20 != 0:
+			case errors.Is(err, block.ErrCold) && i%20 != 0:
 				lost++
 			case err != nil || got != want || found != there:
 				t.Fatalf("%s: %s: got %d, %v, %v, want %d, %v", when, key, got, found, err, want, there)

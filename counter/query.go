@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/schema"
 )
@@ -90,13 +91,13 @@ type RangeError struct {
 }
 
 func (e *RangeError) Error() string {
-	return fmt.Sprintf("%v: %s from %d to %d: %v", ErrCold, e.Counter.Name, e.Lo, e.Hi-1, e.Err)
+	return fmt.Sprintf("%v: %s from %d to %d: %v", block.ErrCold, e.Counter.Name, e.Lo, e.Hi-1, e.Err)
 }
 
 func (e *RangeError) Unwrap() error { return e.Err }
 
 // Is makes errors.Is(err, ErrCold) true.
-func (e *RangeError) Is(target error) bool { return target == ErrCold }
+func (e *RangeError) Is(target error) bool { return target == block.ErrCold }
 
 // GoOn has the query begin at mid, which Find.Next returned.
 func (q *Query) GoOn(mid uint64) {

@@ -1,3 +1,5 @@
+// Scenario: queries over hot, cold and changing blocks.
+
 package counter
 
 import (
@@ -75,8 +77,8 @@ func playedStoreOf(t testing.TB, rng *rand.Rand, items int, opts Options, place 
 // demoteBlocks makes all blocks cold but the last.
 func demoteBlocks(t testing.TB, s *Store) {
 	t.Helper()
-	for _, blk := range s.spaces[s.Schema().Counter("a").ID][0].dir.Load().blocks {
-		if err := s.Admin().Demote("a", blk.lo); err != nil && !errors.Is(err, ErrNoBlock) {
+	for _, blk := range s.spaces[s.Schema().Counter("a").ID][0].Dir.Load().Blocks {
+		if err := s.Admin().Demote("a", blk.Lo); err != nil && !errors.Is(err, ErrNoBlock) {
 			t.Fatal(err)
 		}
 	}
@@ -135,9 +137,9 @@ func TestQuerySkips(t *testing.T) {
 	demoteBlocks(t, s)
 	def := s.Schema().Counter("a")
 	pages := 0
-	for _, blk := range s.spaces[def.ID][0].dir.Load().blocks {
-		if blk.cold != nil {
-			pages += blk.cold.file.Pages()
+	for _, blk := range s.spaces[def.ID][0].Dir.Load().Blocks {
+		if blk.Cold != nil {
+			pages += blk.Cold.File.Pages()
 		}
 	}
 	first := func(q Query, n int) (found int, read int) {
@@ -204,20 +206,20 @@ func TestQueryWhileReplaced(t *testing.T) {
 				}
 				blk := f.search.blk
 				switch {
-				case pauses == 3 && !blk.open():
-					if err := s.Admin().Demote("a", blk.lo); err != nil {
+				case pauses == 3 && !blk.Open():
+					if err := s.Admin().Demote("a", blk.Lo); err != nil {
 						t.Error(err)
 					}
 				default:
-					blk, err := ks.repack(ks.lock(blk.lo), blk.lo)
-					if blk.mu.Unlock(); err != nil {
+					blk, err := ks.Repack(ks.Lock(blk.Lo), blk.Lo)
+					if blk.Mu.Unlock(); err != nil {
 						t.Error(err)
 					}
 				}
 				b := s.NewBatch() // beside the query's, which is open
 				b.open = true
 				for _, mid := range mids {
-					if mid >= blk.lo && mid < blk.hi {
+					if mid >= blk.Lo && mid < blk.Hi {
 						m["a"][mid]["x"] = uint64(100 + pauses)
 						b.Add(Op{Kind: OpSet, Counter: def, Column: 2, Mid: mid, Arg: uint64(100 + pauses)})
 					}
@@ -306,9 +308,9 @@ func TestQueryConcurrent(t *testing.T) {
 			if err := b.Begin(); err != nil {
 				return err
 			}
-			blk := ks.lock(mid)
-			blk, err = ks.repack(blk, mid)
-			blk.mu.Unlock()
+			blk := ks.Lock(mid)
+			blk, err = ks.Repack(blk, mid)
+			blk.Mu.Unlock()
 			b.End()
 		default:
 			err = s.Admin().Demote("a", mid)
@@ -407,7 +409,7 @@ func TestQueryShowsCold(t *testing.T) {
 	s, _, mids := playedStore(t, newRand(t), 12_000)
 	demoteBlocks(t, s)
 	def := s.Schema().Counter("a")
-	file := s.spaces[def.ID][0].dir.Load().find(mids[0]).cold.file
+	file := s.spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
 	if file.Pages() < 3 {
 		t.Fatalf("%d pages", file.Pages())
 	}

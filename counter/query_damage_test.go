@@ -1,3 +1,5 @@
+// Scenario: queries over damaged cold files.
+
 package counter
 
 import (
@@ -8,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/schema"
 )
@@ -17,7 +20,7 @@ import (
 func TestQueryDamaged(t *testing.T) {
 	_, s, mids, cold := coldDir(t, 80_000)
 	def := s.Schema().Counter("weibo")
-	file := s.spaces[def.ID][0].dir.Load().find(mids[0]).cold.file
+	file := s.spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
 	slices.Sort(mids)
 	mids = slices.Compact(mids)
 	const bad = 7
@@ -35,7 +38,7 @@ func TestQueryDamaged(t *testing.T) {
 		want := slices.Clone(readable)
 		first, err := collect(q)
 		var damage *RangeError
-		if !errors.As(err, &damage) || !errors.Is(err, ErrCold) || damage.MidRange != (snapfile.MidRange{Lo: lo, Hi: hi}) {
+		if !errors.As(err, &damage) || !errors.Is(err, block.ErrCold) || damage.MidRange != (snapfile.MidRange{Lo: lo, Hi: hi}) {
 			t.Fatalf("desc %v: got %v, want the range %d..%d", desc, err, lo, hi)
 		}
 		if q.From = damage.Hi; desc {
@@ -46,10 +49,10 @@ func TestQueryDamaged(t *testing.T) {
 		if got := append(first, rest...); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("desc %v: got %d and %d items, %v, want %d", desc, len(first), len(rest), err, len(want))
 		}
-		if _, _, _, err := s.Aggregate(all, Count, 0); !errors.Is(err, ErrCold) {
+		if _, _, _, err := s.Aggregate(all, Count, 0); !errors.Is(err, block.ErrCold) {
 			t.Errorf("count: got %v", err)
 		}
-		if _, err := s.Top(all, 0, 1_000); err != nil && !errors.Is(err, ErrCold) {
+		if _, err := s.Top(all, 0, 1_000); err != nil && !errors.Is(err, block.ErrCold) {
 			t.Errorf("top: got %v", err)
 		}
 	}
@@ -74,7 +77,7 @@ func TestQueryDamaged(t *testing.T) {
 		t.Errorf("with all columns: got %v, %v, want a range of %d alone", found, err, set)
 	}
 	q.Mids = []uint64{set - 1, set}
-	if _, err := collect(q); !errors.Is(err, ErrCold) {
+	if _, err := collect(q); !errors.Is(err, block.ErrCold) {
 		t.Errorf("a list: got %v", err)
 	}
 	q.Mids, q.Where = nil, []Condition{{0, GreaterEqual, math.MaxUint32}}
@@ -83,7 +86,7 @@ func TestQueryDamaged(t *testing.T) {
 	}
 	// An update does not guess either, and changes nothing.
 	q.Where = []Condition{{0, LessEqual, most}}
-	if n, err := s.Update(q, []Change{{Kind: OpAdd, Column: 1, Arg: 1}}, ReturnNothing, nil); n != 0 || !errors.Is(err, ErrCold) {
+	if n, err := s.Update(q, []Change{{Kind: OpAdd, Column: 1, Arg: 1}}, ReturnNothing, nil); n != 0 || !errors.Is(err, block.ErrCold) {
 		t.Errorf("an update there: got %d, %v", n, err)
 	}
 	if err := os.Remove(cold); err != nil {

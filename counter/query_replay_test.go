@@ -1,3 +1,5 @@
+// Scenario: updates are replayed from the log.
+
 package counter
 
 import (
@@ -5,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -40,13 +43,13 @@ func TestUpdateReplayed(t *testing.T) {
 func TestUpdateDamaged(t *testing.T) {
 	_, s, mids, cold := coldDir(t, 80_000)
 	def := s.Schema().Counter("weibo")
-	file := s.spaces[def.ID][0].dir.Load().find(mids[0]).cold.file
+	file := s.spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
 	const bad = 7
 	flip(t, cold, bad<<12+100)
 	lo, hi := file.PageStart(bad), file.PageStart(bad+1)
 	remove := []Change{{Kind: OpDelete}}
 	for _, q := range []Query{{Counter: def, From: lo, To: hi - 1}, {Counter: def, Mids: []uint64{lo}, To: schema.MaxMid}} {
-		if n, err := s.Update(q, remove, ReturnNothing, nil); n != 0 || !errors.Is(err, ErrCold) {
+		if n, err := s.Update(q, remove, ReturnNothing, nil); n != 0 || !errors.Is(err, block.ErrCold) {
 			t.Errorf("a deletion of %d, %v: got %d, %v", q.From, q.Mids, n, err)
 		}
 	}
@@ -55,7 +58,7 @@ func TestUpdateDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.steps(u.Gather, func() bool { return true })
-	if len(u.pending) == 0 || u.Changed() != 0 || !errors.Is(err, ErrCold) {
+	if len(u.pending) == 0 || u.Changed() != 0 || !errors.Is(err, block.ErrCold) {
 		t.Errorf("one change: got %d items, %d changed, %v", len(u.pending), u.Changed(), err)
 	}
 }

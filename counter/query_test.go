@@ -412,7 +412,7 @@ func TestUpdateWhole(t *testing.T) {
 	checkStore(t, s, m)
 	s.tiers.full.Store(true) // no row can go to an overlay
 	q.To = mids[0]
-	if u, err := whole(q, Change{Kind: OpAdd, Column: 2, Arg: 1}); err == nil && u.Changed() > 0 && s.spaces[def.ID][0].dir.Load().find(mids[0]).cold != nil {
+	if u, err := whole(q, Change{Kind: OpAdd, Column: 2, Arg: 1}); err == nil && u.Changed() > 0 && s.spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold != nil {
 		t.Logf("%d changed in the overlay", u.Changed())
 	} else if err != nil && !errors.Is(err, ErrMaxMemory) {
 		t.Error(err)

@@ -1,3 +1,5 @@
+// Scenario: the cost of queries.
+
 package counter
 
 import (
@@ -47,9 +49,9 @@ func queryStores(b *testing.B) (stores [2]*Store, arrays [4][]uint64) {
 func BenchmarkQuery(b *testing.B) {
 	stores, arrays := queryStores(b)
 	pages := 0
-	for _, blk := range stores[1].spaces[1][0].dir.Load().blocks {
-		if blk.cold != nil {
-			pages += blk.cold.file.Pages()
+	for _, blk := range stores[1].spaces[1][0].Dir.Load().Blocks {
+		if blk.Cold != nil {
+			pages += blk.Cold.File.Pages()
 		}
 	}
 	for _, test := range []struct {
@@ -131,10 +133,10 @@ func BenchmarkTop(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			pages := 0
-			blocks := s.spaces[1][0].dir.Load().blocks
+			blocks := s.spaces[1][0].Dir.Load().Blocks
 			for _, blk := range blocks {
-				if blk.cold != nil {
-					pages += blk.cold.file.Pages()
+				if blk.Cold != nil {
+					pages += blk.Cold.File.Pages()
 				}
 			}
 			began := threadTime(b)

@@ -7,33 +7,34 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 )
 
 // enterCold copies what the overlay of s.blk, a cold block, has of the query to front, and begins to read its file.
-// REQUIRES s.blk.mu held; it is unlocked.
+// REQUIRES s.blk.Mu held; it is unlocked.
 func (s *search) enterCold(b *Batch) error {
 	blk := s.blk
-	defer blk.mu.Unlock()
-	b.noteSeen(blk.logged)
-	if err := blk.cold.file.Err(); err != nil {
+	defer blk.Mu.Unlock()
+	b.noteSeen(blk.Logged)
+	if err := blk.Cold.File.Err(); err != nil {
 		return s.damage(s.lo, s.hi, err)
 	}
 	// Partial rows first: those of pages that can be read again go to the overlay.
 	s.bad = s.bad[:0]
-	for _, mid := range blk.cold.partialMids() {
+	for _, mid := range blk.Cold.PartialMids() {
 		if mid < s.lo || mid > s.hi {
 			continue
 		}
-		p, err := s.ks.find(blk, mid)
-		if err == nil && p.where == inPartial {
+		p, err := s.ks.Find(blk, mid)
+		if err == nil && p.Where == block.InPartial {
 			err = s.item(&s.front, blk, mid, p)
 		}
 		if err != nil {
 			s.bad = append(s.bad, mid)
 		}
 	}
-	if blk.tab.Len() > 0 && s.selection(blk) {
-		s.front.flat = blk.tab.Select(s.front.flat, 0, blk.tab.Buckets(), &s.hot)
+	if blk.Tab.Len() > 0 && s.selection(blk) {
+		s.front.flat = blk.Tab.Select(s.front.flat, 0, blk.Tab.Buckets(), &s.hot)
 		s.drop()
 	}
 	s.sort()
@@ -43,12 +44,12 @@ func (s *search) enterCold(b *Batch) error {
 
 // openFile begins to read the file of s.blk, and finds the query's columns in it.
 func (s *search) openFile() {
-	file := s.blk.cold.file
+	file := s.blk.Cold.File
 	meta := file.Meta()
 	s.scan, s.pages, s.none = file.PageScan(), 0, false
 	s.ranges, s.spanOf = s.ranges[:0], s.spanOf[:0]
 	for i, c := range s.tested {
-		sp, col := &s.spans[i], &s.ks.def.Columns[c]
+		sp, col := &s.spans[i], &s.ks.Def.Columns[c]
 		if at, ok := meta.Column(col.ID); ok {
 			s.ranges = append(s.ranges, coldstore.Range{Col: at, Lo: sp.lo, Hi: sp.hi, Not: sp.not})
 			s.spanOf = append(s.spanOf, i)
@@ -58,7 +59,7 @@ func (s *search) openFile() {
 	}
 	s.fields = s.fields[:0]
 	for _, c := range s.wanted {
-		at, ok := meta.Column(s.ks.def.Columns[c].ID)
+		at, ok := meta.Column(s.ks.Def.Columns[c].ID)
 		if !ok {
 			at = -1
 		}
@@ -87,7 +88,7 @@ func (s *search) skips(file *coldstore.File, i int) bool {
 // nextPage takes the rows of the page of s.blk's file that at is in, and of front those of the same range: so many, or
 // all.
 func (s *search) nextPage(b *Batch, left int) error {
-	file := s.blk.cold.file
+	file := s.blk.Cold.File
 	// A range of mids without a row to read goes with front alone: all of the block, or one page after the other.
 	from, to, i := s.lo, s.hi, -1
 	if s.q.Desc {
@@ -139,7 +140,7 @@ func (s *search) nextPage(b *Batch, left int) error {
 
 // readPage puts the rows of page i with mids from..to that meet the query in page.
 func (s *search) readPage(i int, from, to uint64) error {
-	file, scan := s.blk.cold.file, s.scan
+	file, scan := s.blk.Cold.File, s.scan
 	last := i // a short look costs one page
 	if s.pages > 0 {
 		last = s.ahead(file, i)
@@ -174,7 +175,7 @@ func (s *search) readPage(i int, from, to uint64) error {
 			}
 			continue
 		}
-		v := s.ks.def.Columns[s.wanted[k]].Default
+		v := s.ks.Def.Columns[s.wanted[k]].Default
 		for n := 1 + k; n < len(s.page.flat); n += w {
 			s.page.flat[n] = v
 		}
@@ -286,19 +287,19 @@ func (s *search) mergeRows(b *Batch, from, to uint64) (bool, error) {
 		front = front[1:]
 	}
 	if len(rows) > 0 {
-		blk.mu.Lock()
-		if blk.dead {
-			blk.mu.Unlock()
+		blk.Mu.Lock()
+		if blk.Dead {
+			blk.Mu.Unlock()
 			s.leave()
 			return false, nil
 		}
-		if blk.tab.Len() == 0 && len(blk.cold.partial) == 0 && !s.excludes() && next() == math.MaxUint64 {
-			blk.mu.Unlock() // nearly always
+		if blk.Tab.Len() == 0 && len(blk.Cold.Partial) == 0 && !s.excludes() && next() == math.MaxUint64 {
+			blk.Mu.Unlock() // nearly always
 			s.rows.flat = append(s.rows.flat, rows...)
 			return true, nil
 		}
-		defer blk.mu.Unlock()
-		b.noteSeen(blk.logged)
+		defer blk.Mu.Unlock()
+		b.noteSeen(blk.Logged)
 		if err := s.name(); err != nil {
 			return false, s.damage(from, to, err)
 		}
@@ -324,20 +325,20 @@ func (s *search) mergeRows(b *Batch, from, to uint64) (bool, error) {
 }
 
 // above tells whether the overlay, or a partial row, says something of an item of the file, and appends to rows what it
-// is then, if it meets the query: it was changed since front was copied, or it would be there. REQUIRES s.blk.mu held.
+// is then, if it meets the query: it was changed since front was copied, or it would be there. REQUIRES s.blk.Mu held.
 func (s *search) above(mid uint64) (bool, error) {
 	blk := s.blk
-	_, partly := blk.cold.partial[mid]
+	_, partly := blk.Cold.Partial[mid]
 	if !partly {
-		if blk.tab.Len() == 0 {
+		if blk.Tab.Len() == 0 {
 			return false, nil
 		}
-		if _, ok := blk.tab.Find(mid); !ok {
+		if _, ok := blk.Tab.Find(mid); !ok {
 			return false, nil
 		}
 	}
-	p, err := s.ks.find(blk, mid)
-	if err == nil && p.found() {
+	p, err := s.ks.Find(blk, mid)
+	if err == nil && p.Found() {
 		err = s.item(&s.rows, blk, mid, p)
 	}
 	return true, err

@@ -18,28 +18,28 @@ const (
 )
 
 // enterHot copies the items of s.blk, a hot block, that meet the query to front. Where there are more than are wanted,
-// or than may be kept, it takes those that come first, and moves the end of what front covers. REQUIRES s.blk.mu held;
+// or than may be kept, it takes those that come first, and moves the end of what front covers. REQUIRES s.blk.Mu held;
 // it is unlocked.
 func (s *search) enterHot(b *Batch, left int) {
 	blk := s.blk
 	if !s.selection(blk) {
-		b.noteSeen(blk.logged)
-		blk.mu.Unlock()
+		b.noteSeen(blk.Logged)
+		blk.Mu.Unlock()
 		return
 	}
-	s.edits = blk.edits
+	s.edits = blk.Edits
 	keep := max(maxFront/s.front.width, 64)
 	if s.sink == nil {
 		keep = min(keep, max(left, 64))
 	}
-	buckets := blk.tab.Buckets()
-	if blk.tab.Rare(&s.hot) {
+	buckets := blk.Tab.Buckets()
+	if blk.Tab.Rare(&s.hot) {
 		buckets = 1
 	}
 	for from, held := 0, 0; ; {
 		to := min(from+selectBuckets, buckets)
 		before := s.front.Len()
-		s.front.flat = blk.tab.Select(s.front.flat, from, to, &s.hot)
+		s.front.flat = blk.Tab.Select(s.front.flat, from, to, &s.hot)
 		if from = to; from == buckets {
 			break
 		}
@@ -47,23 +47,23 @@ func (s *search) enterHot(b *Batch, left int) {
 			continue
 		}
 		held = 0
-		blk.mu.Unlock() // others have their turn
+		blk.Mu.Unlock() // others have their turn
 		s.pause()
 		if s.sink == nil && s.front.Len() > 2*keep {
 			s.drop()
 			s.sort()
 			s.shorten(keep)
 		}
-		blk.mu.Lock()
-		if blk.dead { // its items are elsewhere now
-			blk.mu.Unlock()
+		blk.Mu.Lock()
+		if blk.Dead { // its items are elsewhere now
+			blk.Mu.Unlock()
 			s.leave()
 			return
 		}
 	}
-	edited := blk.edits != s.edits
-	b.noteSeen(blk.logged)
-	blk.mu.Unlock()
+	edited := blk.Edits != s.edits
+	b.noteSeen(blk.Logged)
+	blk.Mu.Unlock()
 	s.drop()
 	switch {
 	case s.sink == nil:

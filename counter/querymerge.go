@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/counterd/counterd/counter/internal/block"
 )
 
 // merging is how a search in the order of mids goes over a store made of groups of hash slots. The posts of any range are
@@ -11,7 +13,7 @@ import (
 // the next window. A search without order, of all groups one after the other, fills front of the search it belongs to:
 //
 //	group   0   1   2   3              255
-//	mids    |   |   |   |               |    the window, s.lo..s.hi: all mids from at on, at first. When front has more
+//	mids    |   |   |   |               |    the window, s.Lo..s.Hi: all mids from at on, at first. When front has more
 //	        |   |   |   :               :    rows than are wanted of the groups so far, it is sorted and cut, and the
 //	        |...:   :   :               :    window, which the other groups are asked for, ends there
 //
@@ -84,7 +86,7 @@ func (s *search) fill(b *Batch) error {
 	err := g.step(b, math.MaxInt, false)
 	switch at := g.at; {
 	case err == nil:
-	case !errors.Is(err, ErrCold) || at == s.at:
+	case !errors.Is(err, block.ErrCold) || at == s.at:
 		return err
 	default: // the window ends before what cannot be read: the next one begins there
 		if s.q.Desc {

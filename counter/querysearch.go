@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/schema"
@@ -61,8 +62,8 @@ type search struct {
 
 	// Of the schema in force, see bind.
 	bound *schema.Counter
-	space space
-	ks    *keyspace
+	space block.Space
+	ks    *block.Keyspace
 
 	// Of a store made of groups: the one that ks is of. Without order, for a sink, the search goes from one to the next;
 	// in order it is one of windows that another fills (querymerge.go); single says that it is of one group only.
@@ -73,7 +74,7 @@ type search struct {
 
 	rows Rows // of the present step
 
-	wanted []int // columns of rows, as indexes in ks.def.Columns
+	wanted []int // columns of rows, as indexes in ks.Def.Columns
 	tested []int // the same of spans
 	whole  []uint64
 
@@ -82,9 +83,9 @@ type search struct {
 
 // inside is the block that a search is in.
 type inside struct {
-	blk    *block // nil: none
-	lo, hi uint64 // front holds its items with mids from lo to hi, both inclusive
-	front  Rows   // those that meet the query, rising
+	blk    *block.Block // nil: none
+	lo, hi uint64       // front holds its items with mids from lo to hi, both inclusive
+	front  Rows         // those that meet the query, rising
 	order  []placed
 	ends   []uint32 // scratch
 	edits  uint64   // a hot block's, when front was begun
@@ -242,7 +243,7 @@ func (s *search) step(b *Batch, limit int, exact bool) error {
 			err = s.stepOne(b)
 		case s.blk == nil:
 			err = s.enter(b, left)
-		case s.blk.cold == nil:
+		case s.blk.Cold == nil:
 			s.giveFront(left)
 		default:
 			err = s.nextPage(b, left)
@@ -285,10 +286,10 @@ func (s *search) nextGroup(b *Batch) bool {
 }
 
 // stillIn tells whether a block is in use.
-func (s *search) stillIn(blk *block) bool {
-	blk.mu.Lock()
-	defer blk.mu.Unlock()
-	return !blk.dead
+func (s *search) stillIn(blk *block.Block) bool {
+	blk.Mu.Lock()
+	defer blk.Mu.Unlock()
+	return !blk.Dead
 }
 
 // leave forgets the block that the search is in.
@@ -317,8 +318,8 @@ func (s *search) prefetchPages() {
 	}
 	s.asked = len(ahead) - 1
 	for _, mid := range ahead {
-		if blk := s.space.of(mid).dir.Load().find(mid); blk.cold != nil {
-			file := blk.cold.file
+		if blk := s.space.Of(mid).Dir.Load().Find(mid); blk.Cold != nil {
+			file := blk.Cold.File
 			file.Ask(file.Locate(mid))
 		}
 	}
@@ -327,16 +328,16 @@ func (s *search) prefetchPages() {
 // stepOne looks at the item at, which is one of a list.
 func (s *search) stepOne(b *Batch) error {
 	s.prefetchPages()
-	s.ks = s.space.of(s.at)
-	blk := s.ks.lock(s.at)
-	defer blk.mu.Unlock()
-	b.noteSeen(blk.logged)
+	s.ks = s.space.Of(s.at)
+	blk := s.ks.Lock(s.at)
+	defer blk.Mu.Unlock()
+	b.noteSeen(blk.Logged)
 	mid := s.at
-	p, err := s.ks.find(blk, mid)
+	p, err := s.ks.Find(blk, mid)
 	if err != nil {
 		return s.damage(mid, mid, err)
 	}
-	if p.found() {
+	if p.Found() {
 		if err := s.item(&s.rows, blk, mid, p); err != nil {
 			return s.damage(mid, mid, err)
 		}
@@ -345,20 +346,20 @@ func (s *search) stepOne(b *Batch) error {
 	return nil
 }
 
-// item appends the item at p, which was found, if it meets the query. REQUIRES blk.mu held.
-func (s *search) item(rows *Rows, blk *block, mid uint64, p location) error {
+// item appends the item at p, which was found, if it meets the query. REQUIRES blk.Mu held.
+func (s *search) item(rows *Rows, blk *block.Block, mid uint64, p block.Location) error {
 	if s.excluded(mid) {
 		return nil
 	}
-	if p.readable() {
+	if p.Readable() {
 		return s.row(rows, blk, mid, p)
 	}
 	for i, c := range s.tested {
-		v, err := s.ks.value(blk, mid, p, c)
+		v, err := s.ks.Value(blk, mid, p, c)
 		if err != nil {
 			// What is known of a partial row may leave it out all the same.
 			for j := i + 1; j < len(s.tested); j++ {
-				if v, err := s.ks.value(blk, mid, p, s.tested[j]); err == nil && !s.spans[j].holds(v) {
+				if v, err := s.ks.Value(blk, mid, p, s.tested[j]); err == nil && !s.spans[j].holds(v) {
 					return nil
 				}
 			}
@@ -371,7 +372,7 @@ func (s *search) item(rows *Rows, blk *block, mid uint64, p location) error {
 	n := len(rows.flat)
 	rows.flat = append(rows.flat, mid)
 	for _, c := range s.wanted {
-		v, err := s.ks.value(blk, mid, p, c)
+		v, err := s.ks.Value(blk, mid, p, c)
 		if err != nil {
 			rows.flat = rows.flat[:n]
 			return err
@@ -382,9 +383,9 @@ func (s *search) item(rows *Rows, blk *block, mid uint64, p location) error {
 }
 
 // row is item of one that can be read.
-func (s *search) row(rows *Rows, blk *block, mid uint64, p location) error {
+func (s *search) row(rows *Rows, blk *block.Block, mid uint64, p block.Location) error {
 	var err error
-	if s.whole, err = s.ks.appendRow(s.whole[:0], blk, mid, p); err != nil {
+	if s.whole, err = s.ks.AppendRow(s.whole[:0], blk, mid, p); err != nil {
 		return err
 	}
 	for i, c := range s.tested {
@@ -413,22 +414,22 @@ func (s *search) excluded(mid uint64) bool {
 
 // damage is the error of items with mids from lo to hi that cannot be read.
 func (s *search) damage(lo, hi uint64, err error) error {
-	return &RangeError{s.ks.def, snapfile.MidRange{Lo: lo, Hi: hi + 1}, err}
+	return &RangeError{s.ks.Def, snapfile.MidRange{Lo: lo, Hi: hi + 1}, err}
 }
 
 var errDamaged = errors.New("a page of its file is damaged")
 
 // enter begins with the block that holds at. So many rows are wanted at most.
 func (s *search) enter(b *Batch, left int) error {
-	blk := s.ks.lock(s.at)
+	blk := s.ks.Lock(s.at)
 	s.blk = blk
-	s.lo, s.hi = max(blk.lo, s.q.From), min(blk.hi-1, s.q.To)
+	s.lo, s.hi = max(blk.Lo, s.q.From), min(blk.Hi-1, s.q.To)
 	if s.q.Desc {
 		s.hi = s.at
 	} else {
 		s.lo = s.at
 	}
-	if blk.cold == nil {
+	if blk.Cold == nil {
 		s.enterHot(b, left)
 		return nil
 	}
@@ -436,25 +437,25 @@ func (s *search) enter(b *Batch, left int) error {
 }
 
 // selection makes s.hot mean the query in the table of a block, and tells whether an item there can meet it. REQUIRES
-// blk.mu held.
-func (s *search) selection(blk *block) bool {
+// blk.Mu held.
+func (s *search) selection(blk *block.Block) bool {
 	q := &s.hot
-	q.Lo, q.Hi, q.NoMids = s.lo, s.hi, s.bare && blk.cold == nil && !s.excludes()
+	q.Lo, q.Hi, q.NoMids = s.lo, s.hi, s.bare && blk.Cold == nil && !s.excludes()
 	q.Ranges, q.Columns, q.Defaults = q.Ranges[:0], q.Columns[:0], q.Defaults[:0]
-	if blk.cold != nil { // the first column says whether the row is there
-		q.Ranges = append(q.Ranges, hot.Range{Column: blk.tab.Layout().Index(stateColumn), Hi: rowGone - 1})
+	if blk.Cold != nil { // the first column says whether the row is there
+		q.Ranges = append(q.Ranges, hot.Range{Column: blk.Tab.Layout().Index(block.StateColumn), Hi: block.RowGone - 1})
 	}
 	for i, c := range s.tested {
 		sp := &s.spans[i]
-		if f := s.ks.field(blk, c); f >= 0 {
+		if f := s.ks.Field(blk, c); f >= 0 {
 			q.Ranges = append(q.Ranges, hot.Range{Column: f, Lo: sp.lo, Hi: sp.hi, Not: sp.not})
-		} else if !sp.holds(s.ks.def.Columns[c].Default) {
+		} else if !sp.holds(s.ks.Def.Columns[c].Default) {
 			return false
 		}
 	}
 	for _, c := range s.wanted {
-		q.Columns = append(q.Columns, s.ks.field(blk, c))
-		q.Defaults = append(q.Defaults, s.ks.def.Columns[c].Default)
+		q.Columns = append(q.Columns, s.ks.Field(blk, c))
+		q.Defaults = append(q.Defaults, s.ks.Def.Columns[c].Default)
 	}
 	return true
 }

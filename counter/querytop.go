@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -114,10 +115,10 @@ func (t *Top) askNext(b *Batch) error {
 		return err
 	}
 	for began := time.Now(); time.Since(began) < stepTime; {
-		blk := s.ks.lock(t.at)
-		p := topPart{s.group, max(blk.lo, t.from), min(blk.hi-1, t.to), s.ks.most(blk, s.wanted[0])}
-		b.noteSeen(blk.logged)
-		blk.mu.Unlock()
+		blk := s.ks.Lock(t.at)
+		p := topPart{s.group, max(blk.Lo, t.from), min(blk.Hi-1, t.to), mostOf(s.ks, blk, s.wanted[0])}
+		b.noteSeen(blk.Logged)
+		blk.Mu.Unlock()
 		if !b.s.hidden(s.ks) {
 			t.parts = append(t.parts, p)
 		}
@@ -138,27 +139,27 @@ func (t *Top) askNext(b *Batch) error {
 	return nil
 }
 
-// most returns a value that no item of a block is above in column c. REQUIRES b.mu held.
-func (ks *keyspace) most(b *block, c int) uint64 {
-	col := &ks.def.Columns[c]
+// mostOf returns a value that no item of a block is above in column c. REQUIRES b.Mu held.
+func mostOf(ks *block.Keyspace, b *block.Block, c int) uint64 {
+	col := &ks.Def.Columns[c]
 	most := uint64(0)
-	if b.tab.Len() > 0 {
-		if f := ks.field(b, c); f >= 0 {
-			most = b.tab.Most(f)
+	if b.Tab.Len() > 0 {
+		if f := ks.Field(b, c); f >= 0 {
+			most = b.Tab.Most(f)
 		} else {
 			most = col.Default
 		}
 	}
-	if b.cold == nil {
+	if b.Cold == nil {
 		return most
 	}
-	if at, ok := b.cold.file.Meta().Column(col.ID); ok {
-		_, high := b.cold.file.Bounds(at)
+	if at, ok := b.Cold.File.Meta().Column(col.ID); ok {
+		_, high := b.Cold.File.Bounds(at)
 		most = max(most, high)
 	} else {
 		most = max(most, col.Default)
 	}
-	if b.cold.file.Err() != nil || len(b.cold.partial) > 0 {
+	if b.Cold.File.Err() != nil || len(b.Cold.Partial) > 0 {
 		most = schema.MaxValue
 	}
 	return most

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -248,7 +249,7 @@ func (u *Update) full() bool { return u.search.q.Limit > 0 && u.changed >= u.sea
 
 // bind finds the columns of the changes and of the rows in the schema in force. REQUIRES search.bind.
 func (u *Update) bind() error {
-	def, q := u.search.ks.def, &u.search.q
+	def, q := u.search.ks.Def, &u.search.q
 	u.places, u.shown = u.places[:0], u.shown[:0]
 	for _, c := range u.changes {
 		if c.Kind == OpDelete {
@@ -282,19 +283,19 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 	if u.fits = false; b.s.own.hides(mid) {
 		return nil
 	}
-	was, ks := s.ks, s.space.of(mid)
+	was, ks := s.ks, s.space.Of(mid)
 	s.ks = ks
-	blk := ks.lock(mid)
+	blk := ks.Lock(mid)
 	defer func() {
-		blk.mu.Unlock()
+		blk.Mu.Unlock()
 		s.ks = was
 	}()
-	b.noteSeen(blk.logged)
-	p, err := ks.find(blk, mid)
+	b.noteSeen(blk.Logged)
+	p, err := ks.Find(blk, mid)
 	if err != nil {
 		return s.damage(mid, mid, err)
 	}
-	if !p.found() {
+	if !p.Found() {
 		return nil
 	}
 	s.rows.clear()
@@ -306,45 +307,45 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 	}
 	deletes := u.changes[0].Kind == OpDelete
 	if !deletes || u.ret == ReturnOld {
-		if u.row, err = ks.appendRow(u.row[:0], blk, mid, p); err != nil {
+		if u.row, err = ks.AppendRow(u.row[:0], blk, mid, p); err != nil {
 			return s.damage(mid, mid, err)
 		}
 	}
 	if b.refused != nil {
 		return b.refused
 	}
-	blk.used = b.now
-	blk.work++
+	blk.Used = b.now
+	blk.Work++
 	if u.try {
 		if u.fits = deletes || u.compute(); !u.fits {
 			u.unfit++
 		}
 		switch {
-		case !deletes && !p.readable():
+		case !deletes && !p.Readable():
 			return s.damage(mid, mid, errDamaged)
-		case !deletes && b.full && p.where != inTable && u.fits:
+		case !deletes && b.full && p.Where != block.InTable && u.fits:
 			return ErrMaxMemory
 		}
 		return nil
 	}
 	if deletes {
-		if err := ks.remove(blk, mid, p); err != nil {
+		if err := ks.Remove(blk, mid, p); err != nil {
 			return err
 		}
 		b.mark(blk, mid)
 		if b.s.log != nil {
-			b.pos = b.s.log.AppendDelete(ks.def.ID, mid)
-			blk.logged = b.pos
+			b.pos = b.s.log.AppendDelete(ks.Def.ID, mid)
+			blk.Logged = b.pos
 		}
 	} else {
 		if !u.compute() {
 			u.unfit++
 			return nil
 		}
-		if b.full && p.where != inTable {
+		if b.full && p.Where != block.InTable {
 			return ErrMaxMemory
 		}
-		if !p.readable() { // all columns that there are now happen to be known
+		if !p.Readable() { // all columns that there are now happen to be known
 			return s.damage(mid, mid, errDamaged)
 		}
 		if blk, err = u.setColumns(b, ks, blk, mid, p); err != nil {
@@ -370,7 +371,7 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 
 // compute makes values of the changes and the row, and tells whether all of them fit their columns.
 func (u *Update) compute() bool {
-	def := u.search.ks.def
+	def := u.search.ks.Def
 	u.values = u.values[:0]
 	for i, c := range u.changes {
 		col := &def.Columns[u.places[i]]
@@ -425,40 +426,40 @@ func (s *Store) Update(q Query, changes []Change, ret Returning, fn func(mid uin
 
 // setColumns gives columns of the item at p, which was found and can be read, their values, and logs that as one
 // record. It returns the block that is locked afterwards. On an error nothing was changed.
-func (u *Update) setColumns(b *Batch, ks *keyspace, blk *block, mid uint64, p location) (*block, error) {
+func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid uint64, p block.Location) (*block.Block, error) {
 	places, values := u.places, u.values
 	var err error
 	for i, c := range places {
 		// As for a change of one column: the default is what a block without it answers anyway.
-		if blk.span.Data != nil && values[i].Value != ks.def.Columns[c].Default && ks.field(blk, c) < 0 {
-			if blk, err = ks.repack(blk, mid); err != nil {
+		if blk.Span.Data != nil && values[i].Value != ks.Def.Columns[c].Default && ks.Field(blk, c) < 0 {
+			if blk, err = ks.Repack(blk, mid); err != nil {
 				return blk, err
 			}
-			if p, err = ks.find(blk, mid); err != nil {
+			if p, err = ks.Find(blk, mid); err != nil {
 				return blk, err
 			}
 		}
 	}
 	var ref hot.Ref
-	if blk, ref, err = ks.ensure(blk, mid, p); err != nil {
+	if blk, ref, err = ks.Ensure(blk, mid, p); err != nil {
 		return blk, err
 	}
 	for i, c := range places {
-		if f := ks.field(blk, c); f >= 0 {
-			blk.tab.Set(ref, f, values[i].Value)
+		if f := ks.Field(blk, c); f >= 0 {
+			blk.Tab.Set(ref, f, values[i].Value)
 		}
 	}
 	b.mark(blk, mid)
 	if b.s.log != nil {
 		if len(values) == 1 {
-			b.pos = b.s.log.AppendSet(ks.def.ID, values[0].Column, mid, values[0].Value)
-		} else if b.pos, err = b.s.log.AppendItem(ks.def.ID, mid, values); err != nil {
+			b.pos = b.s.log.AppendSet(ks.Def.ID, values[0].Column, mid, values[0].Value)
+		} else if b.pos, err = b.s.log.AppendItem(ks.Def.ID, mid, values); err != nil {
 			panic("counter: BUG: a record that the log does not take: " + err.Error())
 		}
-		blk.logged = b.pos
+		blk.Logged = b.pos
 	}
-	if blk.tab.Crowded() {
-		blk = ks.widen(blk, mid)
+	if blk.Tab.Crowded() {
+		blk = ks.Widen(blk, mid)
 	}
 	return blk, nil
 }

@@ -12,10 +12,10 @@ import (
 func (b *Batch) RandomItem(from BlockInfo) (mid uint64, ok bool, err error) {
 	def := from.Counter
 	ks := b.s.spaces[def.ID][max(0, from.Group)]
-	block := ks.lock(from.Lo)
-	b.noteSeen(block.logged)
-	mids, lost := block.appendMids(make([]uint64, 0, block.items()))
-	block.mu.Unlock()
+	block := ks.Lock(from.Lo)
+	b.noteSeen(block.Logged)
+	mids, lost := block.AppendMids(make([]uint64, 0, block.Items()))
+	block.Mu.Unlock()
 	if own := &b.s.own; own.some {
 		mids = slices.DeleteFunc(mids, own.hides)
 	}

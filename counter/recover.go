@@ -14,6 +14,7 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist"
@@ -100,7 +101,7 @@ func (s *recovery) loadSnapshot() (from uint64, err error) {
 // dropAll forgets what a bad snapshot brought.
 func (s *recovery) dropAll() {
 	for ks := range s.keyspaces {
-		ks.free()
+		ks.Free()
 	}
 	s.spaces = nil
 	s.producers.reset(producers.New(s.opts.Producers.withDefaults()), nil)
@@ -115,7 +116,7 @@ func (s *recovery) loadManifest(m *format.Manifest) error {
 	if err != nil {
 		return &format.CorruptError{File: filepath.Join(s.dir.Path(), format.ManifestName(m.Generation)), Dir: s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
 	}
-	s.slotGroups = m.Grouped
+	s.setSlotGroups(m.Grouped)
 	if err := s.setSchema(sch); err != nil {
 		return err
 	}
@@ -164,11 +165,11 @@ const loaders = 16
 func (s *recovery) loadImages(m *format.Manifest) error {
 	type job struct {
 		file, overlay *format.BlockFile
-		into          **block
+		into          **block.Block
 	}
 	var jobs []job
 	var total uint64
-	blocks := make([][]*block, len(m.Counters))
+	blocks := make([][]*block.Block, len(m.Counters))
 	for i := range m.Counters {
 		files := m.Counters[i].Blocks
 		overlays := map[uint64]*format.BlockFile{}
@@ -178,7 +179,7 @@ func (s *recovery) loadImages(m *format.Manifest) error {
 				overlays[files[j].Block] = &files[j]
 			}
 		}
-		blocks[i] = make([]*block, len(files)-len(overlays))
+		blocks[i] = make([]*block.Block, len(files)-len(overlays))
 		n := 0
 		for j := range files {
 			if files[j].Tier != format.TierOverlay && n < len(blocks[i]) {
@@ -201,7 +202,7 @@ func (s *recovery) loadImages(m *format.Manifest) error {
 				if i >= len(jobs) {
 					return
 				}
-				var b *block
+				var b *block.Block
 				if b, buf, errs[w] = s.loadBlock(jobs[i].file, jobs[i].overlay, buf); errs[w] != nil {
 					next.Store(int64(len(jobs))) // the others need not go on
 					return
@@ -220,8 +221,8 @@ func (s *recovery) loadImages(m *format.Manifest) error {
 		if err != nil {
 			for _, b := range blocks[i] {
 				if b != nil {
-					s.arena.Free(b.span)
-					s.tiers.retire(b)
+					s.arena.Free(b.Span)
+					s.tiers.Retire(b)
 				}
 			}
 		}
@@ -231,11 +232,11 @@ func (s *recovery) loadImages(m *format.Manifest) error {
 
 // loadBlock reads a hot block's image, or opens a cold block's file and reads its overlay's image if there is one. buf
 // is reused from block to block.
-func (s *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block, []byte, error) {
-	b := &block{lo: f.Lo, hi: f.Hi, id: f.Block, from: f.Offset}
+func (s *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block.Block, []byte, error) {
+	b := &block.Block{Lo: f.Lo, Hi: f.Hi, ID: f.Block, From: f.Offset}
 	if f.Tier == format.TierHot {
 		saved := *f
-		b.image = &saved
+		b.Image = &saved
 		buf, err := s.loadTable(b, f, buf)
 		if err != nil && s.mayLose(f, err) {
 			b, err = s.lostRange(f, nil, err), nil
@@ -275,19 +276,19 @@ func (s *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block, 
 		s.tiers.broken.Add(1)
 		file = coldstore.Broken(path, coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
 	}
-	b.cold = &coldRange{file: file, entry: *f}
-	s.tiers.keep(f.Name)
+	b.Cold = &block.ColdRange{File: file, Entry: *f}
+	s.tiers.Keep(f.Name)
 	if overlay == nil {
 		return b, buf, nil
 	}
 	saved := *overlay
-	b.image = &saved
+	b.Image = &saved
 	if buf, err = s.loadTable(b, overlay, buf); err == nil {
-		err = b.countOverlay()
+		err = b.CountOverlay()
 	}
 	if err != nil {
-		s.arena.Free(b.span)
-		s.tiers.retire(b)
+		s.arena.Free(b.Span)
+		s.tiers.Retire(b)
 		if s.mayLose(overlay, err) {
 			return s.lostRange(named, overlay, err), buf, nil
 		}
@@ -314,7 +315,7 @@ func corruptFile(dir *persist.Dir, path, want, got string, err error) error {
 }
 
 // loadTable reads an image into b's table.
-func (s *recovery) loadTable(b *block, f *format.BlockFile, buf []byte) ([]byte, error) {
+func (s *recovery) loadTable(b *block.Block, f *format.BlockFile, buf []byte) ([]byte, error) {
 	path := f.Path(s.dir.Path())
 	img, err := snapfile.OpenImage(s.opts.FS, path)
 	if err != nil {
@@ -343,12 +344,12 @@ func (s *recovery) loadTable(b *block, f *format.BlockFile, buf []byte) ([]byte,
 	if err := knownKind(path, img.Kind, img.Kind <= partialImage); err != nil {
 		return buf, err
 	}
-	if img.Kind == partialImage && b.cold != nil {
-		var rows map[uint64]partialRow
-		if payload, rows, err = decodePartial(buf, f.Lo, f.Hi); err != nil {
+	if img.Kind == partialImage && b.Cold != nil {
+		var rows map[uint64]block.PartialRow
+		if payload, rows, err = block.DecodePartial(buf, f.Lo, f.Hi); err != nil {
 			return buf, corruptFile(s.dir, path, "an image of an overlay with partial rows", err.Error(), err)
 		}
-		b.cold.partial = rows
+		b.Cold.Partial = rows
 		if len(payload) == 0 {
 			return buf, nil
 		}
@@ -366,12 +367,12 @@ func (s *recovery) loadTable(b *block, f *format.BlockFile, buf []byte) ([]byte,
 	if err != nil {
 		return buf, corruptFile(s.dir, path, fmt.Sprintf("a block image of range [%d,%d)", f.Lo, f.Hi), err.Error(), err)
 	}
-	if b.span, err = s.arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid); err != nil {
+	if b.Span, err = s.arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid); err != nil {
 		return buf, err
 	}
-	if b.tab, err = h.Table(b.span.Data); err != nil {
-		s.arena.Free(b.span)
-		b.span = arena.Span{}
+	if b.Tab, err = h.Table(b.Span.Data); err != nil {
+		s.arena.Free(b.Span)
+		b.Span = arena.Span{}
 		return buf, corruptFile(s.dir, path, "a block image", err.Error(), err)
 	}
 	return buf, nil
@@ -379,7 +380,7 @@ func (s *recovery) loadTable(b *block, f *format.BlockFile, buf []byte) ([]byte,
 
 // adopt puts blocks, in order, in the place of a counter's empty first block, or of those of its groups. A counter, or a
 // group, without any was made, cleared or empty while the snapshot was made: the log tells.
-func (s *recovery) adopt(c *format.CounterFiles, blocks []*block) error {
+func (s *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 	if len(blocks) == 0 {
 		return nil
 	}
@@ -387,34 +388,34 @@ func (s *recovery) adopt(c *format.CounterFiles, blocks []*block) error {
 		return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
 	}
 	files := slices.DeleteFunc(slices.Clone(c.Blocks), func(f format.BlockFile) bool { return f.Tier == format.TierOverlay })
-	found := map[uint8]*directory{}
-	var d *directory
+	found := map[uint8]*block.Directory{}
+	var d *block.Directory
 	end := hot.EndMid
 	for i, b := range blocks {
 		if i == 0 || files[i].Group != files[i-1].Group {
 			if end != hot.EndMid {
 				break
 			}
-			d, end = &directory{}, 0
+			d, end = &block.Directory{}, 0
 			found[files[i].Group] = d
 		}
-		if b.lo != end {
-			return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.lo)}
+		if b.Lo != end {
+			return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.Lo)}
 		}
-		end = b.hi
-		d.los, d.blocks = append(d.los, b.lo), append(d.blocks, b)
+		end = b.Hi
+		d.Los, d.Blocks = append(d.Los, b.Lo), append(d.Blocks, b)
 	}
 	if end != hot.EndMid {
 		return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
 	}
 	for group, d := range found { // a manifest that is not Grouped has group 0 only
 		ks := s.spaces[c.ID][group]
-		for _, b := range d.blocks {
-			ks.recognize(b)
-			ks.countPartial(b)
+		for _, b := range d.Blocks {
+			ks.Recognize(b)
+			ks.CountPartial(b)
 		}
-		ks.free()
-		ks.dir.Store(d)
+		ks.Free()
+		ks.Dir.Store(d)
 	}
 	return nil
 }

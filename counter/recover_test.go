@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
@@ -145,7 +146,7 @@ func TestUnreadableFiles(t *testing.T) {
 			if v, _, err := s.Get(key(young)); v != 77 || err != nil {
 				t.Errorf("a post in memory: got %d, %v", v, err)
 			}
-			if _, _, err := s.Get(key(0)); errors.Is(err, ErrCold) != c.errors || err != nil && !c.errors {
+			if _, _, err := s.Get(key(0)); errors.Is(err, block.ErrCold) != c.errors || err != nil && !c.errors {
 				t.Errorf("a cold post: got %v", err)
 			}
 		})

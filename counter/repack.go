@@ -6,15 +6,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 )
 
 // repacker brings blocks to their counter's present columns after a change of the schema, and chooses widths again
-// (widths.go), one block at a time, in the background and beside its readers and writers (beside.go). It pauses after each
+// (block/widths.go), one block at a time, in the background and beside its readers and writers (beside.go). It pauses after each
 // for as long as that took, so it takes half a core at most. And it seals open blocks ahead.
 type repacker struct {
 	wakeup  chan struct{}
-	sealing chan *keyspace // nil: nothing is sealed ahead
+	sealing chan *block.Keyspace // nil: nothing is sealed ahead
 	quit    chan struct{}
 	done    sync.WaitGroup
 	once    sync.Once
@@ -34,7 +35,7 @@ func (r *repacker) init(manual bool) {
 	r.wakeup = make(chan struct{}, 1)
 	r.quit = make(chan struct{})
 	if !manual {
-		r.sealing = make(chan *keyspace, 256)
+		r.sealing = make(chan *block.Keyspace, 256)
 	}
 }
 
@@ -62,7 +63,7 @@ func (r *repacker) seal(s *Store) {
 		case <-rest:
 			rest, sealing = nil, r.sealing
 		case ks := <-sealing:
-			if ks.sealAhead(s) != nil {
+			if sealAhead(ks, s) != nil {
 				rest, sealing = time.After(lostRest), nil
 			}
 		}
@@ -77,7 +78,7 @@ func (r *repacker) wake() {
 }
 
 func (r *repacker) run(s *Store) {
-	tick := time.NewTicker(tightenTick)
+	tick := time.NewTicker(block.TightenTick)
 	defer tick.Stop()
 	for {
 		select {
@@ -102,24 +103,24 @@ func (r *repacker) keyspace(s *Store, n int) bool {
 			return more
 		}
 		began := time.Now()
-		b := ks.lock(lo)
-		ks.recognize(b)
+		b := ks.Lock(lo)
+		ks.Recognize(b)
 		// Out of memory: the block keeps its old layout, which is answered correctly all the same.
-		var plans func(*columns, *block) []plan
+		var plans func(*block.Columns, *block.Block) []block.Plan
 		switch {
-		case !ks.current(b) && b.cold != nil:
-			_ = ks.repackOverlay(b)
-		case !ks.current(b):
+		case !ks.Current(b) && b.Cold != nil:
+			_ = ks.RepackOverlay(b)
+		case !ks.Current(b):
 			plans = repackPlans
-		case b.tightenDue(began):
-			b.tightened = true
-			plans = ks.tightenPlans
+		case b.TightenDue(began):
+			b.Tightened = true
+			plans = ks.TightenPlans
 		}
 		worked := plans != nil
-		hi, last := b.hi, b.open()
-		b.mu.Unlock()
+		hi, last := b.Hi, b.Open()
+		b.Mu.Unlock()
 		s.gate.RUnlock()
-		if worked && errors.Is(ks.beside(s, lo, plans), hot.ErrFull) {
+		if worked && errors.Is(reshapeBeside(ks, s, lo, plans), hot.ErrFull) {
 			r.inPlace(s, ks, lo)
 		}
 		if last {
@@ -141,26 +142,20 @@ func (r *repacker) keyspace(s *Store, n int) bool {
 }
 
 // repackPlans plans the present columns.
-func repackPlans(cs *columns, b *block) []plan { return []plan{cs.repackPlan(b)} }
-
-// tightenPlans plans widths for counters that hardly grow any more; none if that gains little.
-func (ks *keyspace) tightenPlans(cs *columns, b *block) []plan {
-	if p, worth := ks.tightenPlan(cs, b); worth {
-		return []plan{p}
-	}
-	return nil
+func repackPlans(cs *block.Columns, b *block.Block) []block.Plan {
+	return []block.Plan{cs.RepackPlan(b)}
 }
 
 // inPlace re-packs a block that changes so fast that its new table was full before it was in place.
-func (r *repacker) inPlace(s *Store, ks *keyspace, lo uint64) {
+func (r *repacker) inPlace(s *Store, ks *block.Keyspace, lo uint64) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if !s.serves(ks) {
 		return
 	}
-	b := ks.lock(lo)
-	if ks.recognize(b); !ks.current(b) {
-		b, _ = ks.repack(b, lo)
+	b := ks.Lock(lo)
+	if ks.Recognize(b); !ks.Current(b) {
+		b, _ = ks.Repack(b, lo)
 	}
-	b.mu.Unlock()
+	b.Mu.Unlock()
 }

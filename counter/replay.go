@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
@@ -95,11 +96,11 @@ func (r *replayer) wanted(pos uint64, id uint32, mid uint64) *schema.Counter {
 	if int(id) >= len(r.s.spaces) || r.s.spaces[id] == nil {
 		return nil
 	}
-	ks := r.s.spaces[id].of(mid)
-	if ks.dir.Load().find(mid).from >= pos {
+	ks := r.s.spaces[id].Of(mid)
+	if ks.Dir.Load().Find(mid).From >= pos {
 		return nil
 	}
-	return ks.def
+	return ks.Def
 }
 
 func (r *replayer) set(pos uint64, id uint32, mid uint64, column uint16, v uint64) {
@@ -154,5 +155,5 @@ func (r *replayer) flush() error {
 
 // clearBefore empties every block whose image does not contain the FLUSHALL at pos yet.
 func (r *replayer) clearBefore(pos uint64) error {
-	return r.s.renew(func(ks *keyspace) bool { return ks.before(pos) })
+	return r.s.renew(func(ks *block.Keyspace) bool { return ks.Before(pos) })
 }

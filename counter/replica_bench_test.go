@@ -1,3 +1,5 @@
+// Scenario: the cost of applying frames.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: a primary and its replica against a model.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: a replica follows a primary.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: readers of a replica see transactions whole.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: blocks that are hard to fill.
+
 package counter
 
 import (
@@ -6,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
@@ -117,17 +120,17 @@ func TestNoTableHolds(t *testing.T) {
 		if want := len(mids) - refused; int(n) != want {
 			t.Errorf("got %d posts, want the %d that were not refused", n, want)
 		}
-		if ks := weiboSpace(s); ks.arena.Used() != int64(spans(ks)) {
-			t.Errorf("got %d bytes in use, want the %d of the blocks", ks.arena.Used(), spans(ks))
+		if ks := weiboSpace(s); ks.Arena.Used() != int64(spans(ks)) {
+			t.Errorf("got %d bytes in use, want the %d of the blocks", ks.Arena.Used(), spans(ks))
 		}
 	})
 	checkTables(t, weiboSpace(s))
 }
 
 // spans is the memory of all blocks.
-func spans(ks *keyspace) (n int) {
-	for _, b := range ks.dir.Load().blocks {
-		n += len(b.span.Data)
+func spans(ks *block.Keyspace) (n int) {
+	for _, b := range ks.Dir.Load().Blocks {
+		n += len(b.Span.Data)
 	}
 	return n
 }
@@ -142,35 +145,35 @@ func TestOverlayFullEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	ks := weiboSpace(s)
-	ks.probes = 1
-	cold := ks.dir.Load().find(mids[0])
+	ks.Probes = 1
+	cold := ks.Dir.Load().Find(mids[0])
 	within(t, "filling the overlay", func() {
-		refused, err := incrAll(t, s, 60_000, func(k uint64) uint64 { return cold.lo + 1 + k*(cold.hi-cold.lo-2)/60_000 })
+		refused, err := incrAll(t, s, 60_000, func(k uint64) uint64 { return cold.Lo + 1 + k*(cold.Hi-cold.Lo-2)/60_000 })
 		if refused == 0 || !errors.Is(err, hot.ErrFull) {
 			t.Errorf("%d posts were refused, %v: want some, as full", refused, err)
 		}
 		t.Logf("%d refused, such as: %v", refused, err)
 	})
-	ks.probes = 0
+	ks.Probes = 0
 	if refused, err := incrAll(t, s, len(mids), func(k uint64) uint64 { return mids[k] }); err != nil {
 		t.Errorf("%d posts refused although tables hold again: %v", refused, err)
 	}
-	if ks.arena.Used() != int64(spans(ks)) {
-		t.Errorf("got %d bytes in use, want the %d of the blocks", ks.arena.Used(), spans(ks))
+	if ks.Arena.Used() != int64(spans(ks)) {
+		t.Errorf("got %d bytes in use, want the %d of the blocks", ks.Arena.Used(), spans(ks))
 	}
 }
 
 // checkTables verifies the invariants of all tables.
-func checkTables(t *testing.T, ks *keyspace) {
+func checkTables(t *testing.T, ks *block.Keyspace) {
 	t.Helper()
-	for _, b := range ks.dir.Load().blocks {
-		if b.span.Data == nil {
+	for _, b := range ks.Dir.Load().Blocks {
+		if b.Span.Data == nil {
 			continue
 		}
-		if err := b.tab.Check(); err != nil {
-			t.Errorf("block [%d,%d): %v", b.lo, b.hi, err)
+		if err := b.Tab.Check(); err != nil {
+			t.Errorf("block [%d,%d): %v", b.Lo, b.Hi, err)
 		}
 	}
 }
 
-func weiboSpace(s *Store) *keyspace { return s.spaces[s.Schema().Counter("weibo").ID][0] }
+func weiboSpace(s *Store) *block.Keyspace { return s.spaces[s.Schema().Counter("weibo").ID][0] }

@@ -39,7 +39,7 @@ func (r *retention) removeOrphans(s *Store) error {
 		return err
 	}
 	for _, path := range orphans {
-		if _, ok := pinned[filepath.Base(path)]; ok || s.tiers.keeps(filepath.Base(path)) {
+		if _, ok := pinned[filepath.Base(path)]; ok || s.tiers.Keeps(filepath.Base(path)) {
 			continue
 		}
 		if err := s.opts.FS.Remove(path); err != nil && !isNotExist(err) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
@@ -37,7 +38,7 @@ func (a Admin) Promote(counterName string, mid uint64) error {
 }
 
 // keyspaceFor finds the keyspace of a counter with files that has a mid.
-func (a Admin) keyspaceFor(name string, mid uint64) (*keyspace, error) {
+func (a Admin) keyspaceFor(name string, mid uint64) (*block.Keyspace, error) {
 	s := a.s
 	if s.dir == nil {
 		return nil, ErrInMemory
@@ -51,7 +52,7 @@ func (a Admin) keyspaceFor(name string, mid uint64) (*keyspace, error) {
 	if def == nil {
 		return nil, fmt.Errorf("%w: %q", ErrNoKey, name)
 	}
-	return s.spaces[def.ID].of(mid), nil
+	return s.spaces[def.ID].Of(mid), nil
 }
 
 // rewriting is a block on its way to a new file:
@@ -66,8 +67,8 @@ func (a Admin) keyspaceFor(name string, mid uint64) (*keyspace, error) {
 // nothing.
 type rewriting struct {
 	s    *Store
-	ks   *keyspace
-	old  *block
+	ks   *block.Keyspace
+	old  *block.Block
 	id   uint64
 	path string
 	name string
@@ -75,11 +76,11 @@ type rewriting struct {
 	lose bool // rows that cannot be read are left out
 }
 
-func (t *tiers) rewrite(s *Store, ks *keyspace, mid uint64) error {
+func (t *tiers) rewrite(s *Store, ks *block.Keyspace, mid uint64) error {
 	return t.rewriteAs(s, ks, mid, false)
 }
 
-func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
+func (t *tiers) rewriteAs(s *Store, ks *block.Keyspace, mid uint64, lose bool) error {
 	t.one.Lock()
 	defer t.one.Unlock()
 	began := time.Now()
@@ -94,33 +95,33 @@ func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
 	var image []byte
-	b := ks.lock(mid)
-	for need := b.tab.Bytes() + imageSlack; cap(image) < need; need = b.tab.Bytes() + imageSlack {
-		b.mu.Unlock() // new memory costs as much as the copy
+	b := ks.Lock(mid)
+	for need := b.Tab.Bytes() + imageSlack; cap(image) < need; need = b.Tab.Bytes() + imageSlack {
+		b.Mu.Unlock() // new memory costs as much as the copy
 		image = make([]byte, 0, need)
 		clear(image[:need])
-		b = ks.lock(mid)
+		b = ks.Lock(mid)
 	}
-	if b.open() || len(ks.def.Columns) == 0 || b.dead {
-		b.mu.Unlock()
+	if b.Open() || len(ks.Def.Columns) == 0 || b.Dead {
+		b.Mu.Unlock()
 		copied()
 		return fmt.Errorf("%w: %d is in the last block, which stays in memory", ErrNoBlock, mid)
 	}
-	if err := ks.foldAll(b); err != nil {
-		b.mu.Unlock()
+	if err := ks.FoldAll(b); err != nil {
+		b.Mu.Unlock()
 		copied()
 		return err
 	}
 	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1), lose: lose}
-	r.meta = coldstore.Meta{Counter: ks.def.ID, Offset: s.log.Position(), Lo: b.lo, Hi: b.hi, Columns: ks.fileColumns(),
-		Grouped: ks.slotGroups, Group: ks.group}
-	if b.tab.Len() > 0 {
-		image = b.tab.AppendImage(image)
+	r.meta = coldstore.Meta{Counter: ks.Def.ID, Offset: s.log.Position(), Lo: b.Lo, Hi: b.Hi, Columns: ks.FileColumns(),
+		Grouped: ks.SlotGroups, Group: ks.Group}
+	if b.Tab.Len() > 0 {
+		image = b.Tab.AppendImage(image)
 	} else {
 		image = nil
 	}
-	b.moved = make(map[uint64]struct{})
-	b.mu.Unlock()
+	b.Moved = make(map[uint64]struct{})
+	b.Mu.Unlock()
 	copied()
 
 	stats, err := r.write(image)
@@ -128,15 +129,15 @@ func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 		err = r.install()
 	}
 	if err != nil {
-		b.mu.Lock()
-		b.moved = nil
-		if b.dead { // so its file is closed, which is no failure
+		b.Mu.Lock()
+		b.Moved = nil
+		if b.Dead { // so its file is closed, which is no failure
 			err = fmt.Errorf("%w: it was cleared, dropped or split meanwhile", ErrNoBlock)
 		}
-		b.mu.Unlock()
+		b.Mu.Unlock()
 		return err
 	}
-	if b.cold == nil {
+	if b.Cold == nil {
 		t.demotions.Add(1)
 		t.spent.demoting.Add(int64(time.Since(began)))
 		t.fresh.Add(stats.Bytes)
@@ -155,8 +156,8 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	r.path = filepath.Join(format.ColdDir(s.dir.Path()), r.name)
 	temp := r.path + vfs.TempSuffix
 	size := int64(len(image)) // a bound: rows are smaller in a file
-	if r.old.cold != nil {
-		size += r.old.cold.file.Stat().Bytes
+	if r.old.Cold != nil {
+		size += r.old.Cold.File.Stat().Bytes
 	}
 	if err = s.space.spaceFor(s, "a cold file", size, false); err != nil {
 		return stats, err
@@ -180,12 +181,12 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 		_ = s.opts.FS.Remove(temp) // leftovers go at the next start
 		return stats, err
 	}
-	s.tiers.keep(r.name)
+	s.tiers.Keep(r.name)
 	if err = s.opts.FS.Rename(temp, r.path); err == nil {
 		err = s.opts.FS.SyncDir(format.ColdDir(s.dir.Path()))
 	}
 	if err != nil {
-		s.tiers.drop(r.name)
+		s.tiers.Drop(r.name)
 	}
 	return stats, err
 }
@@ -203,11 +204,11 @@ func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error
 			return err
 		}
 	}
-	rows := merged{table: &tab, columns: r.meta.Columns, lost: leaveOut(r.lose)}
-	if r.old.cold != nil {
-		rows.file = r.old.cold.file
+	rows := block.Merged{Table: &tab, Columns: r.meta.Columns, Lost: block.LeaveOut(r.lose)}
+	if r.old.Cold != nil {
+		rows.File = r.old.Cold.File
 	}
-	return rows.each(r.meta.Lo, add)
+	return rows.Each(r.meta.Lo, add)
 }
 
 // install puts a cold block with the new file in the place of the old block.
@@ -217,66 +218,66 @@ func (r *rewriting) install() error {
 	if err != nil {
 		return errors.Join(err, r.discard(nil))
 	}
-	fresh := &block{lo: r.meta.Lo, hi: r.meta.Hi, id: r.id, from: r.old.from, dirty: true}
-	fresh.cold = &coldRange{file: file, entry: format.BlockFile{Tier: format.TierCold, Block: r.id, Lo: r.meta.Lo, Hi: r.meta.Hi,
+	fresh := &block.Block{Lo: r.meta.Lo, Hi: r.meta.Hi, ID: r.id, From: r.old.From, Dirty: true}
+	fresh.Cold = &block.ColdRange{File: file, Entry: format.BlockFile{Tier: format.TierCold, Block: r.id, Lo: r.meta.Lo, Hi: r.meta.Hi,
 		Items: file.Stat().Items, Bytes: uint64(file.Stat().Bytes), CRC: file.Checksum(), Name: r.name}}
 
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	old := r.old
-	old.mu.Lock()
-	if old.dead || s.closed { // split, cleared or dropped meanwhile
-		old.mu.Unlock()
+	old.Mu.Lock()
+	if old.Dead || s.closed { // split, cleared or dropped meanwhile
+		old.Mu.Unlock()
 		return errors.Join(ErrNoBlock, r.discard(file))
 	}
-	fresh.used = old.used
-	if err := ks.carry(old, fresh); err != nil {
-		ks.arena.Free(fresh.span)
-		old.mu.Unlock()
+	fresh.Used = old.Used
+	if err := carryChanges(ks, old, fresh); err != nil {
+		ks.Arena.Free(fresh.Span)
+		old.Mu.Unlock()
 		return errors.Join(err, r.discard(file))
 	}
-	fresh = ks.swap(old, r.meta.Lo, fresh)
-	fresh.mu.Unlock()
-	s.tiers.retire(old)
+	fresh = ks.Swap(old, r.meta.Lo, fresh)
+	fresh.Mu.Unlock()
+	s.tiers.Retire(old)
 	return nil
 }
 
-// carry puts what changed in old while its file was written into the overlay of fresh, which nobody can find yet.
-// REQUIRES old.mu held.
-func (ks *keyspace) carry(old, fresh *block) error {
-	for mid := range old.moved {
-		from, err := ks.find(old, mid)
+// carryChanges puts what changed in old while its file was written into the overlay of fresh, which nobody can find yet.
+// REQUIRES old.Mu held.
+func carryChanges(ks *block.Keyspace, old, fresh *block.Block) error {
+	for mid := range old.Moved {
+		from, err := ks.Find(old, mid)
 		if err != nil {
 			return err
 		}
-		to, err := ks.find(fresh, mid)
+		to, err := ks.Find(fresh, mid)
 		if err != nil {
 			return err
 		}
-		if !from.found() {
-			if to.found() {
-				if err := ks.remove(fresh, mid, to); err != nil {
+		if !from.Found() {
+			if to.Found() {
+				if err := ks.Remove(fresh, mid, to); err != nil {
 					return err
 				}
 			}
 			continue
 		}
-		if from.where == inPartial { // its page went bad after it was copied
-			if err := ks.complete(fresh, mid, to, old.cold.partial[mid]); err != nil {
+		if from.Where == block.InPartial { // its page went bad after it was copied
+			if err := ks.Complete(fresh, mid, to, old.Cold.Partial[mid]); err != nil {
 				return err
 			}
 			continue
 		}
-		row, err := ks.appendRow(nil, old, mid, from)
+		row, err := ks.AppendRow(nil, old, mid, from)
 		if err != nil {
 			return err
 		}
-		_, ref, err := ks.ensure(fresh, mid, to)
+		_, ref, err := ks.Ensure(fresh, mid, to)
 		if err != nil {
 			return err
 		}
 		for c, v := range row {
-			fresh.tab.Set(ref, c+1, v)
+			fresh.Tab.Set(ref, c+1, v)
 		}
 	}
 	return nil
@@ -288,16 +289,16 @@ func (r *rewriting) discard(file *coldstore.File) error {
 	if file != nil {
 		err = file.Close()
 	}
-	r.s.tiers.drop(r.name)
+	r.s.tiers.Drop(r.name)
 	return errors.Join(err, r.s.opts.FS.Remove(r.path))
 }
 
 // promote makes a cold block hot. Its readers and writers wait meanwhile: some ms for 64 Ki rows in the page cache.
-func (t *tiers) promote(s *Store, ks *keyspace, mid uint64) error {
+func (t *tiers) promote(s *Store, ks *block.Keyspace, mid uint64) error {
 	return t.promoteAs(s, ks, mid, false)
 }
 
-func (t *tiers) promoteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
+func (t *tiers) promoteAs(s *Store, ks *block.Keyspace, mid uint64, lose bool) error {
 	t.one.Lock()
 	defer t.one.Unlock()
 	began := time.Now()
@@ -306,35 +307,35 @@ func (t *tiers) promoteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 	if !s.serves(ks) {
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
-	if b := ks.dir.Load().find(mid); b.cold != nil {
-		b.cold.file.Warm() // or readers and writers of the block, and their loops, would wait for the disk with it
+	if b := ks.Dir.Load().Find(mid); b.Cold != nil {
+		b.Cold.File.Warm() // or readers and writers of the block, and their loops, would wait for the disk with it
 	}
-	b := ks.lock(mid)
-	if b.cold == nil || b.dead {
-		b.mu.Unlock()
+	b := ks.Lock(mid)
+	if b.Cold == nil || b.Dead {
+		b.Mu.Unlock()
 		return fmt.Errorf("%w: %d is not in a cold block", ErrNoBlock, mid)
 	}
-	back, err := ks.heat(b, lose)
+	back, err := heatRows(ks, b, lose)
 	if err != nil {
-		b.mu.Unlock()
+		b.Mu.Unlock()
 		return err
 	}
-	back = ks.swap(b, b.lo, back)
-	back.mu.Unlock()
-	t.retire(b)
-	ks.hotFrom.Store(min(ks.hotFrom.Load(), b.lo))
+	back = ks.Swap(b, b.Lo, back)
+	back.Mu.Unlock()
+	t.Retire(b)
+	ks.HotFrom.Store(min(ks.HotFrom.Load(), b.Lo))
 	t.promotions.Add(1)
 	t.spent.promoting.Add(int64(time.Since(began)))
 	return nil
 }
 
-// heat makes a hot block of a cold one; lose: of the rows that can be read. REQUIRES b.mu held.
-func (ks *keyspace) heat(b *block, lose bool) (*block, error) {
+// heatRows makes a hot block of a cold one; lose: of the rows that can be read. REQUIRES b.Mu held.
+func heatRows(ks *block.Keyspace, b *block.Block, lose bool) (*block.Block, error) {
 	// All rows first: the widths follow from them, and the table may have to be made twice.
-	mids := make([]uint64, 0, b.items())
-	flat := make([]uint64, 0, b.items()*len(ks.def.Columns))
-	d := hot.NewDemand(ks.def.Columns)
-	if err := ks.coldRows(b, b.lo, leaveOut(lose), func(mid uint64, vals []uint64) error {
+	mids := make([]uint64, 0, b.Items())
+	flat := make([]uint64, 0, b.Items()*len(ks.Def.Columns))
+	d := hot.NewDemand(ks.Def.Columns)
+	if err := ks.ColdRows(b, b.Lo, block.LeaveOut(lose), func(mid uint64, vals []uint64) error {
 		d.Items++
 		for c, v := range vals {
 			d.Add(c, v)
@@ -342,24 +343,24 @@ func (ks *keyspace) heat(b *block, lose bool) (*block, error) {
 		mids, flat = append(mids, mid), append(flat, vals...)
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
+		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.Lo, b.Hi, err)
 	}
-	news, err := ks.rebuild(b, func(tabs []*hot.Table) error {
+	news, err := ks.Rebuild(b, func(tabs []*hot.Table) error {
 		tab, row := tabs[0], flat
 		for _, mid := range mids {
 			ref, err := tab.AddAt(tab.Home(mid))
 			if err != nil {
 				return err
 			}
-			for c := range ks.def.Columns {
+			for c := range ks.Def.Columns {
 				tab.Set(ref, c, row[c])
 			}
-			row = row[len(ks.def.Columns):]
+			row = row[len(ks.Def.Columns):]
 		}
 		return nil
-	}, ks.planFor(d, b.lo, b.hi, 0, growLoad, youngBits))
+	}, ks.PlanFor(d, b.Lo, b.Hi, 0, block.GrowLoad, block.YoungBits))
 	if err != nil {
-		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
+		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.Lo, b.Hi, err)
 	}
 	return news[0], nil
 }

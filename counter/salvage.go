@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
@@ -29,37 +30,37 @@ func Salvage(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(st
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for ks := range s.keyspaces {
-		for _, b := range ks.dir.Load().blocks {
-			if b.cold == nil {
+		for _, b := range ks.Dir.Load().Blocks {
+			if b.Cold == nil {
 				continue
 			}
 			readable := uint64(0)
-			lost, err := readableRows(b.cold.file, func(uint64, []uint64) error {
+			lost, err := block.ReadableRows(b.Cold.File, func(uint64, []uint64) error {
 				readable++
 				return nil
 			})
 			if err != nil {
 				return nil, err
 			}
-			path := b.cold.entry.Path(dir)
+			path := b.Cold.Entry.Path(dir)
 			if len(lost) == 0 && !slices.ContainsFunc(faults, func(f *snapfile.BlockFault) bool { return f.Path == path }) {
 				continue
 			}
-			old := b.cold.file.Stat().Items
-			ks.losePartial(b, say)
-			replaced = append(append(replaced, path), b.cold.entry.Remains(dir)...)
-			if b.open() {
-				if err := s.tiers.promoteAs(s, ks, b.lo, true); err != nil {
+			old := b.Cold.File.Stat().Items
+			losePartial(ks, b, say)
+			replaced = append(append(replaced, path), b.Cold.Entry.Remains(dir)...)
+			if b.Open() {
+				if err := s.tiers.promoteAs(s, ks, b.Lo, true); err != nil {
 					return nil, fmt.Errorf("saving what is known of %s: %w", path, err)
 				}
-				say(fmt.Sprintf("saved %d items, of which all is known since the image that had %d", ks.dir.Load().find(b.lo).items(), old))
+				say(fmt.Sprintf("saved %d items, of which all is known since the image that had %d", ks.Dir.Load().Find(b.Lo).Items(), old))
 				continue
 			}
-			if err := s.tiers.rewriteAs(s, ks, b.lo, true); err != nil {
+			if err := s.tiers.rewriteAs(s, ks, b.Lo, true); err != nil {
 				return nil, fmt.Errorf("saving what is left of %s: %w", path, err)
 			}
-			now := ks.dir.Load().find(b.lo).cold
-			say(fmt.Sprintf("saved %d of the file's %d items, and changes since it was written: %d items in %s", readable, old, now.file.Stat().Items, now.entry.Path(dir)))
+			now := ks.Dir.Load().Find(b.Lo).Cold
+			say(fmt.Sprintf("saved %d of the file's %d items, and changes since it was written: %d items in %s", readable, old, now.File.Stat().Items, now.Entry.Path(dir)))
 		}
 	}
 	for _, f := range faults {
@@ -72,19 +73,19 @@ func Salvage(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(st
 }
 
 // losePartial gives the partial rows of a block up, but for those that can be completed.
-func (ks *keyspace) losePartial(b *block, say func(string)) {
-	if ks.foldAll(b) == nil {
+func losePartial(ks *block.Keyspace, b *block.Block, say func(string)) {
+	if ks.FoldAll(b) == nil {
 		return
 	}
-	for _, mid := range b.cold.partialMids() {
+	for _, mid := range b.Cold.PartialMids() {
 		var known []string
-		for _, v := range b.cold.partial[mid] {
-			if c := ks.def.Index(v.Column); c >= 0 {
-				known = append(known, fmt.Sprintf("%s %d", ks.def.Columns[c].Name, v.Value))
+		for _, v := range b.Cold.Partial[mid] {
+			if c := ks.Def.Index(v.Column); c >= 0 {
+				known = append(known, fmt.Sprintf("%s %d", ks.Def.Columns[c].Name, v.Value))
 			}
 		}
 		slices.SortFunc(known, cmp.Compare)
-		say(fmt.Sprintf("given up: %s:%d, of which only %s is known", ks.counterName, mid, strings.Join(known, ", ")))
-		ks.putPartial(b, mid, nil)
+		say(fmt.Sprintf("given up: %s:%d, of which only %s is known", ks.CounterName, mid, strings.Join(known, ", ")))
+		ks.PutPartial(b, mid, nil)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
@@ -117,7 +118,7 @@ func TestLoseUnreadable(t *testing.T) {
 			for _, mid := range m.mids {
 				errs := 0
 				for c := range 3 {
-					if _, _, err := m.s.Get(m.key(mid, c)); errors.Is(err, ErrCold) {
+					if _, _, err := m.s.Get(m.key(mid, c)); errors.Is(err, block.ErrCold) {
 						errs++
 					}
 				}

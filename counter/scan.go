@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/snapfile"
@@ -35,11 +36,11 @@ func (e *LostError) Error() string {
 		ranges[i] = fmt.Sprintf("%s from %d to %d", r.Counter.Name, r.Lo, r.Hi-1)
 	}
 	return fmt.Sprintf("%v: what is there of %s cannot be listed; a SCAN with cursor %d goes on, with those of them that were set since",
-		ErrCold, strings.Join(ranges, ", "), e.Resume)
+		block.ErrCold, strings.Join(ranges, ", "), e.Resume)
 }
 
 // Is makes errors.Is(err, ErrCold) true.
-func (e *LostError) Is(target error) bool { return target == ErrCold }
+func (e *LostError) Is(target error) bool { return target == block.ErrCold }
 
 // toldCursor is set in a cursor of a scan that goes on behind a LostError, as long as it is in the ranges that the
 // error named.
@@ -96,7 +97,7 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 	cursor &^= toldCursor
 	type source struct {
 		def    *schema.Counter
-		ks     *keyspace
+		ks     *block.Keyspace
 		mids   []uint64
 		copies []*sortedBlock // that mids came from
 	}
@@ -105,7 +106,7 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 	ahead := max(leastScanAhead, scanAhead/max(1, len(b.Schema().Counters())))
 	for _, def := range b.Schema().Counters() {
 		ks := b.s.spaces[def.ID][place]
-		if b.s.slotGroups && ks.vacant(b) {
+		if b.s.slotGroups && vacant(b, ks) {
 			continue
 		}
 		mids, end, copies := b.s.scans.mids(ks, cursor, count, ahead)
@@ -159,13 +160,13 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 				continue
 			}
 			p.mids = p.mids[1:]
-			if !(mixed && slot.Group(first) != group) && !b.s.own.hides(first) && p.ks.exists(b, first) {
+			if !(mixed && slot.Group(first) != group) && !b.s.own.hides(first) && exists(b, p.ks, first) {
 				dst = append(dst, ScanItem{p.def, first})
 			}
 		}
 	}
 	if next != 0 {
-		used := make(map[*keyspace][]*sortedBlock, len(sources))
+		used := make(map[*block.Keyspace][]*sortedBlock, len(sources))
 		for _, p := range sources {
 			used[p.ks] = p.copies
 		}
@@ -177,4 +178,13 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 		}
 	}
 	return dst, next, nil
+}
+
+// exists tells whether an item exists; one that cannot be read is taken to.
+func exists(batch *Batch, ks *block.Keyspace, mid uint64) bool {
+	b := ks.Lock(mid)
+	defer b.Mu.Unlock()
+	batch.noteSeen(b.Logged)
+	found, err := ks.Has(b, mid)
+	return found || err != nil
 }

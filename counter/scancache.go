@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/snapfile"
 )
@@ -32,7 +33,7 @@ type scanCache struct {
 }
 
 // scanCopies are the copies that a call which returned some cursor goes on with.
-type scanCopies map[*keyspace]*sortedBlock
+type scanCopies map[*block.Keyspace]*sortedBlock
 
 const (
 	// maxScanPositions bounds the cache: the copies of a cursor take 0.5 MB together, or 8 KB a counter.
@@ -45,7 +46,7 @@ const (
 
 // sortedBlock is a sorted copy of the mids of a block, or of so many from the first asked for on. It never changes.
 type sortedBlock struct {
-	block  *block
+	block  *block.Block
 	edits  uint64 // the block's when it was made
 	logged uint64
 	lo, hi uint64 // what it covers
@@ -56,7 +57,7 @@ type sortedBlock struct {
 
 // mids returns sorted mids of ks from cursor on, count of them where there are so many, the end of the range that
 // they cover completely, and the copies they came from. A copy is made of ahead mids.
-func (c *scanCache) mids(ks *keyspace, cursor uint64, count, ahead int) (mids []uint64, end uint64, used []*sortedBlock) {
+func (c *scanCache) mids(ks *block.Keyspace, cursor uint64, count, ahead int) (mids []uint64, end uint64, used []*sortedBlock) {
 	for end = cursor; len(mids) < count && end < hot.EndMid; {
 		var s *sortedBlock
 		if end == cursor {
@@ -76,7 +77,7 @@ func (c *scanCache) mids(ks *keyspace, cursor uint64, count, ahead int) (mids []
 }
 
 // continued returns the copy that a call which returned this cursor used, if it is still here.
-func (c *scanCache) continued(ks *keyspace, cursor uint64) *sortedBlock {
+func (c *scanCache) continued(ks *block.Keyspace, cursor uint64) *sortedBlock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at[cursor][ks]
@@ -84,22 +85,22 @@ func (c *scanCache) continued(ks *keyspace, cursor uint64) *sortedBlock {
 
 // sorted returns a copy of the block that holds from, as the block is now: from there on, of ahead mids where there are
 // more.
-func (c *scanCache) sorted(ks *keyspace, from uint64, ahead int) *sortedBlock {
-	b := ks.lock(from)
-	edits := b.edits
+func (c *scanCache) sorted(ks *block.Keyspace, from uint64, ahead int) *sortedBlock {
+	b := ks.Lock(from)
+	edits := b.Edits
 	c.mu.Lock()
 	for _, copies := range c.at {
 		if s := copies[ks]; s != nil && s.block == b && s.edits == edits && s.lo <= from && from < s.hi {
 			c.mu.Unlock()
-			b.mu.Unlock()
+			b.Mu.Unlock()
 			return s
 		}
 	}
 	c.made++
-	s := &sortedBlock{block: b, edits: edits, logged: b.logged, lo: b.lo, hi: b.hi, number: c.made}
+	s := &sortedBlock{block: b, edits: edits, logged: b.Logged, lo: b.Lo, hi: b.Hi, number: c.made}
 	c.mu.Unlock()
-	s.mids, s.lost = b.appendMids(make([]uint64, 0, b.items()))
-	b.mu.Unlock()
+	s.mids, s.lost = b.AppendMids(make([]uint64, 0, b.Items()))
+	b.Mu.Unlock()
 	slices.Sort(s.mids)
 	s.cut(from, ahead)
 	return s
@@ -118,7 +119,7 @@ func (s *sortedBlock) cut(from uint64, ahead int) {
 
 // expect keeps the copies that the scan which got cursor next will go on with: of each counter one of those it used, if
 // next lies in them.
-func (c *scanCache) expect(next uint64, used map[*keyspace][]*sortedBlock, ahead int) {
+func (c *scanCache) expect(next uint64, used map[*block.Keyspace][]*sortedBlock, ahead int) {
 	copies := make(scanCopies, len(used))
 	for ks, all := range used {
 		if i := slices.IndexFunc(all, func(s *sortedBlock) bool { return s.lo <= next && next < s.hi }); i >= 0 {
@@ -149,7 +150,7 @@ func (c *scanCache) expect(next uint64, used map[*keyspace][]*sortedBlock, ahead
 	}
 }
 
-// evict removes the oldest entry. REQUIRES c.mu held.
+// evict removes the oldest entry. REQUIRES c.Mu held.
 func (c *scanCache) evict() {
 	cursor := c.order[0]
 	newest, again := c.gone[cursor]

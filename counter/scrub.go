@@ -91,9 +91,9 @@ func (t *tiers) files(s *Store) (files []*coldstore.File) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	for ks := range s.keyspaces {
-		for _, b := range ks.dir.Load().blocks {
-			if b.cold != nil {
-				files = append(files, b.cold.file)
+		for _, b := range ks.Dir.Load().Blocks {
+			if b.Cold != nil {
+				files = append(files, b.Cold.File)
 			}
 		}
 	}

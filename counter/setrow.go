@@ -3,6 +3,7 @@ package counter
 import (
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
@@ -75,22 +76,9 @@ func (r *rowSets) settable(op *Op) error {
 	return nil
 }
 
-// lacking tells whether blk's table has no field for a column that is to get another value than its default.
-func (ks *keyspace) lacking(blk *block, columns []int16, values []uint64) bool {
-	if blk.shape == ks.layout || blk.shape == ks.over { // nearly always
-		return false
-	}
-	for i, c := range columns {
-		if values[i] != ks.def.Columns[c].Default && ks.field(blk, int(c)) < 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // setRow is apply for an OpSetRow: all of its columns are set, or none. p is where its item is. It returns the block that
 // is locked afterwards.
-func (b *Batch) setRow(blk *block, op *Op, p location) *block {
+func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block {
 	ks := op.ks
 	columns, values := b.sets.of(op)
 	// Every refusal comes before the first change.
@@ -100,62 +88,52 @@ func (b *Batch) setRow(blk *block, op *Op, p location) *block {
 	if op.Err = b.refused; op.Err != nil {
 		return blk
 	}
-	if b.full && p.where != inTable {
+	if b.full && p.Where != block.InTable {
 		op.Err = ErrMaxMemory
 		return blk
 	}
-	if !p.readable() {
-		if op.Err = ks.reserveOverlay(blk, 1); op.Err != nil {
+	if !p.Readable() {
+		if op.Err = ks.ReserveOverlay(blk, 1); op.Err != nil {
 			return blk
 		}
 		for i, c := range columns { // what the first needs is reserved, and the others need no more
-			if op.Err = ks.setPartial(blk, op.Mid, ks.def.Columns[c].ID, values[i]); op.Err != nil {
+			if op.Err = ks.SetPartial(blk, op.Mid, ks.Def.Columns[c].ID, values[i]); op.Err != nil {
 				return blk
 			}
-			if p, _ = ks.find(blk, op.Mid); p.where == inTable { // it was the last that was missing
-				ks.setFields(blk, p, columns[i+1:], values[i+1:])
+			if p, _ = ks.Find(blk, op.Mid); p.Where == block.InTable { // it was the last that was missing
+				ks.SetFields(blk, p, columns[i+1:], values[i+1:])
 				break
 			}
 		}
 		b.rowChanged(blk, op, columns, values)
 		return blk
 	}
-	if blk.span.Data != nil && ks.lacking(blk, columns, values) {
+	if blk.Span.Data != nil && ks.Lacking(blk, columns, values) {
 		if blk, p, op.Err = b.withColumns(blk, op); op.Err != nil {
 			return blk
 		}
 	}
-	if p.where != inTable {
+	if p.Where != block.InTable {
 		b.stretch.log(blk)
 	}
-	if blk, p.ref, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
+	if blk, p.Ref, op.Err = ks.Ensure(blk, op.Mid, p); op.Err != nil {
 		return blk
 	}
-	ks.setFields(blk, p, columns, values)
+	ks.SetFields(blk, p, columns, values)
 	b.rowChanged(blk, op, columns, values)
-	if blk.tab.Crowded() {
+	if blk.Tab.Crowded() {
 		b.stretch.log(blk)
-		blk = ks.widen(blk, op.Mid)
+		blk = ks.Widen(blk, op.Mid)
 	}
 	return blk
 }
 
-// setFields sets columns of the item at p, which is in blk's table. A column without a field gets its default, which is
-// what it has.
-func (ks *keyspace) setFields(blk *block, p location, columns []int16, values []uint64) {
-	for i, c := range columns {
-		if f := ks.field(blk, int(c)); f >= 0 {
-			blk.tab.Set(p.ref, f, values[i])
-		}
-	}
-}
-
 // rowChanged is changed for an OpSetRow.
-func (b *Batch) rowChanged(blk *block, op *Op, columns []int16, values []uint64) {
+func (b *Batch) rowChanged(blk *block.Block, op *Op, columns []int16, values []uint64) {
 	b.mark(blk, op.Mid)
 	switch {
 	case b.silent:
-		blk.logged = max(blk.logged, b.applied)
+		blk.Logged = max(blk.Logged, b.applied)
 	case b.s.log != nil:
 		b.stretch.row(blk, op)
 	}

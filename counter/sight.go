@@ -1,6 +1,9 @@
 package counter
 
-import "github.com/counterd/counterd/persist"
+import (
+	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/persist"
+)
 
 // sight is how far the log must be for what a batch has looked at to be told: another's change may be seen before its
 // record is written, and must not be told before.
@@ -38,8 +41,8 @@ func (v *sight) noteSeen(pos uint64) { v.seen = max(v.seen, pos) }
 // noteSeenSafe is show for what op has read in blk, while the disk takes nothing. The block may have changes that are not
 // safe: those of other items do not matter. An item that has some itself is waited for while there is hope, else it
 // cannot be told.
-func (v *sight) noteSeenSafe(blk *block, op *Op) {
-	log, below := v.s.log, max(blk.logged, v.s.replayed)
+func (v *sight) noteSeenSafe(blk *block.Block, op *Op) {
+	log, below := v.s.log, max(blk.Logged, v.s.replayed)
 	safe := v.safe(log)
 	if !log.Doubts(op.Counter.ID, op.Mid, safe, below) {
 		v.noteSeen(min(safe, below))

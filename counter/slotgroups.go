@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -50,16 +51,16 @@ func (g Groups) Stats(group uint8) (st GroupStats) {
 	for n := 0; ; n++ {
 		s.gate.RLock()
 		ks, more := s.keyspaceAt(n)
-		if ks != nil && (!s.slotGroups || ks.group == group) {
+		if ks != nil && (!s.slotGroups || ks.Group == group) {
 			for lo := uint64(0); lo < hot.EndMid; {
-				b := ks.lock(lo)
-				st.Posts += int64(b.items())
-				st.Bytes += int64(len(b.span.Data))
-				if b.cold != nil {
-					st.Bytes += b.cold.file.Stat().Bytes
+				b := ks.Lock(lo)
+				st.Posts += int64(b.Items())
+				st.Bytes += int64(len(b.Span.Data))
+				if b.Cold != nil {
+					st.Bytes += b.Cold.File.Stat().Bytes
 				}
-				lo = b.hi
-				b.mu.Unlock()
+				lo = b.Hi
+				b.Mu.Unlock()
 			}
 		}
 		s.gate.RUnlock()
@@ -147,7 +148,9 @@ func (o *ownership) check(mid uint64) error {
 }
 
 // hidden tells whether all items of a keyspace are not to be seen.
-func (s *Store) hidden(ks *keyspace) bool { return s.slotGroups && s.own.some && s.own.lacks(ks.group) }
+func (s *Store) hidden(ks *block.Keyspace) bool {
+	return s.slotGroups && s.own.some && s.own.lacks(ks.Group)
+}
 
 // share is the part of n posts of all groups that is owned.
 func (o *ownership) share(n int) int {

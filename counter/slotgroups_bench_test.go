@@ -1,3 +1,5 @@
+// Scenario: memory of a store that is kept by group of hash slots.
+
 package counter
 
 import (

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
@@ -29,7 +30,7 @@ const imageSlack = 4 << 10
 
 // wroteImage is an image that no manifest names yet.
 type wroteImage struct {
-	b    *block
+	b    *block.Block
 	file *format.BlockFile
 }
 
@@ -103,7 +104,7 @@ func (w *snapshot) counter(files *format.CounterFiles) error {
 // group is counter of one group. A FLUSHALL meanwhile makes it begin anew. A group without items is not listed either.
 func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool, err error) {
 	s, listed := w.s, len(files.Blocks)
-	var ks *keyspace
+	var ks *block.Keyspace
 	for lo := uint64(0); ; {
 		s.repl.applying.RLock()
 		s.gate.RLock()
@@ -125,31 +126,31 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 			ks, lo, files.Blocks = now, 0, files.Blocks[:listed]
 		}
 		before := len(files.Blocks)
-		b := ks.lock(lo)
-		h := format.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
-		appendImage := b.tab.AppendImage
+		b := ks.Lock(lo)
+		h := format.ImageHeader{Counter: files.ID, Block: b.ID, Lo: b.Lo, Hi: b.Hi, Items: uint64(b.Tab.Len())}
+		appendImage := b.Tab.AppendImage
 		h.Offset = s.log.Position()
-		if s.slotGroups && b.lo == 0 && b.open() && b.tab.Len() == 0 { // 256 files of nothing are saved
-			b.mu.Unlock()
+		if s.slotGroups && b.Lo == 0 && b.Open() && b.Tab.Len() == 0 { // 256 files of nothing are saved
+			b.Mu.Unlock()
 			w.manifest.Offset = max(w.manifest.Offset, h.Offset)
 			unlock()
 			return false, nil
 		}
 		tier, image := format.TierHot, true
-		if b.cold != nil {
-			entry := b.cold.entry
+		if b.Cold != nil {
+			entry := b.Cold.Entry
 			entry.Group, entry.Offset = group, h.Offset
 			files.Blocks = append(files.Blocks, entry)
-			tier, image, h.Kind = format.TierOverlay, b.tab.Len() > 0, overlayImage
-			if n := len(b.cold.partial); n > 0 {
+			tier, image, h.Kind = format.TierOverlay, b.Tab.Len() > 0, overlayImage
+			if n := len(b.Cold.Partial); n > 0 {
 				h.Items += uint64(n)
-				image, h.Kind, appendImage = true, partialImage, b.appendPartial
+				image, h.Kind, appendImage = true, partialImage, b.AppendPartial
 			}
 		}
-		saved := b.image
-		write := image && (b.dirty || saved == nil)
-		if need := b.tab.Bytes() + imageSlack; write && cap(w.buf) < need { // new memory costs as much as the copy
-			b.mu.Unlock()
+		saved := b.Image
+		write := image && (b.Dirty || saved == nil)
+		if need := b.Tab.Bytes() + imageSlack; write && cap(w.buf) < need { // new memory costs as much as the copy
+			b.Mu.Unlock()
 			unlock()
 			w.buf = make([]byte, 0, need+need/4)
 			clear(w.buf[:cap(w.buf)]) // so that the system gives it now
@@ -158,9 +159,9 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 		}
 		if write {
 			w.buf = appendImage(w.buf[:0])
-			b.dirty = false
+			b.Dirty = false
 		}
-		b.mu.Unlock()
+		b.Mu.Unlock()
 		unlock()
 		if write {
 			if saved, err = w.image(b, tier, h); err != nil {
@@ -222,18 +223,18 @@ const (
 )
 
 // image writes w.buf as the image of b.
-func (w *snapshot) image(b *block, tier format.Tier, h format.ImageHeader) (*format.BlockFile, error) {
+func (w *snapshot) image(b *block.Block, tier format.Tier, h format.ImageHeader) (*format.BlockFile, error) {
 	info, err := w.out.Write(h, w.buf)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
 	if err != nil {
-		b.dirty = true
+		b.Dirty = true
 		return nil, err
 	}
 	w.images++
 	w.bytes += info.Bytes
 	saved := &format.BlockFile{Tier: tier, Block: h.Block, Lo: h.Lo, Hi: h.Hi, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
-	b.image = saved
+	b.Image = saved
 	w.wrote = append(w.wrote, wroteImage{b, saved})
 	return saved, nil
 }
@@ -250,11 +251,11 @@ func (w *snapshot) undo() {
 		}
 	}
 	for _, i := range w.wrote {
-		i.b.mu.Lock()
-		if i.b.image == i.file {
-			i.b.image, i.b.dirty = nil, true
+		i.b.Mu.Lock()
+		if i.b.Image == i.file {
+			i.b.Image, i.b.Dirty = nil, true
 		}
-		i.b.mu.Unlock()
+		i.b.Mu.Unlock()
 		_ = s.opts.FS.Remove(i.file.Path(s.dir.Path())) // an orphan, removed with the next ones
 	}
 	if w.wroteProducers != nil {

@@ -79,12 +79,12 @@ func (w *spaceWatch) snapshotBytes(s *Store) (sum int64) {
 		if s.closed {
 			break
 		}
-		for _, b := range ks.dir.Load().blocks {
-			b.mu.Lock()
-			if (b.cold == nil || b.tab.Len() > 0) && (b.dirty || b.image == nil) {
-				sum += int64(b.tab.Bytes())
+		for _, b := range ks.Dir.Load().Blocks {
+			b.Mu.Lock()
+			if (b.Cold == nil || b.Tab.Len() > 0) && (b.Dirty || b.Image == nil) {
+				sum += int64(b.Tab.Bytes())
 			}
-			b.mu.Unlock()
+			b.Mu.Unlock()
 		}
 	}
 	return sum + s.producers.imageBytes()

@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -59,9 +60,9 @@ func (b *Batch) Blocks(f func(BlockInfo) bool) {
 func (b *Batch) BlocksFrom(c *schema.Counter, from BlockPlace, f func(BlockInfo) bool) bool {
 	for sp, at := b.s.spaces[c.ID], from; at.group < len(sp); {
 		ks := sp[at.group]
-		blk := ks.lock(at.lo)
+		blk := ks.Lock(at.lo)
 		info := b.info(ks, blk)
-		blk.mu.Unlock()
+		blk.Mu.Unlock()
 		if at = info.Next(); !f(info) {
 			return false
 		}
@@ -71,41 +72,41 @@ func (b *Batch) BlocksFrom(c *schema.Counter, from BlockPlace, f func(BlockInfo)
 
 // BlockOf describes the block that holds, or would hold, an item. REQUIRES the batch to be open.
 func (b *Batch) BlockOf(c *schema.Counter, mid uint64) (info BlockInfo, found bool) {
-	ks := b.s.spaces[c.ID].of(mid)
-	blk := ks.lock(mid)
-	defer blk.mu.Unlock()
-	b.noteSeen(blk.logged)
-	found, _ = ks.has(blk, mid)
+	ks := b.s.spaces[c.ID].Of(mid)
+	blk := ks.Lock(mid)
+	defer blk.Mu.Unlock()
+	b.noteSeen(blk.Logged)
+	found, _ = ks.Has(blk, mid)
 	return b.info(ks, blk), found
 }
 
-// info describes blk. REQUIRES blk.mu held.
-func (b *Batch) info(ks *keyspace, blk *block) BlockInfo {
-	info := ks.info(blk)
+// info describes blk. REQUIRES blk.Mu held.
+func (b *Batch) info(ks *block.Keyspace, blk *block.Block) BlockInfo {
+	info := blockInfo(ks, blk)
 	if info.Group = -1; b.s.slotGroups {
-		info.Group, info.Hidden = int(ks.group), b.s.hidden(ks)
+		info.Group, info.Hidden = int(ks.Group), b.s.hidden(ks)
 	}
-	if info.Idle = -1; blk.used > 0 {
-		info.Idle = max(0, b.s.tiers.clock.Load()-blk.used)
+	if info.Idle = -1; blk.Used > 0 {
+		info.Idle = max(0, b.s.tiers.clock.Load()-blk.Used)
 	}
 	return info
 }
 
-// info describes b. REQUIRES b.mu held.
-func (ks *keyspace) info(b *block) BlockInfo {
-	t := &b.tab
+// blockInfo describes b. REQUIRES b.Mu held.
+func blockInfo(ks *block.Keyspace, b *block.Block) BlockInfo {
+	t := &b.Tab
 	info := BlockInfo{
-		Counter: ks.def, Lo: b.lo, Hi: b.hi, Open: b.open(), Tier: TierHot,
-		Items: b.items(), Slots: t.Slots(), Overflows: t.Overflows(), Bytes: len(b.span.Data),
-		Layout: t.Layout(), Current: ks.current(b), Uses: b.work,
+		Counter: ks.Def, Lo: b.Lo, Hi: b.Hi, Open: b.Open(), Tier: TierHot,
+		Items: b.Items(), Slots: t.Slots(), Overflows: t.Overflows(), Bytes: len(b.Span.Data),
+		Layout: t.Layout(), Current: ks.Current(b), Uses: b.Work,
 	}
-	if b.cold == nil {
+	if b.Cold == nil {
 		info.Bytes = t.Bytes()
 	} else {
-		info.Tier, info.Overlay, info.FileBytes, info.File = TierCold, t.Len(), b.cold.file.Stat().Bytes, b.cold.entry.Name
-		info.Index, info.Lost = b.cold.file.Stat().IndexBytes, b.cold.file.Err() != nil
+		info.Tier, info.Overlay, info.FileBytes, info.File = TierCold, t.Len(), b.Cold.File.Stat().Bytes, b.Cold.Entry.Name
+		info.Index, info.Lost = b.Cold.File.Stat().IndexBytes, b.Cold.File.Err() != nil
 		if info.Layout == nil {
-			info.Layout = ks.over
+			info.Layout = ks.Over
 		}
 	}
 	return info

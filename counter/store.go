@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
@@ -22,7 +23,7 @@ import (
 //
 //	repl.applying   a frame of the primary, a change of role, or a block being copied for an image
 //	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
-//	block.mu        one at a time, but for a new block that nobody can find yet, a change set's: in order of counter, keyspace and mid,
+//	Block.Mu        one at a time, but for a new block that nobody can find yet, a change set's: in order of counter, keyspace and mid,
 //	                and a stretch's, of which only the first is waited for
 //	ranges.dirMu    to replace the directory
 //	arena's         inside it
@@ -34,7 +35,7 @@ type Store struct {
 	gate   *gate
 	closed bool                          // guarded by gate
 	schema atomic.Pointer[schema.Schema] // written under gate held exclusively
-	spaces []space                       // by counter id, nil where dropped; guarded by gate
+	spaces []block.Space                 // by counter id, nil where dropped; guarded by gate
 	// altered is the log offset behind the last change of everything: by FLUSHALL, or of the schema. Guarded by gate.
 	altered uint64
 
@@ -48,6 +49,7 @@ type Store struct {
 	scans    scanCache
 	repacker repacker
 	blockIDs atomic.Uint64
+	env      block.Environment // of all keyspaces
 	tiers    tiers
 
 	// nil where data is in memory only. The log is also nil while it is replayed.
@@ -71,13 +73,14 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, gate: newGate(runtime.GOMAXPROCS(0)), slotGroups: opts.SlotGroups}
+	s := &Store{opts: opts, gate: newGate(runtime.GOMAXPROCS(0))}
 	s.repl.s = s
 	s.schema.Store(schema.Empty())
 	s.retention.bytes.Store(opts.RetainBytes)
 	s.packing.on.Store(opts.CompressLog)
 	s.tiers.init(opts.MaxMemory)
 	s.repacker.init(opts.Manual)
+	s.setSlotGroups(opts.SlotGroups)
 	s.producers.table = producers.New(opts.Producers.withDefaults())
 	if dir != "" {
 		if err := (&recovery{Store: s}).run(dir); err != nil {
@@ -115,8 +118,8 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	var errs []error
 	for ks := range s.keyspaces {
-		for _, b := range ks.dir.Load().blocks {
-			s.tiers.retire(b)
+		for _, b := range ks.Dir.Load().Blocks {
+			s.tiers.Retire(b)
 		}
 	}
 	if s.log != nil {
@@ -197,7 +200,7 @@ func (s *Store) setSchema(next *schema.Schema) error {
 	for _, def := range next.Counters() {
 		if int(def.ID) >= len(s.spaces) || s.spaces[def.ID] == nil {
 			added = append(added, def)
-		} else if _, err := overlayLayout(def); err != nil {
+		} else if _, err := block.OverlayLayout(def); err != nil {
 			return err
 		}
 	}
@@ -206,23 +209,23 @@ func (s *Store) setSchema(next *schema.Schema) error {
 		return err
 	}
 	for _, sp := range fresh {
-		for int(sp[0].id) >= len(s.spaces) {
+		for int(sp[0].ID) >= len(s.spaces) {
 			s.spaces = append(s.spaces, nil)
 		}
-		s.spaces[sp[0].id] = sp
+		s.spaces[sp[0].ID] = sp
 	}
 	changed := false
 	for _, def := range next.Counters() {
 		sp := s.spaces[def.ID]
-		before := sp[0].layout
-		if err := sp.define(def); err != nil {
+		before := sp[0].Layout
+		if err := sp.Define(def); err != nil {
 			return err // never: it was tried above
 		}
-		changed = changed || sp[0].layout != before
+		changed = changed || sp[0].Layout != before
 	}
 	for id, sp := range s.spaces {
 		if sp != nil && next.CounterByID(uint32(id)) == nil {
-			sp.free()
+			sp.Free()
 			s.spaces[id] = nil
 		}
 	}
@@ -234,24 +237,24 @@ func (s *Store) setSchema(next *schema.Schema) error {
 }
 
 // renew puts empty keyspaces in the place of those chosen, or changes nothing. REQUIRES gate held exclusively.
-func (s *Store) renew(chosen func(*keyspace) bool) error {
-	var fresh []*keyspace
+func (s *Store) renew(chosen func(*block.Keyspace) bool) error {
+	var fresh []*block.Keyspace
 	for old := range s.keyspaces {
 		if !chosen(old) {
 			continue
 		}
-		ks, err := s.newKeyspace(old.columns, old.group)
+		ks, err := block.NewKeyspace(&s.env, old.Columns, old.Group)
 		if err != nil {
 			for _, ks := range fresh {
-				ks.free()
+				ks.Free()
 			}
 			return err
 		}
 		fresh = append(fresh, ks)
 	}
 	for _, ks := range fresh {
-		place := &s.spaces[ks.id][ks.group]
-		(*place).free()
+		place := &s.spaces[ks.ID][ks.Group]
+		(*place).Free()
 		*place = ks
 	}
 	return nil
@@ -268,7 +271,7 @@ func (b *Batch) Clear() error {
 			return ErrImporting
 		}
 	}
-	if err := s.renew(func(*keyspace) bool { return true }); err != nil {
+	if err := s.renew(func(*block.Keyspace) bool { return true }); err != nil {
 		return err
 	}
 	if s.log != nil {
@@ -279,7 +282,7 @@ func (b *Batch) Clear() error {
 }
 
 // Cold tells whether there are posts in cold files, which may have to be waited for.
-func (s *Store) Cold() bool { return s.tiers.some() }
+func (s *Store) Cold() bool { return s.tiers.Some() }
 
 // Items is the number of items of all counters. Where not all groups are owned and the store is not made of groups, it
 // is estimated, as hash slots spread items evenly: to count would be to read all. REQUIRES the batch to be open.
@@ -287,7 +290,7 @@ func (b *Batch) Items() int {
 	n, s := 0, b.s
 	for ks := range s.keyspaces {
 		if !s.hidden(ks) {
-			n += ks.len(b)
+			n += countItems(b, ks)
 		}
 	}
 	if s.slotGroups {

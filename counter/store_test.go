@@ -112,10 +112,10 @@ func checkStore(t *testing.T, s *Store, m model) {
 	for ks := range b.s.keyspaces {
 		end := uint64(0)
 		for end != hot.EndMid {
-			blk := ks.lock(end) // the repacker may be at work
-			err := blk.tab.Check()
-			lo, hi := blk.lo, blk.hi
-			blk.mu.Unlock()
+			blk := ks.Lock(end) // the repacker may be at work
+			err := blk.Tab.Check()
+			lo, hi := blk.Lo, blk.Hi
+			blk.Mu.Unlock()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,10 +124,10 @@ func checkStore(t *testing.T, s *Store, m model) {
 			}
 			end = hi
 		}
-		d := ks.dir.Load()
-		for i, blk := range d.blocks {
-			if d.los[i] != blk.lo {
-				t.Fatalf("directory entry %d: got %d, want %d", i, d.los[i], blk.lo)
+		d := ks.Dir.Load()
+		for i, blk := range d.Blocks {
+			if d.Los[i] != blk.Lo {
+				t.Fatalf("directory entry %d: got %d, want %d", i, d.Los[i], blk.Lo)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package counter
 import (
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -21,7 +22,7 @@ import (
 // not dead. held tells whether the block in which the batch is has a place in blocks. Between runs both are empty.
 type stretch struct {
 	b       *Batch
-	blocks  []*block
+	blocks  []*block.Block
 	held    bool
 	records []byte
 	most    int // blocks, from 1 to maxStretch
@@ -35,15 +36,15 @@ const (
 )
 
 // next lets go of cur, if it is not nil and nothing in it waits to be logged, and returns the block of op, locked.
-func (s *stretch) next(op *Op, cur *block) *block {
+func (s *stretch) next(op *Op, cur *block.Block) *block.Block {
 	s.leave(cur)
 	if len(s.blocks) > 0 {
-		if op.block.cold == nil { // else a page may be read, and nobody is to wait for that who wants another block
+		if op.block.Cold == nil { // else a page may be read, and nobody is to wait for that who wants another block
 			if s.held = slices.Contains(s.blocks, op.block); s.held {
 				return op.block
 			}
 			if len(s.blocks) < s.most {
-				if blk := op.ks.tryLock(op.block); blk != nil {
+				if blk := op.ks.TryLock(op.block); blk != nil {
 					return blk
 				}
 				s.most = max(1, s.most/2)
@@ -53,42 +54,42 @@ func (s *stretch) next(op *Op, cur *block) *block {
 		}
 		s.log(nil)
 	}
-	return op.ks.lockFor(op.block, op.Mid)
+	return op.ks.LockFor(op.block, op.Mid)
 }
 
 // leave unlocks cur, if it is not nil and nothing in it waits to be logged.
-func (s *stretch) leave(cur *block) {
+func (s *stretch) leave(cur *block.Block) {
 	if cur != nil && !s.held {
-		cur.mu.Unlock()
+		cur.Mu.Unlock()
 	}
 	s.held = false
 }
 
 // end lets go of everything.
-func (s *stretch) end(cur *block) {
+func (s *stretch) end(cur *block.Block) {
 	s.leave(cur)
 	s.log(nil)
 }
 
 // set notes the record of a change that was made in blk, where the batch is.
-func (s *stretch) set(blk *block, counter uint32, column uint16, mid, value uint64) {
+func (s *stretch) set(blk *block.Block, counter uint32, column uint16, mid, value uint64) {
 	s.records = format.AppendSet(s.records, counter, column, mid, value)
 	s.keep(blk)
 }
 
 // delete is set for an item that was removed.
-func (s *stretch) delete(blk *block, counter uint32, mid uint64) {
+func (s *stretch) delete(blk *block.Block, counter uint32, mid uint64) {
 	s.records = format.AppendDelete(s.records, counter, mid)
 	s.keep(blk)
 }
 
 // row is set for an OpSetRow.
-func (s *stretch) row(blk *block, op *Op) {
+func (s *stretch) row(blk *block.Block, op *Op) {
 	s.records = s.b.appendRow(s.records, op)
 	s.keep(blk)
 }
 
-func (s *stretch) keep(blk *block) {
+func (s *stretch) keep(blk *block.Block) {
 	if !s.held {
 		s.blocks, s.held = append(s.blocks, blk), true
 	}
@@ -98,7 +99,7 @@ func (s *stretch) keep(blk *block) {
 }
 
 // log appends all records to the log and unlocks all blocks but cur, where the batch is; nil: it is in none.
-func (s *stretch) log(cur *block) {
+func (s *stretch) log(cur *block.Block) {
 	if len(s.blocks) == 0 {
 		return
 	}
@@ -107,9 +108,9 @@ func (s *stretch) log(cur *block) {
 		panic("counter: BUG: records that the log does not take: " + err.Error())
 	}
 	for i, blk := range s.blocks {
-		blk.logged = pos
+		blk.Logged = pos
 		if s.blocks[i] = nil; blk != cur {
-			blk.mu.Unlock()
+			blk.Mu.Unlock()
 		}
 	}
 	s.b.pos, s.blocks, s.records, s.held = pos, s.blocks[:0], s.records[:0], false

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
@@ -146,22 +147,22 @@ func TestStretchBeforeFile(t *testing.T) {
 	}
 	b.checkState()
 	b.locate()
-	var cur *block
+	var cur *block.Block
 	for i := range 2 {
 		cur = b.stretch.next(b.Op(i), cur)
 		cur = b.apply(cur, b.Op(i))
 	}
 	other := cur
-	if other.cold != nil || other.mu.TryLock() {
+	if other.Cold != nil || other.Mu.TryLock() {
 		t.Fatal("the post in memory has no block that is held")
 	}
-	if cur = b.stretch.next(b.Op(2), cur); cur.cold == nil {
+	if cur = b.stretch.next(b.Op(2), cur); cur.Cold == nil {
 		t.Fatal("the old post is not in a file")
 	}
-	if !other.mu.TryLock() {
+	if !other.Mu.TryLock() {
 		t.Error("a block in memory is held while a page may be read")
 	} else {
-		other.mu.Unlock()
+		other.Mu.Unlock()
 	}
 	cur = b.apply(cur, b.Op(2))
 	b.stretch.end(cur)

@@ -1,3 +1,5 @@
+// Scenario: the cost of hot and cold reads.
+
 package counter
 
 import (

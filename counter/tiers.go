@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 )
 
@@ -35,17 +36,15 @@ type tiers struct {
 
 	misses, evictions uint64 // of the cache, at the last look; of the tiers' goroutine
 
-	mu   sync.Mutex
-	live map[string]bool // names of cold files in use or about to be: not orphans
+	block.ColdFiles
 
-	one          sync.Mutex   // held while a block changes its tier
-	backoff      backoff      // of all blocks, after a failure that others may have too; of the tiers' goroutine
-	broken       atomic.Int64 // files that could not be opened at the start
-	partialBytes atomic.Int64 // memory of partial rows
-	scrubs       atomic.Int64
-	scrubErrors  atomic.Int64
-	scrubbing    atomic.Bool   // a round of it is under way, or asked for
-	scrubNow     chan struct{} // begins one
+	one         sync.Mutex    // held while a block changes its tier
+	backoff     block.Backoff // of all blocks, after a failure that others may have too; of the tiers' goroutine
+	broken      atomic.Int64  // files that could not be opened at the start
+	scrubs      atomic.Int64
+	scrubErrors atomic.Int64
+	scrubbing   atomic.Bool   // a round of it is under way, or asked for
+	scrubNow    chan struct{} // begins one
 
 	quit     chan struct{}
 	done     chan struct{}
@@ -83,7 +82,6 @@ func (t *tiers) init(limit int64) {
 	_, most := cacheShares(limit)
 	t.cache = coldstore.NewCache(most)
 	limitMapped(limit)
-	t.live = make(map[string]bool)
 	t.quit = make(chan struct{})
 	t.done = make(chan struct{})
 	t.scrubbed = make(chan struct{})
@@ -115,7 +113,7 @@ func (t *tiers) stop() {
 func (t *tiers) memory(s *Store) int64 { return t.tables(s) + t.cache.Stats().Bytes }
 
 // tables is memory without the cache.
-func (t *tiers) tables(s *Store) int64 { return s.arena.Used() + t.partialBytes.Load() }
+func (t *tiers) tables(s *Store) int64 { return s.arena.Used() + t.PartialBytes.Load() }
 
 // cacheShares are what the cache of pages takes under MaxMemory: so much even if hot ranges that are used are demoted
 // for it, and so much at most.
@@ -221,7 +219,7 @@ func (t *tiers) target() int64 {
 // of them a counter. After an error it waits, for longer and longer.
 func (t *tiers) shrink(s *Store) (more bool) {
 	defer t.updateFull(s)
-	if t.limit.Load() == 0 || !t.backoff.over() {
+	if t.limit.Load() == 0 || !t.backoff.Over() {
 		return false
 	}
 	used, idle := t.cacheWants()
@@ -247,19 +245,6 @@ func (t *tiers) short(s *Store) bool {
 	return limit > 0 && t.memory(s) > limit
 }
 
-// backoff is how long something is left alone after it failed: twice as long after each failure.
-type backoff struct {
-	until time.Time
-	pause time.Duration
-}
-
-func (r *backoff) over() bool { return !time.Now().Before(r.until) }
-
-func (r *backoff) failed(longest time.Duration) {
-	r.pause = min(max(2*r.pause, time.Second), longest)
-	r.until = time.Now().Add(r.pause)
-}
-
 const (
 	// longestBackoff is of all blocks: what fails all of them, a full disk, is soon mended or the store is full.
 	longestBackoff = 30 * time.Second
@@ -270,31 +255,31 @@ const (
 // noteOutcome takes down how a change of tier went, and answers whether there may be more to do. A block that failed is
 // left alone for a while, so that the next one has its turn. So are all others unless it was its own file that could
 // not be read. A block that was split, cleared or dropped meanwhile is no failure.
-func (t *tiers) noteOutcome(s *Store, ks *keyspace, lo uint64, err error) (more bool) {
+func (t *tiers) noteOutcome(s *Store, ks *block.Keyspace, lo uint64, err error) (more bool) {
 	if err == nil || errors.Is(err, ErrNoBlock) {
-		t.backoff = backoff{}
+		t.backoff = block.Backoff{}
 		return err == nil
 	}
 	t.failed.Add(1)
-	own := errors.Is(err, ErrCold)
+	own := errors.Is(err, block.ErrCold)
 	if !own {
-		t.backoff.failed(longestBackoff)
+		t.backoff.Failed(longestBackoff)
 	}
-	retry := t.backoff.pause
+	retry := t.backoff.Pause
 	s.gate.RLock()
 	if s.serves(ks) {
-		b := ks.lock(lo)
-		b.backoff.failed(longestBlockBackoff)
-		retry = max(retry, b.backoff.pause)
-		b.mu.Unlock()
+		b := ks.Lock(lo)
+		b.Backoff.Failed(longestBlockBackoff)
+		retry = max(retry, b.Backoff.Pause)
+		b.Mu.Unlock()
 	}
 	s.gate.RUnlock()
-	s.opts.Logger.Error("cannot move a range to another tier", "counter", ks.counterName, "lo", lo, "error", err, "retry_in", retry)
+	s.opts.Logger.Error("cannot move a range to another tier", "counter", ks.CounterName, "lo", lo, "error", err, "retry_in", retry)
 	return own
 }
 
 // largestOverlay chooses the cold block whose overlay takes the most memory, if that is worth a rewrite.
-func (t *tiers) largestOverlay(s *Store) (best *keyspace, lo uint64, ok bool) {
+func (t *tiers) largestOverlay(s *Store) (best *block.Keyspace, lo uint64, ok bool) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if s.closed {
@@ -302,15 +287,15 @@ func (t *tiers) largestOverlay(s *Store) (best *keyspace, lo uint64, ok bool) {
 	}
 	most := overlayWorthMerging
 	for ks := range s.keyspaces {
-		for _, b := range ks.dir.Load().blocks {
-			if b.cold == nil {
+		for _, b := range ks.Dir.Load().Blocks {
+			if b.Cold == nil {
 				continue
 			}
-			b.mu.Lock()
-			size, ready := len(b.span.Data), b.backoff.over()
-			b.mu.Unlock()
+			b.Mu.Lock()
+			size, ready := len(b.Span.Data), b.Backoff.Over()
+			b.Mu.Unlock()
 			if size > most && ready {
-				best, lo, ok, most = ks, b.lo, true, size
+				best, lo, ok, most = ks, b.Lo, true, size
 			}
 		}
 	}
@@ -328,27 +313,27 @@ func (t *tiers) sealOpen(s *Store) bool {
 	if s.closed {
 		return false
 	}
-	var best *keyspace
+	var best *block.Keyspace
 	var lo uint64
 	most := 0
 	for ks := range s.keyspaces {
-		blocks := ks.dir.Load().blocks
+		blocks := ks.Dir.Load().Blocks
 		b := blocks[len(blocks)-1]
-		b.mu.Lock()
-		worth := !b.dead && b.cold == nil && b.open() && b.tab.Len() >= max(ks.blockItems/sealShare, 2) && len(ks.def.Columns) > 0
-		if worth && len(b.span.Data) > most {
-			best, lo, most = ks, b.lo, len(b.span.Data)
+		b.Mu.Lock()
+		worth := !b.Dead && b.Cold == nil && b.Open() && b.Tab.Len() >= max(ks.BlockItems/sealShare, 2) && len(ks.Def.Columns) > 0
+		if worth && len(b.Span.Data) > most {
+			best, lo, most = ks, b.Lo, len(b.Span.Data)
 		}
-		b.mu.Unlock()
+		b.Mu.Unlock()
 	}
 	if best == nil {
 		return false
 	}
-	b := best.lock(lo)
-	b, sealed, err := best.seal(b)
-	b.mu.Unlock()
+	b := best.Lock(lo)
+	b, sealed, err := best.Seal(b)
+	b.Mu.Unlock()
 	if err != nil {
-		s.opts.Logger.Error("cannot seal an open block", "counter", best.counterName, "lo", lo, "error", err)
+		s.opts.Logger.Error("cannot seal an open block", "counter", best.CounterName, "lo", lo, "error", err)
 	}
 	return sealed
 }
@@ -384,7 +369,7 @@ func (s *Store) AwaitRoom() {
 
 // victim chooses the lowest range that was not used for a while, or else the one used longest ago, and tells how many
 // seconds ago that was. Ids grow with time, so low ranges are old posts.
-func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, oldest int64, ok bool) {
+func (t *tiers) victim(s *Store) (best *block.Keyspace, lo uint64, oldest int64, ok bool) {
 	t.one.Lock() // or a promotion might lower hotFrom under our hands
 	defer t.one.Unlock()
 	s.gate.RLock()
@@ -395,31 +380,31 @@ func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, oldest int64, ok bo
 	now := t.clock.Load()
 	oldest = -1
 	for ks := range s.keyspaces {
-		if len(ks.def.Columns) == 0 {
+		if len(ks.Def.Columns) == 0 {
 			continue
 		}
-		d := ks.dir.Load()
-		first := d.index(ks.hotFrom.Load())
+		d := ks.Dir.Load()
+		first := d.Index(ks.HotFrom.Load())
 		start := true // everything before was cold
-		for _, b := range d.blocks[first:] {
-			if b.cold != nil {
+		for _, b := range d.Blocks[first:] {
+			if b.Cold != nil {
 				continue
 			}
 			if start {
-				ks.hotFrom.Store(b.lo)
+				ks.HotFrom.Store(b.Lo)
 				start = false
 			}
-			if b.open() {
+			if b.Open() {
 				break
 			}
-			b.mu.Lock()
-			used, skip := b.used, b.dead || !b.backoff.over()
-			b.mu.Unlock()
+			b.Mu.Lock()
+			used, skip := b.Used, b.Dead || !b.Backoff.Over()
+			b.Mu.Unlock()
 			if skip {
 				continue
 			}
 			if age := now - used; age > oldest {
-				best, lo, ok, oldest = ks, b.lo, true, age
+				best, lo, ok, oldest = ks, b.Lo, true, age
 				if age > idleSeconds {
 					break
 				}
@@ -431,7 +416,7 @@ func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, oldest int64, ok bo
 
 // candidate is a cold block to merge or to promote.
 type candidate struct {
-	ks      *keyspace
+	ks      *block.Keyspace
 	lo      uint64
 	promote bool
 }
@@ -467,31 +452,31 @@ func (t *tiers) candidates(s *Store) (found []candidate) {
 	limit := t.limit.Load()
 	own, _ := cacheShares(limit)
 	roomy := limit == 0 || t.tables(s)+min(t.cache.Stats().Bytes, own) < limit*7/8 // the rest of the cache gives way
-	ready := t.backoff.over()
+	ready := t.backoff.Over()
 	for _, ks := range spaces {
-		for _, b := range ks.dir.Load().blocks {
-			if b.cold == nil {
+		for _, b := range ks.Dir.Load().Blocks {
+			if b.Cold == nil {
 				continue
 			}
-			b.mu.Lock()
-			rows, overlay, work := b.items(), b.tab.Len(), int(b.work)
-			b.work -= (b.work + 1) / 2
-			dead, ready := b.dead, ready && b.backoff.over()
-			b.mu.Unlock()
+			b.Mu.Lock()
+			rows, overlay, work := b.Items(), b.Tab.Len(), int(b.Work)
+			b.Work -= (b.Work + 1) / 2
+			dead, ready := b.Dead, ready && b.Backoff.Over()
+			b.Mu.Unlock()
 			switch {
 			case dead || work == 0 && overlay == 0:
 				continue
 			case limit > 0 && work > 0:
 				// Pages read through the mapping count as this process's memory until they are given back; they stay in
 				// the kernel's cache.
-				_ = b.cold.file.Release()
+				_ = b.Cold.File.Release()
 			}
 			switch {
 			case !ready:
 			case roomy && work > max(rows/promoteShare, overlayLeftAlone):
-				found = append(found, candidate{ks, b.lo, true})
+				found = append(found, candidate{ks, b.Lo, true})
 			case overlay > max(rows/mergeShare, overlayLeftAlone):
-				found = append(found, candidate{ks, b.lo, false})
+				found = append(found, candidate{ks, b.Lo, false})
 			}
 		}
 	}
@@ -544,49 +529,23 @@ func (b *Batch) Tiers() TierStats {
 	st := b.s.Admin().TierCounts()
 	for ks := range b.s.keyspaces {
 		for lo := uint64(0); lo < hot.EndMid; {
-			blk := ks.lock(lo)
-			if blk.cold == nil {
+			blk := ks.Lock(lo)
+			if blk.Cold == nil {
 				st.HotBlocks++
-				st.HotItems += int64(blk.tab.Len())
-				st.HotBytes += int64(blk.tab.Bytes())
+				st.HotItems += int64(blk.Tab.Len())
+				st.HotBytes += int64(blk.Tab.Bytes())
 			} else {
-				f := blk.cold.file.Stat()
+				f := blk.Cold.File.Stat()
 				st.ColdBlocks++
-				st.ColdItems += int64(blk.items())
+				st.ColdItems += int64(blk.Items())
 				st.ColdBytes += f.Bytes
 				st.IndexBytes += f.IndexBytes
-				st.OverlayItems += int64(blk.tab.Len())
-				st.OverlayBytes += int64(len(blk.span.Data))
+				st.OverlayItems += int64(blk.Tab.Len())
+				st.OverlayBytes += int64(len(blk.Span.Data))
 			}
-			lo = blk.hi
-			blk.mu.Unlock()
+			lo = blk.Hi
+			blk.Mu.Unlock()
 		}
 	}
 	return st
-}
-
-// some tells whether there are cold files.
-func (t *tiers) some() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.live) > 0
-}
-
-// keep marks a cold file as in use, drop ends that.
-func (t *tiers) keep(name string) {
-	t.mu.Lock()
-	t.live[name] = true
-	t.mu.Unlock()
-}
-
-func (t *tiers) drop(name string) {
-	t.mu.Lock()
-	delete(t.live, name)
-	t.mu.Unlock()
-}
-
-func (t *tiers) keeps(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.live[name]
 }

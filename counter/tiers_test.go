@@ -18,6 +18,7 @@ import (
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
@@ -491,7 +492,7 @@ func TestDamagedColdFile(t *testing.T) {
 	for _, mid := range mids[:60_000] {
 		_, found, err := s.Get(fmt.Sprintf("%d.cntrn", mid))
 		switch {
-		case errors.Is(err, ErrCold):
+		case errors.Is(err, block.ErrCold):
 			bad++
 		case err != nil || !found:
 			t.Fatalf("mid %d: got %v, %v", mid, found, err)
@@ -604,10 +605,10 @@ func TestMissingColdFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	reopen()
-	if _, _, err := s.Get(fmt.Sprintf("%d.cntrn", mids[0])); !errors.Is(err, ErrCold) {
+	if _, _, err := s.Get(fmt.Sprintf("%d.cntrn", mids[0])); !errors.Is(err, block.ErrCold) {
 		t.Errorf("Get in the missing file: got %v, want ErrCold", err)
 	}
-	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[0]), 1); !errors.Is(err, ErrCold) {
+	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[0]), 1); !errors.Is(err, block.ErrCold) {
 		t.Errorf("Incr in the missing file: got %v, want ErrCold", err)
 	}
 	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[140_000]), 0); err != nil {
@@ -671,21 +672,21 @@ func TestDamagedColdBlockRests(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{Manual: true, BlockItems: 8 << 10}, seedScript)
 	mids := fill(t, s, 100_000, 3)
-	blocks := func() []*block { return weiboSpace(s).dir.Load().blocks }
+	blocks := func() []*block.Block { return weiboSpace(s).Dir.Load().Blocks }
 	sealed := blocks()[:len(blocks())-1]
-	bad, good := sealed[0].lo, sealed[1].lo
+	bad, good := sealed[0].Lo, sealed[1].Lo
 	for _, lo := range []uint64{bad, good} {
 		if err := s.Admin().Demote("weibo", lo); err != nil {
 			t.Fatal(err)
 		}
 	}
-	flip(t, weiboSpace(s).dir.Load().find(bad).cold.file.Name(), 5_000)
+	flip(t, weiboSpace(s).Dir.Load().Find(bad).Cold.File.Name(), 5_000)
 	unreadable := 0
 	for _, mid := range mids {
-		if mid >= sealed[2].lo {
+		if mid >= sealed[2].Lo {
 			break
 		}
-		if err := s.Set(fmt.Sprintf("%d.cntrn", mid), 9); errors.Is(err, ErrCold) {
+		if err := s.Set(fmt.Sprintf("%d.cntrn", mid), 9); errors.Is(err, block.ErrCold) {
 			unreadable++
 		} else if err != nil {
 			t.Fatal(err)
@@ -698,7 +699,7 @@ func TestDamagedColdBlockRests(t *testing.T) {
 		t.Fatalf("%d failures and %d merges, want one of each: the overlays of one good and one bad block have grown", failed(), s.tiers.rewrites.Load())
 	}
 	s.tiers.mergeAndPromote(s)
-	if failed() != 1 && time.Now().Before(weiboSpace(s).dir.Load().find(bad).backoff.until) {
+	if failed() != 1 && time.Now().Before(weiboSpace(s).Dir.Load().Find(bad).Backoff.Until) {
 		t.Error("the bad block was tried again at once")
 	}
 	for range 100 {
@@ -707,22 +708,22 @@ func TestDamagedColdBlockRests(t *testing.T) {
 		}
 	}
 	for _, b := range blocks() {
-		if b.cold == nil && !b.open() {
-			t.Errorf("block [%d,%d) is still hot", b.lo, b.hi)
+		if b.Cold == nil && !b.Open() {
+			t.Errorf("block [%d,%d) is still hot", b.Lo, b.Hi)
 		}
 	}
 	// The rest grows, and ends with a success: what the file has can be read again.
-	b := weiboSpace(s).dir.Load().find(bad)
+	b := weiboSpace(s).Dir.Load().Find(bad)
 	for range 3 {
-		b.backoff.until = time.Time{}
+		b.Backoff.Until = time.Time{}
 		s.tiers.mergeAndPromote(s)
 	}
-	if b.backoff.pause < 4*time.Second {
-		t.Errorf("the bad block rests %v after 4 failures", b.backoff.pause)
+	if b.Backoff.Pause < 4*time.Second {
+		t.Errorf("the bad block rests %v after 4 failures", b.Backoff.Pause)
 	}
-	flip(t, b.cold.file.Name(), 5_000)
-	b.backoff.until = time.Time{}
-	if s.tiers.mergeAndPromote(s); weiboSpace(s).dir.Load().find(bad) == b {
+	flip(t, b.Cold.File.Name(), 5_000)
+	b.Backoff.Until = time.Time{}
+	if s.tiers.mergeAndPromote(s); weiboSpace(s).Dir.Load().Find(bad) == b {
 		t.Error("the block was not merged though its file can be read again")
 	}
 	if _, _, err := s.Get(fmt.Sprintf("%d.cntrn", mids[0])); err != nil {
@@ -741,22 +742,22 @@ func TestFullDiskRestsAll(t *testing.T) {
 	}
 	s.Admin().SetMaxMemory(1)
 	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Every: 1, Err: errNoSpace})
-	if s.tiers.shrink(s) || s.tiers.failed.Load() != 1 || s.tiers.backoff.over() {
-		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.failed.Load(), s.tiers.backoff.until)
+	if s.tiers.shrink(s) || s.tiers.failed.Load() != 1 || s.tiers.backoff.Over() {
+		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.failed.Load(), s.tiers.backoff.Until)
 	}
 	faulty.Clear()
-	s.tiers.backoff.until = time.Time{}
+	s.tiers.backoff.Until = time.Time{}
 	for range 100 {
 		if !s.tiers.shrink(s) {
 			break
 		}
 	}
-	if s.tiers.backoff.pause != 0 {
-		t.Errorf("all rest %v after a success", s.tiers.backoff.pause)
+	if s.tiers.backoff.Pause != 0 {
+		t.Errorf("all rest %v after a success", s.tiers.backoff.Pause)
 	}
 	hotSealed := 0
-	for _, b := range s.spaces[s.Schema().Counter("a").ID][0].dir.Load().blocks {
-		if b.cold == nil && !b.open() {
+	for _, b := range s.spaces[s.Schema().Counter("a").ID][0].Dir.Load().Blocks {
+		if b.Cold == nil && !b.Open() {
 			hotSealed++
 		}
 	}

@@ -1,3 +1,5 @@
+// Scenario: power failures within transactions.
+
 package counter
 
 import (

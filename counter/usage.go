@@ -1,6 +1,9 @@
 package counter
 
-import "github.com/counterd/counterd/counter/internal/hot"
+import (
+	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/hot"
+)
 
 // Usage is what one counter's posts take, and where they are.
 type Usage struct {
@@ -31,12 +34,12 @@ func (a Admin) Usage() []Usage {
 		}
 		for lo := uint64(0); lo < hot.EndMid; {
 			s.gate.RLock()
-			var ks *keyspace
+			var ks *block.Keyspace
 			if ks, more = s.keyspaceAt(n); ks == nil {
 				s.gate.RUnlock()
 				break
 			}
-			u.Counter = ks.counterName
+			u.Counter = ks.CounterName
 			for i := 0; i < usageStep && lo < hot.EndMid; i++ {
 				lo = u.add(ks, lo)
 			}
@@ -50,28 +53,28 @@ func (a Admin) Usage() []Usage {
 }
 
 // add counts the block that lo is in, and returns where the next begins. REQUIRES Store.gate held.
-func (u *Usage) add(ks *keyspace, lo uint64) (next uint64) {
-	b := ks.lock(lo)
-	defer b.mu.Unlock()
-	if b.cold == nil {
+func (u *Usage) add(ks *block.Keyspace, lo uint64) (next uint64) {
+	b := ks.Lock(lo)
+	defer b.Mu.Unlock()
+	if b.Cold == nil {
 		u.HotBlocks++
-		u.HotItems += int64(b.tab.Len())
-		u.HotBytes += int64(b.tab.Bytes())
+		u.HotItems += int64(b.Tab.Len())
+		u.HotBytes += int64(b.Tab.Bytes())
 	} else {
-		f := b.cold.file.Stat()
+		f := b.Cold.File.Stat()
 		u.ColdBlocks++
-		u.ColdItems += int64(b.items())
+		u.ColdItems += int64(b.Items())
 		u.ColdBytes += f.Bytes
 		u.IndexBytes += f.IndexBytes
-		if n := b.tab.Len(); n > 0 {
+		if n := b.Tab.Len(); n > 0 {
 			u.OverlayBlocks++
 			u.OverlayItems += int64(n)
 		}
-		u.OverlayBytes += int64(len(b.span.Data))
-		if b.cold.file.Err() != nil {
+		u.OverlayBytes += int64(len(b.Span.Data))
+		if b.Cold.File.Err() != nil {
 			u.Unusable++
 		}
 	}
-	u.Overflows += int64(b.tab.Overflows())
-	return b.hi
+	u.Overflows += int64(b.Tab.Overflows())
+	return b.Hi
 }

@@ -41,12 +41,12 @@ func (v *snapshotter) verifyImages(s *Store, m *format.Manifest, pace func(bytes
 func (v *snapshotter) remake(s *Store, names map[string]bool) {
 	s.gate.RLock()
 	for ks := range s.keyspaces {
-		for _, b := range ks.dir.Load().blocks {
-			b.mu.Lock()
-			if b.image != nil && names[b.image.Name] {
-				b.dirty = true
+		for _, b := range ks.Dir.Load().Blocks {
+			b.Mu.Lock()
+			if b.Image != nil && names[b.Image.Name] {
+				b.Dirty = true
 			}
-			b.mu.Unlock()
+			b.Mu.Unlock()
 		}
 	}
 	s.gate.RUnlock()

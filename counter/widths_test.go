@@ -1,3 +1,5 @@
+// Scenario: blocks are sealed, widened and tightened.
+
 package counter
 
 import (
@@ -8,23 +10,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 // playWidths chooses the widths of a random block again: as for one that has come to rest, or as for a young one.
 func playWidths(t testing.TB, rng *rand.Rand, s *Store, mid uint64) {
 	t.Helper()
-	ks := s.spaces[s.Schema().Counters()[rng.IntN(2)].ID].of(mid)
+	ks := s.spaces[s.Schema().Counters()[rng.IntN(2)].ID].Of(mid)
 	var err error
 	switch rng.IntN(3) {
 	case 0:
-		err = ks.beside(s, mid, ks.tightenPlans)
+		err = reshapeBeside(ks, s, mid, ks.TightenPlans)
 	case 1:
-		err = ks.beside(s, mid, repackPlans)
+		err = reshapeBeside(ks, s, mid, repackPlans)
 	default:
-		b := ks.lock(mid)
-		b, err = ks.repack(b, mid)
-		b.mu.Unlock()
+		b := ks.Lock(mid)
+		b, err = ks.Repack(b, mid)
+		b.Mu.Unlock()
 	}
 	if err != nil && !errors.Is(err, errReshaped) {
 		t.Fatal(err)
@@ -51,9 +54,9 @@ func sealedWidths(t testing.TB, s *Store) (all [][]uint8) {
 			widths = append(widths, f.Width)
 		}
 		all = append(all, widths)
-		blk := ks.lock(i.Lo)
-		defer blk.mu.Unlock()
-		if blk.tab.Crowded() {
+		blk := ks.Lock(i.Lo)
+		defer blk.Mu.Unlock()
+		if blk.Tab.Crowded() {
 			t.Errorf("block [%d,%d): %d of %d items overflow: got no re-packing", i.Lo, i.Hi, i.Overflows, i.Items)
 		}
 		return true
@@ -97,7 +100,7 @@ func TestWidths(t *testing.T) {
 	for i := range items {
 		set(key(i, "cntcm"), 0)
 	}
-	check("sealed", []uint8{youngBits, youngBits, youngBits}, []uint8{youngBits, youngBits, youngBits})
+	check("sealed", []uint8{block.YoungBits, block.YoungBits, block.YoungBits}, []uint8{block.YoungBits, block.YoungBits, block.YoungBits})
 	young := s.Admin().Memory()
 
 	for range 40 { // every post gets 40 comments, one in 8 a repost of many
@@ -112,7 +115,7 @@ func TestWidths(t *testing.T) {
 	for i := 0; i < items; i += 8 {
 		set(key(i, "cntrn"), 1<<32-1)
 	}
-	check("grown", []uint8{6, youngBits, youngBits}, []uint8{7, 16, youngBits})
+	check("grown", []uint8{6, block.YoungBits, block.YoungBits}, []uint8{7, 16, block.YoungBits})
 	grown := s.Admin().Memory()
 	if grown <= young {
 		t.Errorf("memory: got %d bytes with values of up to 40, %d with zeros", grown, young)
@@ -125,25 +128,25 @@ func TestWidths(t *testing.T) {
 		}
 	}
 	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
-	for _, b := range ks.dir.Load().blocks {
-		b = ks.lockFor(b, b.lo)
-		if b.tightenDue(b.packed.Add(tightenAfter-1)) || !b.open() && !b.tightenDue(b.packed.Add(tightenAfter)) {
-			t.Errorf("not due after %v", tightenAfter)
+	for _, b := range ks.Dir.Load().Blocks {
+		b = ks.LockFor(b, b.Lo)
+		if b.TightenDue(b.Packed.Add(block.TightenAfter-1)) || !b.Open() && !b.TightenDue(b.Packed.Add(block.TightenAfter)) {
+			t.Errorf("not due after %v", block.TightenAfter)
 		}
-		edits, open := b.edits, b.open()
-		b.mu.Unlock()
-		if err := ks.beside(s, b.lo, ks.tightenPlans); err != nil && !open {
+		edits, open := b.Edits, b.Open()
+		b.Mu.Unlock()
+		if err := reshapeBeside(ks, s, b.Lo, ks.TightenPlans); err != nil && !open {
 			t.Fatal(err)
 		}
-		if b = ks.lock(b.lo); b.tightenDue(time.Now().Add(2 * tightenAfter)) {
+		if b = ks.Lock(b.Lo); b.TightenDue(time.Now().Add(2 * block.TightenAfter)) {
 			t.Error("a tightened block is due again")
 		}
-		if !b.open() && b.edits == edits {
+		if !b.Open() && b.Edits == edits {
 			t.Error("a copy that a scan sorted would be taken for one of the new block")
 		}
-		b.mu.Unlock()
+		b.Mu.Unlock()
 	}
-	check("settled", []uint8{tightBits, tightBits, tightBits}, []uint8{tightBits, 2, tightBits})
+	check("settled", []uint8{block.TightBits, block.TightBits, block.TightBits}, []uint8{block.TightBits, 2, block.TightBits})
 	if m := s.Admin().Memory(); m >= young {
 		t.Errorf("memory: got %d bytes tightened, want below %d", m, young)
 	}
@@ -210,14 +213,14 @@ func TestWidenTolerated(t *testing.T) {
 		}
 	}
 	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
-	b := ks.dir.Load().blocks[0]
-	items := b.tab.Len()
-	b.tolerated = int32(items / 2) // as after a failure
+	b := ks.Dir.Load().Blocks[0]
+	items := b.Tab.Len()
+	b.Tolerated = int32(items / 2) // as after a failure
 	for i := range items {
 		if v, err := s.Incr(key(i), 100); v != 100 || err != nil {
 			t.Fatalf("Incr: got %d, %v", v, err)
 		}
-		if dead := ks.dir.Load().blocks[0] != b; dead != (i+1 > items/2) {
+		if dead := ks.Dir.Load().Blocks[0] != b; dead != (i+1 > items/2) {
 			t.Fatalf("after %d of %d values outgrew their width: got re-packed %v, want it above %d", i+1, items, dead, items/2)
 		}
 	}

@@ -84,8 +84,8 @@ func TestFetchLocksNothing(t *testing.T) {
 	if err := s.Admin().Demote("weibo", 0); err != nil {
 		t.Fatal(err)
 	}
-	blk := s.spaces[b.Schema().Counters()[0].ID][0].dir.Load().find(0)
-	file := blk.cold.file
+	blk := s.spaces[b.Schema().Counters()[0].ID][0].Dir.Load().Find(0)
+	file := blk.Cold.File
 	if file.Pages() < 3 {
 		t.Fatalf("the file has %d pages only", file.Pages())
 	}

@@ -1,3 +1,5 @@
+// Scenario: a store opens on a disk that takes no writes.
+
 package counter
 
 import (

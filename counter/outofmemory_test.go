@@ -1,3 +1,5 @@
+// Scenario: memory runs out in the middle of random work.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: the role changes on a disk that hangs or fails.
+
 package counter
 
 import (

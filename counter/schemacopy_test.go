@@ -1,3 +1,5 @@
+// Scenario: a store follows a schema that is made elsewhere.
+
 package counter
 
 import (

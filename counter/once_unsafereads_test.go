@@ -1,3 +1,5 @@
+// Scenario: repeats of numbered changes that are not durable yet.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: power failures and disk faults at every operation of the file system.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: reads while the disk refuses writes.
+
 package counter
 
 import (

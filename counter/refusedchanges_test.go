@@ -1,3 +1,5 @@
+// Scenario: changes are refused while others make them.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: a primary starts on a full disk.
+
 package counter
 
 import (

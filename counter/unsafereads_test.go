@@ -1,3 +1,5 @@
+// Scenario: reads wait for the log of the change they saw.
+
 package counter
 
 import (
@@ -304,8 +306,8 @@ func TestShowGoesWithBlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		var logged []uint64
-		for _, b := range s.spaces[s.Schema().Counter("a").ID][0].dir.Load().blocks {
-			logged = append(logged, b.logged)
+		for _, b := range s.spaces[s.Schema().Counter("a").ID][0].Dir.Load().Blocks {
+			logged = append(logged, b.Logged)
 		}
 		if !slices.Contains(logged, end) {
 			t.Errorf("a change up to log offset %d; its blocks now say %v", end, logged)

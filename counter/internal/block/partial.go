@@ -1,4 +1,4 @@
-package counter
+package block
 
 import (
 	"encoding/binary"
@@ -24,8 +24,8 @@ import (
 //
 // A block with partial rows is neither merged nor promoted, and has no digest, until all its pages can be read.
 //
-// Invariant: no mid is both in coldRange.partial and in the overlay.
-type partialRow []format.ColumnValue // by column, each once, rising ids
+// Invariant: no mid is both in ColdRange.Partial and in the overlay.
+type PartialRow []format.ColumnValue // by column, each once, rising ids
 
 // partialRowBytes is about what a partial row takes in memory beside its columns, and columnValueBytes what each of
 // those does.
@@ -35,8 +35,8 @@ const (
 )
 
 // known returns the value of a column of mid, which is a partial row, if it was set.
-func (c *coldRange) known(mid uint64, col *schema.Column) (uint64, bool) {
-	for _, v := range c.partial[mid] {
+func (c *ColdRange) known(mid uint64, col *schema.Column) (uint64, bool) {
+	for _, v := range c.Partial[mid] {
 		if v.Column == col.ID {
 			return v.Value, true
 		}
@@ -44,27 +44,14 @@ func (c *coldRange) known(mid uint64, col *schema.Column) (uint64, bool) {
 	return 0, false
 }
 
-// readPartial is readCold of a mid with a partial row.
-func (ks *keyspace) readPartial(rows []uint64, b *block, op *Op) ([]uint64, error) {
-	p, err := ks.find(b, op.Mid)
-	if op.Found = p.found(); err != nil || !op.Found {
-		return rows, err
-	}
-	if op.Kind == OpRead {
-		return ks.appendRow(rows, b, op.Mid, p)
-	}
-	op.Value, err = ks.value(b, op.Mid, p, int(op.Column))
-	return rows, err
-}
-
-// setPartial gives a column of mid, whose page cannot be read, a value.
-func (ks *keyspace) setPartial(b *block, mid uint64, column uint16, value uint64) error {
-	old, there := b.cold.partial[mid]
+// SetPartial gives a column of mid, whose page cannot be read, a value.
+func (ks *Keyspace) SetPartial(b *Block, mid uint64, column uint16, value uint64) error {
+	old, there := b.Cold.Partial[mid]
 	// The old one stays as it is should the overlay have no room.
 	row := slices.Clone(old)
 	// Of columns that were dropped: so none has too many.
 	row = slices.DeleteFunc(row, func(v format.ColumnValue) bool {
-		return !slices.ContainsFunc(ks.def.Columns, func(c schema.Column) bool { return c.ID == v.Column })
+		return !slices.ContainsFunc(ks.Def.Columns, func(c schema.Column) bool { return c.ID == v.Column })
 	})
 	i, found := slices.BinarySearchFunc(row, column, func(v format.ColumnValue, id uint16) int { return int(v.Column) - int(id) })
 	if found {
@@ -73,60 +60,60 @@ func (ks *keyspace) setPartial(b *block, mid uint64, column uint16, value uint64
 		row = slices.Insert(row, i, format.ColumnValue{Column: column, Value: value})
 	}
 	if !there {
-		b.edits++
+		b.Edits++
 	}
 	if ks.whole(b, row) {
-		return ks.complete(b, mid, location{where: lost}, row)
+		return ks.Complete(b, mid, Location{Where: lost}, row)
 	}
-	ks.putPartial(b, mid, row)
+	ks.PutPartial(b, mid, row)
 	return nil
 }
 
-// putPartial keeps a row. A nil row is forgotten.
-func (ks *keyspace) putPartial(b *block, mid uint64, row partialRow) {
-	size := func(row partialRow) int64 {
+// PutPartial keeps a row. A nil row is forgotten.
+func (ks *Keyspace) PutPartial(b *Block, mid uint64, row PartialRow) {
+	size := func(row PartialRow) int64 {
 		if row == nil {
 			return 0
 		}
 		return partialRowBytes + int64(len(row))*columnValueBytes
 	}
-	ks.tiers.partialBytes.Add(size(row) - size(b.cold.partial[mid]))
+	ks.Files.PartialBytes.Add(size(row) - size(b.Cold.Partial[mid]))
 	switch {
 	case row == nil:
-		delete(b.cold.partial, mid)
-	case b.cold.partial == nil:
-		b.cold.partial = map[uint64]partialRow{mid: row}
+		delete(b.Cold.Partial, mid)
+	case b.Cold.Partial == nil:
+		b.Cold.Partial = map[uint64]PartialRow{mid: row}
 	default:
-		b.cold.partial[mid] = row
+		b.Cold.Partial[mid] = row
 	}
 }
 
-// countPartial counts the memory of partial rows that were read back.
-func (ks *keyspace) countPartial(b *block) {
-	if b.cold == nil {
+// CountPartial counts the memory of partial rows that were read back.
+func (ks *Keyspace) CountPartial(b *Block) {
+	if b.Cold == nil {
 		return
 	}
-	rows := b.cold.partial
-	b.cold.partial = nil
+	rows := b.Cold.Partial
+	b.Cold.Partial = nil
 	for mid, row := range rows {
-		ks.putPartial(b, mid, row)
+		ks.PutPartial(b, mid, row)
 	}
 }
 
 // dropPartial forgets all partial rows of a block that is no more.
-func (ks *keyspace) dropPartial(b *block) {
-	if b.cold != nil {
-		for mid := range b.cold.partial {
-			ks.putPartial(b, mid, nil)
+func (ks *Keyspace) dropPartial(b *Block) {
+	if b.Cold != nil {
+		for mid := range b.Cold.Partial {
+			ks.PutPartial(b, mid, nil)
 		}
 	}
 }
 
 // whole tells whether a row has every column that the file could have.
-func (cs *columns) whole(b *block, row partialRow) bool {
-	for i := range cs.def.Columns {
-		id := cs.def.Columns[i].ID
-		if _, ok := b.cold.file.Meta().Column(id); !ok && b.cold.file.Err() == nil {
+func (cs *Columns) whole(b *Block, row PartialRow) bool {
+	for i := range cs.Def.Columns {
+		id := cs.Def.Columns[i].ID
+		if _, ok := b.Cold.File.Meta().Column(id); !ok && b.Cold.File.Err() == nil {
 			continue // it was made after the file
 		}
 		if !slices.ContainsFunc(row, func(v format.ColumnValue) bool { return v.Column == id }) {
@@ -136,54 +123,54 @@ func (cs *columns) whole(b *block, row partialRow) bool {
 	return true
 }
 
-// complete puts the columns of a row on top of what is at p, in the overlay; lost: of nothing, as the row is whole.
-func (ks *keyspace) complete(b *block, mid uint64, p location, row partialRow) error {
+// Complete puts the columns of a row on top of what is at p, in the overlay; lost: of nothing, as the row is whole.
+func (ks *Keyspace) Complete(b *Block, mid uint64, p Location, row PartialRow) error {
 	var ref hot.Ref
 	var err error
-	if p.where == lost {
-		if b.span.Data != nil && b.shape != ks.over {
-			if err := ks.repackOverlay(b); err != nil {
+	if p.Where == lost {
+		if b.Span.Data != nil && b.Shape != ks.Over {
+			if err := ks.RepackOverlay(b); err != nil {
 				return err
 			}
 		}
 		// A shadow: nobody knows whether the file has it, and a deletion must leave a trace.
 		ref, err = ks.insertOverlay(b, mid)
 	} else {
-		_, ref, err = ks.ensure(b, mid, p)
+		_, ref, err = ks.Ensure(b, mid, p)
 	}
 	if err != nil {
 		return err
 	}
 	for _, v := range row {
-		if f := b.tab.Layout().Index(v.Column); f >= 0 { // or the column was dropped
-			b.tab.Set(ref, f, v.Value)
+		if f := b.Tab.Layout().Index(v.Column); f >= 0 { // or the column was dropped
+			b.Tab.Set(ref, f, v.Value)
 		}
 	}
-	ks.putPartial(b, mid, nil)
-	b.dirty = true
+	ks.PutPartial(b, mid, nil)
+	b.Dirty = true
 	return nil
 }
 
 // fold makes a partial row whole: what the file has of it, which is at p, can be read again.
-func (ks *keyspace) fold(b *block, mid uint64, p location) (location, error) {
-	if err := ks.complete(b, mid, p, b.cold.partial[mid]); err != nil {
-		return location{where: lost}, err
+func (ks *Keyspace) fold(b *Block, mid uint64, p Location) (Location, error) {
+	if err := ks.Complete(b, mid, p, b.Cold.Partial[mid]); err != nil {
+		return Location{Where: lost}, err
 	}
-	ref, _ := b.tab.Find(mid)
-	return location{inTable, ref}, nil
+	ref, _ := b.Tab.Find(mid)
+	return Location{InTable, ref}, nil
 }
 
-// foldAll makes all partial rows whole, or says why that cannot be.
-func (ks *keyspace) foldAll(b *block) error {
-	if b.cold == nil {
+// FoldAll makes all partial rows whole, or says why that cannot be.
+func (ks *Keyspace) FoldAll(b *Block) error {
+	if b.Cold == nil {
 		return nil
 	}
-	for mid := range b.cold.partial {
-		if _, err := ks.find(b, mid); err != nil {
+	for mid := range b.Cold.Partial {
+		if _, err := ks.Find(b, mid); err != nil {
 			return err
 		}
-		if _, still := b.cold.partial[mid]; still {
-			_, err := b.cold.file.Get(mid, noColumns, nil)
+		if _, still := b.Cold.Partial[mid]; still {
+			_, err := b.Cold.File.Get(mid, noColumns, nil)
 			return fmt.Errorf("%w: mid %d, of which only some columns are known: %w", ErrCold, mid, err)
 		}
 	}
@@ -200,18 +187,18 @@ func (ks *keyspace) foldAll(b *block) error {
 //
 // Little-endian. Mids rise, and within a row ids do. n is 0 if the overlay has no rows.
 
-// appendPartial appends the image of b's overlay and its partial rows. REQUIRES b.mu held.
-func (b *block) appendPartial(dst []byte) []byte {
+// AppendPartial// AppendPartial appends the image of b's overlay and its partial rows. REQUIRES b.Mu held.
+func (b *Block) AppendPartial(dst []byte) []byte {
 	le := binary.LittleEndian
 	at := len(dst)
 	dst = append(dst, make([]byte, 8)...)
-	if b.tab.Len() > 0 {
-		dst = b.tab.AppendImage(dst)
+	if b.Tab.Len() > 0 {
+		dst = b.Tab.AppendImage(dst)
 	}
 	le.PutUint64(dst[at:], uint64(len(dst)-at-8))
-	dst = le.AppendUint64(dst, uint64(len(b.cold.partial)))
-	for _, mid := range b.cold.partialMids() {
-		row := b.cold.partial[mid]
+	dst = le.AppendUint64(dst, uint64(len(b.Cold.Partial)))
+	for _, mid := range b.Cold.PartialMids() {
+		row := b.Cold.Partial[mid]
 		dst = append(le.AppendUint64(dst, mid), byte(len(row)))
 		for _, v := range row {
 			dst = le.AppendUint64(le.AppendUint16(dst, v.Column), v.Value)
@@ -220,19 +207,19 @@ func (b *block) appendPartial(dst []byte) []byte {
 	return dst
 }
 
-// partialMids returns the mids of partial rows in order.
-func (c *coldRange) partialMids() []uint64 {
-	mids := make([]uint64, 0, len(c.partial))
-	for mid := range c.partial {
+// PartialMids returns the mids of partial rows in order.
+func (c *ColdRange) PartialMids() []uint64 {
+	mids := make([]uint64, 0, len(c.Partial))
+	for mid := range c.Partial {
 		mids = append(mids, mid)
 	}
 	slices.Sort(mids)
 	return mids
 }
 
-// decodePartial splits a partial image into the overlay's image, which refers to b and may be empty, and the rows of
+// DecodePartial splits a partial image into the overlay's image, which refers to b and may be empty, and the rows of
 // mids in [lo, hi). The error matches hot.ErrBadImage.
-func decodePartial(b []byte, lo, hi uint64) (overlay []byte, rows map[uint64]partialRow, err error) {
+func DecodePartial(b []byte, lo, hi uint64) (overlay []byte, rows map[uint64]PartialRow, err error) {
 	le := binary.LittleEndian
 	bad := func(what string, got uint64) error {
 		return fmt.Errorf("%w: partial rows: %s %d with %d bytes left", hot.ErrBadImage, what, got, len(b))
@@ -246,7 +233,7 @@ func decodePartial(b []byte, lo, hi uint64) (overlay []byte, rows map[uint64]par
 	}
 	n := le.Uint64(b)
 	b = b[8:]
-	rows = make(map[uint64]partialRow, n)
+	rows = make(map[uint64]PartialRow, n)
 	next := lo
 	for range n {
 		if len(b) < 9 || len(b)-9 < 10*int(b[8]) {
@@ -257,7 +244,7 @@ func decodePartial(b []byte, lo, hi uint64) (overlay []byte, rows map[uint64]par
 			return nil, nil, bad("mid", mid)
 		}
 		b = b[9:]
-		row := make(partialRow, columns)
+		row := make(PartialRow, columns)
 		for i := range row {
 			row[i] = format.ColumnValue{Column: le.Uint16(b), Value: le.Uint64(b[2:])}
 			if i > 0 && row[i].Column <= row[i-1].Column {

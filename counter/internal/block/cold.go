@@ -1,4 +1,4 @@
-package counter
+package block
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// coldRange is the file of a cold block. The file never changes; what was changed since it was written is in the
+// ColdRange is the file of a cold block. The file never changes; what was changed since it was written is in the
 // block's overlay, a table of whole rows with one column more that says what each row is to the file:
 //
 //	rowShadow  the row is in the file too: these are its values now
@@ -16,29 +16,34 @@ import (
 //
 // Reads look into the overlay first. A write to a row that is only in the file copies it into the overlay. Where the
 // file's page cannot be read, what is changed is kept as a partial row (partial.go).
-type coldRange struct {
-	file  *coldstore.File
-	entry format.BlockFile // as a manifest names it
+type ColdRange struct {
+	File  *coldstore.File
+	Entry format.BlockFile // as a manifest names it
 
 	// Guarded by the block's lock; counts of overlay rows by state.
 	fresh, gone int
 	one         [1]int // room for a list of one column
 
-	partial map[uint64]partialRow // by mid; none of them is in the overlay. nil, but for a damaged file
+	Partial map[uint64]PartialRow // by mid; none of them is in the overlay. nil, but for a damaged file
 }
 
 // ErrCold: a page of a cold file is damaged or cannot be read, and what was asked for was not set since. The other
 // items are served.
 var ErrCold = errors.New("counter: cold file cannot be read")
 
-// retire lets the file of a block go that is no more, cold or not: nobody reads it, and the next snapshot that leaves
-// it unnamed in both manifests removes it.
-func (t *tiers) retire(b *block) {
-	if b.cold != nil {
-		t.drop(b.cold.entry.Name)
-		_ = b.cold.file.Close() // read only: nothing can be lost
-	}
-}
-
 // noColumns asks a file for the existence of a row only.
 var noColumns = []int{}
+
+// FileOf// FileOf is the file in which an operation on mid has to look; nil: b is hot, or its overlay has the row. REQUIRES b.Mu
+// held.
+func (b *Block) FileOf(mid uint64) *coldstore.File {
+	if b.Cold == nil {
+		return nil
+	}
+	if b.Tab.Len() > 0 {
+		if _, ok := b.Tab.Find(mid); ok {
+			return nil
+		}
+	}
+	return b.Cold.File
+}

@@ -1,4 +1,4 @@
-package counter
+package block
 
 import (
 	"errors"
@@ -11,18 +11,24 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// builder makes blocks: what all blocks of a counter are made with.
+// Environment is what all keyspaces of a store make their blocks with.
+type Environment struct {
+	Arena      *arena.Arena   // memory of tables
+	IDs        *atomic.Uint64 // last block id given
+	Seed       uint64         // of the tables' seeds: see tableSeed
+	Probes     uint           // hot.Config.Probes
+	BlockItems int            // a block is sealed or split at this many
+	SlotGroups bool           // all mids of a keyspace are of one group of hash slots
+	Sealing    chan *Keyspace // asks for an open block to be sealed ahead; nil: none is
+	Files      *ColdFiles
+}
+
+// builder makes blocks: what all blocks of a keyspace are made with.
 type builder struct {
-	arena      *arena.Arena   // the store's
-	seed       uint64         // of the tables' seeds: see tableSeed
-	tables     atomic.Uint64  // seeds given
-	probes     uint           // hot.Config.Probes
-	blockItems int            // a block is sealed or split at this many
-	ids        *atomic.Uint64 // last block id given, of the store
-	aheadAt    int            // items of the open block from which on it is sealed ahead; 0: never
-	sealing    chan *keyspace // asks for that
-	slotGroups bool           // all mids are of one group of hash slots
-	group      uint8          // which; 0 where it is not so
+	*Environment
+	tables  atomic.Uint64 // seeds given
+	AheadAt int           // items of the open block from which on it is sealed ahead; 0: never
+	Group   uint8         // of hash slots; 0 without Environment.SlotGroups
 }
 
 const (
@@ -42,7 +48,7 @@ func tableScale(try int) float64 { return 1 + 0.01*float64(int(1)<<try-1) }
 // tableSeed returns a seed for a table. No two are the same, so a table that takes the place of one that was full too
 // early has nothing in common with it, whatever its size: without that it would be full for the same items again.
 func (m *builder) tableSeed() uint64 { // splitmix64
-	x := m.seed + m.tables.Add(1)*0x9e3779b97f4a7c15
+	x := m.Seed + m.tables.Add(1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
@@ -50,47 +56,47 @@ func (m *builder) tableSeed() uint64 { // splitmix64
 
 // placed says in c of which group the mids are.
 func (m *builder) placed(c hot.Config) hot.Config {
-	c.Grouped, c.Group = m.slotGroups, m.group
+	c.Grouped, c.Group = m.SlotGroups, m.Group
 	return c
 }
 
-// newBlock makes an empty block as c says, with a permutation of its own. shape is the layout whose columns c's has.
-func (m *builder) newBlock(c hot.Config, shape *schema.Layout) (*block, error) {
+// NewBlock makes an empty block as c says, with a permutation of its own. shape is the layout whose columns c's has.
+func (m *builder) NewBlock(c hot.Config, shape *schema.Layout) (*Block, error) {
 	c = m.placed(c)
-	c.Seed, c.Probes = m.tableSeed(), m.probes
-	span, err := m.arena.Alloc(c.Bytes(), c.Hi == hot.EndMid)
+	c.Seed, c.Probes = m.tableSeed(), m.Probes
+	span, err := m.Arena.Alloc(c.Bytes(), c.Hi == hot.EndMid)
 	if err != nil {
 		return nil, err
 	}
-	return &block{lo: c.Lo, hi: c.Hi, tab: hot.New(c, span.Data), span: span, shape: shape, id: m.ids.Add(1), dirty: true, packed: time.Now()}, nil
+	return &Block{Lo: c.Lo, Hi: c.Hi, Tab: hot.New(c, span.Data), Span: span, Shape: shape, ID: m.IDs.Add(1), Dirty: true, Packed: time.Now()}, nil
 }
 
-// rebuild makes new blocks in the place of old, as plans say, and has fill put the items into their tables. It tries
+// Rebuild makes new blocks in the place of old, as plans say, and has fill put the items into their tables. It tries
 // again while one of them is full.
-func (m *builder) rebuild(old *block, fill func(tabs []*hot.Table) error, plans ...plan) ([]*block, error) {
+func (m *builder) Rebuild(old *Block, fill func(tabs []*hot.Table) error, plans ...Plan) ([]*Block, error) {
 	var err error
 	for try := range tableTries {
-		var news []*block
+		var news []*Block
 		if news, err = m.try(old, tableScale(try), fill, plans); !errors.Is(err, hot.ErrFull) {
 			return news, err
 		}
 	}
 	return nil, fmt.Errorf("counter: block [%d,%d) with %d items: none of %d tables holds them: %w",
-		old.lo, old.hi, old.items(), tableTries, err)
+		old.Lo, old.Hi, old.Items(), tableTries, err)
 }
 
 // try is one try of rebuild.
-func (m *builder) try(old *block, scale float64, fill func([]*hot.Table) error, plans []plan) ([]*block, error) {
-	news := make([]*block, 0, len(plans))
+func (m *builder) try(old *Block, scale float64, fill func([]*hot.Table) error, plans []Plan) ([]*Block, error) {
+	news := make([]*Block, 0, len(plans))
 	tabs := make([]*hot.Table, 0, len(plans))
 	var err error
 	for i := range plans {
-		var b *block
-		if b, err = m.newBlock(plans[i].config(scale), plans[i].shape); err != nil {
+		var b *Block
+		if b, err = m.NewBlock(plans[i].config(scale), plans[i].Shape); err != nil {
 			break
 		}
-		b.from, b.used, b.work, b.tightened = old.from, old.used, old.work, plans[i].tightened
-		news, tabs = append(news, b), append(tabs, &b.tab)
+		b.From, b.Used, b.Work, b.Tightened = old.From, old.Used, old.Work, plans[i].tightened
+		news, tabs = append(news, b), append(tabs, &b.Tab)
 	}
 	if err == nil {
 		if err = fill(tabs); err == nil {
@@ -98,7 +104,7 @@ func (m *builder) try(old *block, scale float64, fill func([]*hot.Table) error, 
 		}
 	}
 	for _, b := range news {
-		m.arena.Free(b.span)
+		m.Arena.Free(b.Span)
 	}
 	return nil, err
 }
@@ -110,5 +116,5 @@ func roomier(tab *hot.Table, want int) int {
 	if tab.Len()*4 < tab.Slots() {
 		return want
 	}
-	return max(want, int(growLoad*17/16*float64(tab.Slots())))
+	return max(want, int(GrowLoad*17/16*float64(tab.Slots())))
 }

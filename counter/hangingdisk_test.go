@@ -1,3 +1,5 @@
+// Scenario: reads while a write of the log does not end.
+
 package counter
 
 import (

@@ -1,0 +1,94 @@
+package block
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Directory is the ordered, disjoint and gapless list of blocks of a counter: together they cover [0, hot.EndMid).
+// It is immutable; a change of the list makes a new one.
+//
+// The starts of the ranges lie apart from the blocks, so that a search reads one dense array (8 KB for 1000 blocks
+// of 64 Ki items).
+type Directory struct {
+	Los    []uint64 // los[0] is 0
+	Blocks []*Block
+}
+
+// Find returns the block whose range holds mid.
+func (d *Directory) Find(mid uint64) *Block { return d.Blocks[d.Index(mid)] }
+
+// Index returns the last i with los[i] <= mid. New posts are asked for most, so the last block is tried first.
+func (d *Directory) Index(mid uint64) int {
+	los := d.Los
+	base, n := 0, len(los)
+	if los[n-1] <= mid {
+		return n - 1
+	}
+	// Invariant: the answer is in [base, base+n). The loop has no branch that depends on mid, which the processor would
+	// guess wrong every second time: 40 ns among 1,500 blocks. An if is one, as the compiler likes.
+	for n > 1 {
+		half := n / 2
+		_, below := bits.Sub64(mid, los[base+half], 0)
+		base += half & (int(below) - 1)
+		n -= half
+	}
+	return base
+}
+
+// replace returns a directory with news, in order, in the place of the block that starts at lo.
+func (d *Directory) replace(lo uint64, news ...*Block) *Directory {
+	i := d.Index(lo)
+	los := make([]uint64, len(news))
+	for j, b := range news {
+		los[j] = b.Lo
+	}
+	return &Directory{
+		Los:    slices.Concat(d.Los[:i], los, d.Los[i+1:]),
+		Blocks: slices.Concat(d.Blocks[:i], news, d.Blocks[i+1:]),
+	}
+}
+
+// ranges is the directory of a counter as it is now, through which its blocks are found and locked.
+type ranges struct {
+	dirMu sync.Mutex // taken to replace dir, after a block's lock
+	Dir   atomic.Pointer[Directory]
+}
+
+// Lock locks the block that holds mid.
+func (r *ranges) Lock(mid uint64) *Block { return r.LockFor(r.Dir.Load().Find(mid), mid) }
+
+// LockFor is lock for who has found a block before: b, which may have been replaced since.
+func (r *ranges) LockFor(b *Block, mid uint64) *Block {
+	for {
+		b.lock()
+		if !b.Dead {
+			return b
+		}
+		b.Mu.Unlock()
+		b = r.Dir.Load().Find(mid)
+	}
+}
+
+// TryLock locks a block that can be had at once and is in use, else answers nil: for who holds what comes behind blocks'
+// locks.
+func (r *ranges) TryLock(b *Block) *Block {
+	if !b.Mu.TryLock() {
+		return nil
+	}
+	if b.Dead {
+		b.Mu.Unlock()
+		return nil
+	}
+	return b
+}
+
+// put puts news, in order, in the place of old. REQUIRES old.Mu held.
+func (r *ranges) put(old *Block, news []*Block) {
+	r.dirMu.Lock()
+	r.Dir.Store(r.Dir.Load().replace(old.Lo, news...))
+	r.dirMu.Unlock()
+	old.Dead = true
+}

@@ -1,0 +1,119 @@
+package block
+
+import (
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/schema"
+)
+
+// Widths. The open block packs columns as wide as their hints. Every other block has widths of its own, chosen when it
+// is made from the values it holds then (hot.Demand): real posts have 75-98 % zeros, so 3-5 bits a column, with 1-3 %
+// of values in the overflow table, take the least memory where the hints say 16.
+//
+// A block is sealed young, and its counters will grow: 79 % of increments come within a day of the post. So
+//
+//   - no column gets fewer than youngBits then: a block of zeros would need to be re-packed as soon as it is read for
+//     the first time
+//   - when more values overflow than room was made for (a quarter more than at first, and one in 128 items), widths are
+//     chosen again (widen). The room grows with each time, so a block is re-packed some 5 times in its life, each a few
+//     ms of its own writers only
+//   - an hour after that the widths are chosen once more, with tightBits as the least, and taken if they save a
+//     sixteenth (tighten). This also narrows blocks read from images of before blocks had widths of their own
+//
+// Widths are a node's own affair: the log and replicas do not know of them; images carry them.
+const (
+	YoungBits = 4
+	TightBits = 2
+	// tightenGain is the part of a block's memory that settling must save, or a snapshot would write blocks again for
+	// nothing.
+	tightenGain = 16
+	// tightenLoad leaves 3 % for ids that come hours late.
+	tightenLoad = 0.945
+	// TightenAfter is how long a block is left alone after its widths were chosen.
+	TightenAfter = time.Hour
+	// TightenTick is how often all blocks are asked for their turn: 20 ns each.
+	TightenTick = time.Minute
+)
+
+// Plan is a block to be made of the items of another.
+type Plan struct {
+	Lo, Hi    uint64
+	Items     int // with mids in [lo, hi), or as many as there shall be room for if that is more
+	Load      float64
+	Layout    *schema.Layout
+	Shape     *schema.Layout // the counter's, whose columns layout has
+	above     int            // values that will be in the overflow table
+	tightened bool
+}
+
+// config is the table for plan, scale times as large as planned.
+func (p *Plan) config(scale float64) hot.Config {
+	items := int(scale * float64(max(p.Items, int(SmallestBlock*p.Load))))
+	c := hot.Config{Lo: p.Lo, Hi: p.Hi, Buckets: hot.BucketsFor(items, p.Load), Layout: p.Layout}
+	if p.Hi != hot.EndMid {
+		c.Overflow = hot.OverflowRoom(p.above, c.Buckets)
+	}
+	return c
+}
+
+// Plan// Plan makes that for the items of b with mids in [lo, hi), with room for at least items. REQUIRES b.Mu held.
+func (cs *Columns) Plan(b *Block, lo, hi uint64, items int, load float64) Plan {
+	if hi == hot.EndMid {
+		return Plan{Lo: lo, Hi: hi, Items: items, Load: load, Layout: cs.Layout, Shape: cs.Layout}
+	}
+	d := hot.NewDemand(cs.Def.Columns)
+	b.Tab.Survey(d, lo, hi)
+	return cs.PlanFor(d, lo, hi, items, load, YoungBits)
+}
+
+// PlanFor is plan for items that were counted.
+func (cs *Columns) PlanFor(d *hot.Demand, lo, hi uint64, items int, load float64, least uint8) Plan {
+	p := Plan{Lo: lo, Hi: hi, Items: max(items, d.Items), Load: load, Layout: cs.Layout, Shape: cs.Layout}
+	widths, above := d.Choose(int(float64(p.Items)/load), least)
+	if l, err := schema.NewLayoutWidths(cs.Def.Columns, widths); err == nil { // always: widths are within 1 and max
+		p.Layout, p.above = l, above
+	}
+	return p
+}
+
+// Widen is called when b's overflow table has left its memory. It returns the block that is locked then: a new one in
+// the place of b, or b, if there is no memory: it goes on serving, and it is tried again when twice as many values
+// overflow. REQUIRES b.Mu held.
+func (ks *Keyspace) Widen(b *Block, mid uint64) *Block {
+	if b.Cold != nil || b.Open() || b.Tab.Overflows() <= int(b.Tolerated) {
+		return b
+	}
+	next, err := ks.Repack(b, mid)
+	if err != nil {
+		b.Tolerated = int32(2 * b.Tab.Overflows())
+	}
+	return next
+}
+
+// tightenPlan plans the widths of b anew, for counters that hardly grow any more, and tells whether that is worth it.
+// REQUIRES b.Mu held.
+func (ks *Keyspace) tightenPlan(cs *Columns, b *Block) (p Plan, worth bool) {
+	if b.Cold != nil || b.Open() {
+		return p, false
+	}
+	d := hot.NewDemand(cs.Def.Columns)
+	b.Tab.Survey(d, b.Lo, b.Hi)
+	p = cs.PlanFor(d, b.Lo, b.Hi, 0, tightenLoad, TightBits)
+	p.tightened = true
+	was := b.Tab.Bytes()
+	return p, ks.placed(p.config(1)).Bytes() <= was-was/tightenGain
+}
+
+// TightenDue// TightenDue tells whether it is time to tighten. REQUIRES b.Mu held.
+func (b *Block) TightenDue(now time.Time) bool {
+	return !b.Tightened && b.Cold == nil && !b.Open() && now.Sub(b.Packed) >= TightenAfter
+}
+
+// TightenPlans plans widths for counters that hardly grow any more; none if that gains little.
+func (ks *Keyspace) TightenPlans(cs *Columns, b *Block) []Plan {
+	if p, worth := ks.tightenPlan(cs, b); worth {
+		return []Plan{p}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package counter
+
+import (
+	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/schema"
+)
+
+// Fetch waits for the pages of cold files that the operations need: what is run soon after, with others kept out, need
+// not wait for the disk. REQUIRES the batch to be open.
+func (b *Batch) Fetch() {
+	b.locate()
+	b.fetch()
+}
+
+// fetch brings the pages that the operations on cold blocks need into the cache. It waits for the disk while no block is
+// locked, for whoever wants one would wait with it: a loop, and then all its connections. Only a page that is pushed out
+// of the cache before the operation runs is read under its block's lock. Others' loops are not stopped by the batch being
+// open meanwhile: see gate.
+func (b *Batch) fetch() {
+	if len(b.cold) > 1 { // one alone is asked for by reading it
+		for _, i := range b.cold {
+			op := &b.ops[i]
+			op.block.Cold.File.Ask(op.at)
+		}
+		for _, i := range b.cold {
+			op := &b.ops[i]
+			op.block.Cold.File.Touch(op.at, op.Mid)
+		}
+	}
+	for _, i := range b.cold {
+		op := &b.ops[i]
+		if op.block.Cold.File.Cached(op.at) {
+			continue
+		}
+		blk := op.ks.LockFor(op.block, op.Mid)
+		file := blk.FileOf(op.Mid)
+		blk.Mu.Unlock()
+		if file != nil {
+			file.Load(file.Locate(op.Mid))
+		}
+	}
+}
+
+// locate finds the blocks of all operations and prefetches what says where their buckets are, then the buckets, and finds
+// the pages of cold ones. DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight. Each step waits for
+// the one before, so they are taken for all operations in turn: 10 % of a GET at 100 million items.
+func (b *Batch) locate() { b.locateThose(0, len(b.ops)) }
+
+// locateThose is locate of the operations with numbers from from on, below to.
+func (b *Batch) locateThose(from, to int) {
+	var sp block.Space
+	var ks *block.Keyspace
+	var dir *block.Directory
+	var def *schema.Counter
+	grouped := b.s.slotGroups
+	b.located, b.foreign, b.cold = len(b.ops), false, b.cold[:0]
+	own := &b.s.own
+	for i := from; i < to; i++ {
+		op := &b.ops[i]
+		if op.Counter != def {
+			def = op.Counter
+			if sp = b.s.spaces[def.ID]; !grouped {
+				ks = sp[0]
+				dir = ks.Dir.Load()
+			}
+		}
+		if grouped {
+			ks = sp[slot.Group(op.Mid)]
+			dir = ks.Dir.Load()
+			if own.some && own.lacks(ks.Group) && !b.silent && !b.carrier {
+				b.disown(op)
+				continue
+			}
+		} else if own.hides(op.Mid) && !b.silent && !b.carrier {
+			b.disown(op)
+			continue
+		}
+		op.ks = ks
+		op.block = dir.Find(op.Mid)
+		op.block.Prefetch()
+	}
+	for i := from; i < to; i++ {
+		switch op := &b.ops[i]; {
+		case op.block == nil: // not owned
+		case op.block.Cold == nil:
+			op.home = op.block.Tab.Prefetch(op.Mid)
+		default:
+			op.at = op.block.Cold.File.Locate(op.Mid)
+			b.cold = append(b.cold, int32(i))
+		}
+	}
+}
