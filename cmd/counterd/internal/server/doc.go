@@ -78,7 +78,6 @@
 //	clusterconn.go                 a connection to a node of a cluster: whether the node takes a command now, or the command waits
 //	clustercmd.go                  CLUSTER, READONLY, READWRITE, ASKING
 //	movecmd.go                     COUNTER.MOVE, of package move
-//	troubles.go                    what a node of a cluster reports of itself
 //	scatterconn.go                 what package scatter sees of a connection, and of a transaction
 //	gather.go                      links of other nodes: COUNTER.LINK
 //	*conn.go                       what packages node, find and dataset see of a connection
@@ -91,14 +90,13 @@
 //	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go state.go               INFO; what INFO, /metrics and the console tell of the server: the rows are package facts's
 //	heaplimit.go release.go        the collector's limit; memory that is given back
-//	web.go                         HTTP: who may see what, /healthz, /readyz, ...
+//	web.go                         HTTP: who may see what, /healthz, /readyz; faults that a node of a cluster reports
 //	console.go                     what the console shows beside facts: clients, slow commands, settings
 //	monitorcmd.go                  MONITOR
 //	hotcmd.go                      COUNTER.HOT, of package popular
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	reload.go                      certificates and keys, read again while the server runs
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
-//	unsaved.go                     changes since the last snapshot, for INFO
 //	admin.go                       SHUTDOWN, and what has one possible answer here
 //
 // # Lock order

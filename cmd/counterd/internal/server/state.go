@@ -179,7 +179,9 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 	}
 	cuts, last := s.node.Replication().Cuts()
 	r.Cuts = cuts
-	r.LastCut = fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,items=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.Items, last.File)
+	if cuts > 0 {
+		r.LastCut = fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,items=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.Items, last.File)
+	}
 	if l, ok := s.node.Replication().Link(); ok {
 		r.Primary, r.Port = l.Primary.Host, l.Primary.Port
 		f.Link = &facts.Link{Primary: l.Primary.String(), State: string(l.State), Error: l.Error, Down: l.DownFor, LastIO: l.LastIO,

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -302,6 +303,19 @@ func TestReadyInCluster(t *testing.T) {
 			if got, body := webGet(t, s, path, ""); got != want || body != word+"\n" {
 				t.Errorf("%s: %s: got %d %q, want %d %q", c.what, path, got, body, want, word)
 			}
+		}
+	}
+}
+
+// TestTroubleRunbooks: each row has a section in the runbooks, which the console links to.
+func TestTroubleRunbooks(t *testing.T) {
+	book, err := os.ReadFile("../../../../docs/operate/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range allTroubles {
+		if !strings.Contains(string(book), `<a id="`+row.id+`"></a>`) {
+			t.Errorf("trouble %q has no section", row.id)
 		}
 	}
 }

@@ -1,18 +1,18 @@
-// Package web is the HTTP server of --metrics-addr: figures for Prometheus, the page for people, a word for load
-// balancers. It knows none of them: who has something to show hands it a handler.
+// Package web is the HTTP server of --metrics-addr: metrics for Prometheus, the console for people, a word for load
+// balancers. It knows none of them: the server registers handlers.
 //
 // # Who may see what
 //
-// There are three kinds of paths, by what they tell:
+// There are three kinds of paths:
 //
-//	HandleAnyone   a word, no figures                       /healthz: no question asked
-//	Handle         figures of the whole server, no posts    /metrics: protected mode alone, as an exporter's
-//	HandleUsers    who is connected, which commands they sent   HTTP Basic, once the default user has a password
+//	HandleAnyone   one word                                 /healthz: open to everybody
+//	Handle         metrics of the whole server, no posts    /metrics: protected mode only, as for an exporter
+//	HandleUsers    connections and their commands           HTTP Basic, if the default user has a password
 //
-// Protected mode is that of the other ports: without a password only connections from this machine are answered, all
-// others are told why not. Who is asked and what a user may do is the Guard's to say; this package compares no
-// passwords. Where nobody is asked, a request for HandleUsers must name this machine by number or as localhost: or
-// else a page of another site, whose name is made to lead to 127.0.0.1, could read it through a browser.
+// Protected mode is that of the other ports: without a password, only connections from this machine are served, and all
+// others get an error that says why. The Guard decides who must log in and what a user may do; this package compares no
+// passwords. If nobody must log in, a request for HandleUsers must name this machine by number or as localhost. Otherwise a
+// document of another site, whose name resolves to 127.0.0.1, could read the console through a browser.
 //
 // # What a client can hold
 //

@@ -94,12 +94,12 @@ func TestAccess(t *testing.T) {
 		says       string
 	}{
 		{"a word for anybody", guard{protected: true, open: true}, "/healthz", there, "x:1", "", "", 200, "hello"},
-		{"figures, from here", guard{protected: true, open: true}, "/metrics", here, "x:1", "", "", 200, "hello"},
-		{"figures, from IPv6 here", guard{protected: true, open: true}, "/metrics", "[::1]:9", "x:1", "", "", 200, "hello"},
-		{"figures, from IPv4 in IPv6", guard{protected: true, open: true}, "/metrics", "[::ffff:127.0.0.1]:9", "x:1", "", "", 200, "hello"},
-		{"figures, from elsewhere", guard{protected: true, open: true}, "/metrics", there, "x:1", "", "", 403, "DENIED"},
-		{"figures, not protected", guard{open: true}, "/metrics", there, "x:1", "", "", 200, "hello"},
-		{"figures, a password is set", guard{}, "/metrics", there, "x:1", "", "", 200, "hello"},
+		{"metrics, from here", guard{protected: true, open: true}, "/metrics", here, "x:1", "", "", 200, "hello"},
+		{"metrics, from IPv6 here", guard{protected: true, open: true}, "/metrics", "[::1]:9", "x:1", "", "", 200, "hello"},
+		{"metrics, from IPv4 in IPv6", guard{protected: true, open: true}, "/metrics", "[::ffff:127.0.0.1]:9", "x:1", "", "", 200, "hello"},
+		{"metrics, from elsewhere", guard{protected: true, open: true}, "/metrics", there, "x:1", "", "", 403, "DENIED"},
+		{"metrics, not protected", guard{open: true}, "/metrics", there, "x:1", "", "", 200, "hello"},
+		{"metrics, a password is set", guard{}, "/metrics", there, "x:1", "", "", 200, "hello"},
 		{"page, from elsewhere", guard{protected: true, open: true}, "/", there, "x:1", "", "", 403, "DENIED"},
 		{"page, nobody is asked", guard{open: true, may: []string{"info"}}, "/", here, "localhost:9121", "", "", 200, "hello"},
 		{"page, by number", guard{open: true, may: []string{"info"}}, "/", here, "[::1]:9121", "", "", 200, "hello"},

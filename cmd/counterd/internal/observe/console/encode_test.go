@@ -1,3 +1,5 @@
+// Scenario: an answer is as large as clients can make it.
+
 package console
 
 import (

@@ -103,8 +103,8 @@ func ask(t *testing.T, h http.Handler, path string, into any) *http.Response {
 	return res
 }
 
-// TestMonitor: nothing but the vitals is looked at while nobody watches; who comes has an answer at once; a hundred
-// viewers cost one look a second; figures and history go on; blocks are walked while the map is asked for.
+// TestMonitor: only the judged facts are read while nobody watches; who comes has an answer at once; a hundred
+// viewers cost one look a second; facts and history go on; blocks are walked while the map is asked for.
 func TestMonitor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{state: *well()}

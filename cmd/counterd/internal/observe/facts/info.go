@@ -52,7 +52,7 @@ func Wanted(args [][]byte) (wanted func(title string) bool) {
 // Info is the text of INFO. Tools expect "\r\n", and "# Title" before the lines of a section. s needs the parts that
 // InfoParts returns.
 func Info(s *State, wanted func(title string) bool) string {
-	out := make([]byte, 0, 8<<10)
+	out := make([]byte, 0, 2<<10)
 	field := func(name, value string) {
 		out = append(append(append(append(out, name...), ':'), value...), "\r\n"...)
 	}

@@ -1,3 +1,5 @@
+// Scenario: expressions of PromQL are read, as far as alerts and panels need it.
+
 package metrics
 
 import (

@@ -1,9 +1,13 @@
+// Scenario: alerts, panels, runbooks and the documentation name only metrics that exist.
+
 package metrics
 
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -201,5 +205,44 @@ func TestDashboard(t *testing.T) {
 		if f.Metric != "" && !names[facts.Namespace+f.Metric] {
 			t.Errorf("no panel shows %s", f.Metric)
 		}
+	}
+}
+
+// TestDocuments: the documentation and the packages name only metrics, and fields of INFO, that the table has.
+func TestDocuments(t *testing.T) {
+	names := make(map[string]bool)
+	for _, f := range facts.Table() {
+		names[strings.TrimSuffix(f.Info, "*")] = true
+		if f.Metric != "" {
+			name := facts.Namespace + f.Metric
+			names[name] = true
+			if f.Type == facts.Histogram {
+				names[name+"_sum"], names[name+"_count"], names[name+"_bucket"] = true, true, true
+			}
+		}
+	}
+	root, found := "../../../../..", 0
+	for _, dir := range []string{"docs", "packaging", "README.md", "CONTRIBUTING.md"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
+			if ext := filepath.Ext(path); err != nil || entry.IsDir() || ext == ".js" || ext == ".py" || ext == ".java" || ext == ".go" { // programs have names of their own
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, m := range regexp.MustCompile(`\bcounterd_[a-z_]+[a-z]\b`).FindAllString(string(text), -1) {
+				if found++; !names[m] {
+					t.Errorf("%s names %s, which is none", strings.TrimPrefix(path, root+"/"), m)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d names were found", found)
 	}
 }
