@@ -48,16 +48,21 @@ func healthCheck(pid int) error {
 
 // settingsOf returns the settings of a process that runs counterd, by its command line. Secrets in it are asterisks.
 func settingsOf(pid int) (config.Config, error) {
-	conf := config.Default()
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	line, err := os.ReadFile(filepath.Join(proc, "cmdline"))
 	if err != nil {
-		return conf, err
+		return config.Config{}, err
 	}
 	var args []string
 	for _, a := range bytes.Split(bytes.TrimSuffix(line, []byte{0}), []byte{0}) {
 		args = append(args, string(a))
 	}
+	return settingsIn(filepath.Join(proc, "cwd"), args)
+}
+
+// settingsIn returns the settings of a command line that was given in a directory.
+func settingsIn(dir string, args []string) (config.Config, error) {
+	conf := config.Default()
 	fs, _ := config.Flags(&conf)
 	questions(fs)
 	if err := fs.Parse(args[1:]); err != nil {
@@ -67,9 +72,13 @@ func settingsOf(pid int) (config.Config, error) {
 		conf.ConfigFile = fs.Arg(0)
 	}
 	if conf.ConfigFile != "" && !filepath.IsAbs(conf.ConfigFile) {
-		conf.ConfigFile = filepath.Join(proc, "cwd", conf.ConfigFile)
+		conf.ConfigFile = filepath.Join(dir, conf.ConfigFile)
 	}
-	_, err = config.Load(fs, &conf)
+	// A pipe gives its text to one reader: a second one would wait for ever.
+	if info, err := os.Stat(conf.ConfigFile); err == nil && !info.Mode().IsRegular() {
+		return conf, fmt.Errorf("%s is not a regular file, so it cannot be read again: use counterctl ping HOST:PORT instead", conf.ConfigFile)
+	}
+	_, err := config.Load(fs, &conf)
 	return conf, err
 }
 

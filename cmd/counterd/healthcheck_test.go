@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
@@ -28,5 +32,23 @@ func TestClientAddress(t *testing.T) {
 		if addr, secure := clientAddress(&conf); addr != c.want || secure != c.secure {
 			t.Errorf("%v port %d: got %q, %v, want %q, %v", conf.Bind, conf.Port, addr, secure, c.want, c.secure)
 		}
+	}
+}
+
+// TestHealthCheckPipe: settings that came through a pipe are refused, and not waited for.
+func TestHealthCheckPipe(t *testing.T) {
+	dir := t.TempDir()
+	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("port 7001\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if conf, err := settingsIn(dir, []string{"counterd", "--config", "file"}); err != nil || conf.Port != 7001 {
+		t.Errorf("a file: got port %d, %v", conf.Port, err)
+	}
+	if _, err := settingsIn(dir, []string{"counterd", pipe}); err == nil || !strings.Contains(err.Error(), "use counterctl ping") {
+		t.Errorf("a pipe: got %v", err)
 	}
 }
