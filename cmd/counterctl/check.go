@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -51,6 +52,9 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 			if report == nil && errors.Is(err, format.ErrCorrupt) { // of an archive
 				fmt.Fprintf(out.Stdout, "%-11s %v\n", "PROBLEM", err)
 				return errReported
+			}
+			if errors.Is(err, syscall.EISDIR) {
+				return fmt.Errorf("%w where a data directory has a file: counterd did not make it, move it away", err)
 			}
 			if report == nil || err != nil && !errors.Is(err, format.ErrCorrupt) {
 				return err

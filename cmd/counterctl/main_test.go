@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,5 +144,24 @@ func TestTool(t *testing.T) {
 	}
 	if out, text, status := ctl(t, "dump", "--commands", to); status != 0 || !strings.Contains(out, "HSET weibo:7 comment 6 repost 0") {
 		t.Errorf("dump of what was restored: %d, %s%s", status, out, text)
+	}
+}
+
+// TestCheckDirectory: a directory in place of a file is named, with what to do.
+func TestCheckDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"LOCK", "DURABLE"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if name == "DURABLE" {
+			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, text, status := ctl(t, "check", dir); status != 1 || !strings.Contains(text, "DURABLE") || !strings.Contains(text, "move it away") {
+		t.Errorf("%d, %s", status, text)
 	}
 }

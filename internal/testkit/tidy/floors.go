@@ -90,6 +90,7 @@ var floors = map[string]int{
 	"cmd/counterctl/internal":           70,
 	"cmd/counterctl/internal/human":     40,
 	"cmd/counterctl/internal/node":      50,
+	"cmd/counterctl/internal/patience":  20,
 	"cmd/counterctl/internal/directory": 80,
 	"cmd/counterctl/internal/posts":     80,
 	"cmd/counterctl/internal/cluster":   90,

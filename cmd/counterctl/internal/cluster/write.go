@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
 	"github.com/counterd/counterd/cmd/internal/topology"
-	"github.com/counterd/counterd/internal/errclass"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
@@ -150,42 +150,30 @@ func (l *postLinks) close() {
 
 // write returns when a batch is acknowledged.
 func (l *postLinks) write(b *postBatch) error {
-	progress := time.Now()
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	policy := patience.Policy{First: 20 * time.Millisecond, Longest: time.Second, Limit: batchPatience}
+	tried := false
+	err := policy.Do(l.ctx, func() (bool, error) {
+		if tried {
+			if m, err := l.load(l.ctx); err == nil { // else the old one is the best there is
+				l.m.Store(m)
+			}
+		}
+		tried = true
 		before := len(b.todo)
 		err := l.send(b)
-		switch {
-		case len(b.todo) == 0:
-			return nil
-		case l.ctx.Err() != nil:
-			return context.Cause(l.ctx)
-		case len(b.todo) < before:
-			progress = time.Now()
+		if len(b.todo) == 0 {
+			err = nil
 		}
-		if !mayPass(err) {
-			return fmt.Errorf("the cluster refused a post: %w", err)
-		} else if waited := time.Since(progress); waited > batchPatience {
-			return fmt.Errorf("the cluster took nothing for %v: %w", waited.Round(time.Second), err)
-		}
-		select {
-		case <-l.ctx.Done():
-			return context.Cause(l.ctx)
-		case <-time.After(wait):
-		}
-		if m, err := l.load(l.ctx); err == nil { // else the old one is the best there is
-			l.m.Store(m)
-		}
+		return len(b.todo) < before, err
+	})
+	var spent *patience.SpentError
+	switch {
+	case !errors.As(err, &spent):
+		return err
+	case spent.Waited == 0:
+		return fmt.Errorf("the cluster refused a post: %w", spent.Err)
 	}
-}
-
-// mayPass tells whether a post may be sent again.
-func mayPass(err error) bool {
-	var failed *wire.ServerError
-	if !errors.As(err, &failed) {
-		return !errors.Is(err, wire.ErrProtocol)
-	}
-	class, ok := errclass.Of(failed.Text)
-	return ok && (class == errclass.Transient || class == errclass.InDoubt)
+	return fmt.Errorf("the cluster took nothing for %v: %w", spent.Waited.Round(time.Second), spent.Err)
 }
 
 // send sends a batch to the owners of its posts, and leaves those that were not acknowledged, with an error.
@@ -203,7 +191,7 @@ func (l *postLinks) send(b *postBatch) (failed error) {
 	for id, part := range parts {
 		left, err := l.sendTo(m.Nodes[id], b.text, part)
 		b.todo = append(b.todo, left...)
-		if err != nil && (failed == nil || mayPass(failed)) {
+		if err != nil && (failed == nil || patience.Passes(failed)) {
 			failed = err
 		}
 	}
@@ -241,7 +229,7 @@ func (l *postLinks) sendTo(n *topology.Node, text []byte, part []postCommand) (l
 		}
 		var answer *wire.ServerError
 		if errors.As(err, &answer) {
-			if left = append(left, c); failed == nil || mayPass(failed) {
+			if left = append(left, c); failed == nil || patience.Passes(failed) {
 				failed = fmt.Errorf("%s: %w", addr, err)
 			}
 			err = nil

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
-	"github.com/counterd/counterd/internal/errclass"
+	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
 )
@@ -47,40 +47,24 @@ const perOffset = 1 << 10
 func numberOf(offset, nth uint64) uint64 { return offset*perOffset + nth }
 
 // passes tells whether an error may pass, so that the same command may be sent again.
-func passes(err error) bool {
-	var failed *wire.ServerError
-	if !errors.As(err, &failed) {
-		return !errors.Is(err, wire.ErrProtocol) && !errors.Is(err, errLost)
-	}
-	class, ok := errclass.Of(failed.Text)
-	return ok && class == errclass.Transient || class == errclass.InDoubt && !strings.HasPrefix(failed.Text, "IDMPEXPIRED")
-}
+func passes(err error) bool { return !errors.Is(err, errLost) && patience.Passes(err) }
 
 // patiently calls f until it succeeds, or fails for good.
 func (t *target) patiently(ctx context.Context, f func(*wire.Conn) error) error {
-	since, told := time.Now(), false
-	for wait := firstWait; ; wait = min(2*wait, longestWait) {
-		err := t.once(ctx, f)
-		switch {
-		case err == nil:
-			if told {
-				t.log("the target answers again")
-			}
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case !passes(err):
-			return err
-		case !told && time.Since(since) > longestWait:
-			t.log("waiting for the target: %v", err)
-			told = true
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(wait):
-		}
+	told := false
+	policy := patience.Policy{First: firstWait, Longest: longestWait, Tell: longestWait, Passes: passes, Waiting: func(err error) {
+		t.log("waiting for the target: %v", err)
+		told = true
+	}}
+	err := policy.Do(ctx, func() (bool, error) { return false, t.once(ctx, f) })
+	var spent *patience.SpentError
+	if errors.As(err, &spent) {
+		return spent.Err
 	}
+	if err == nil && told {
+		t.log("the target answers again")
+	}
+	return err
 }
 
 // once calls f with a connection, which is closed where its stream may be out of step.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
+	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
 	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
 	"github.com/counterd/counterd/internal/wire"
 )
@@ -274,30 +275,22 @@ func passes(err error) bool {
 
 // withRetries runs f, again while what fails may pass, on a new connection. f leaves nothing behind when it fails.
 func (r *Redis) withRetries(ctx context.Context, f func() error) error {
-	start, told := time.Now(), false
-	for wait := firstWait; ; wait = min(2*wait, longestWait) {
+	policy := patience.Policy{First: firstWait, Longest: longestWait, Limit: max(r.o.Patience, 1), Tell: longestWait, Passes: passes,
+		Waiting: func(err error) { r.o.Log(fmt.Sprintf("waiting for the source: %v", err)) }}
+	err := policy.Do(ctx, func() (bool, error) {
 		err := r.connect(ctx)
 		if err == nil {
 			_ = r.conn.SetDeadline(time.Now().Add(answerTimeout))
 			err = f()
 		}
-		if err == nil {
-			return nil
+		if err != nil {
+			r.Close()
 		}
-		r.Close()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if waited := time.Since(start); !passes(err) || waited > r.o.Patience {
-			return r.name(r.nodes[r.pos.Node].addr, err)
-		} else if waited > longestWait && !told {
-			told = true
-			r.o.Log(fmt.Sprintf("waiting for the source: %v", err))
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(wait):
-		}
+		return false, err
+	})
+	var spent *patience.SpentError
+	if errors.As(err, &spent) {
+		return r.name(r.nodes[r.pos.Node].addr, spent.Err)
 	}
+	return err
 }

@@ -2,15 +2,13 @@ package transfer
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
-	"github.com/counterd/counterd/internal/errclass"
+	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
 )
@@ -151,51 +149,23 @@ func (s *Sink) Write(ctx context.Context, items []mapping.Item) error {
 		return ErrChunk
 	}
 	s.plan(s.folder.fold(items))
-	progress, told := time.Now(), false
-	for wait := firstWait; len(s.todo) > 0; wait = min(2*wait, longestWait) {
+	if len(s.todo) == 0 {
+		return nil
+	}
+	policy := patience.Policy{First: firstWait, Longest: longestWait, Limit: s.o.Patience, Tell: longestWait}
+	if s.o.Log != nil {
+		policy.Waiting = func(err error) { s.o.Log(fmt.Sprintf("waiting for the target: %v", err)) }
+	}
+	err := policy.Do(ctx, func() (bool, error) {
 		before := len(s.todo)
 		err := s.send(ctx)
-		if err == nil {
-			continue // to what was refused for now
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if len(s.todo) < before {
-			progress, wait = time.Now(), firstWait
-		}
-		waited := time.Since(progress)
-		if !passes(err) {
-			return &TargetError{0, err}
-		} else if waited > s.o.Patience {
-			return &TargetError{waited, err}
-		}
-		if s.o.Log != nil && waited > longestWait && !told {
-			told = true
-			s.o.Log(fmt.Sprintf("waiting for the target: %v", err))
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(wait):
-		}
+		return len(s.todo) < before, err
+	})
+	var spent *patience.SpentError
+	if errors.As(err, &spent) {
+		return &TargetError{spent.Waited, spent.Err}
 	}
-	return nil
-}
-
-// passes tells whether an error may pass, so that the same command may be sent again.
-func passes(err error) bool {
-	var failed *wire.ServerError
-	if !errors.As(err, &failed) {
-		var certificate *tls.CertificateVerificationError
-		var header tls.RecordHeaderError // of a port without TLS
-		return !errors.Is(err, wire.ErrProtocol) && !errors.As(err, &certificate) && !errors.As(err, &header)
-	}
-	class, ok := errclass.Of(failed.Text)
-	if class == errclass.InDoubt { // sets are sent again; numbered additions too, but those that may be forgotten
-		return !strings.HasPrefix(failed.Text, "IDMPEXPIRED")
-	}
-	return ok && class == errclass.Transient
+	return err
 }
 
 // plan makes the commands of items, which are sorted.
@@ -287,7 +257,7 @@ func (s *Sink) send(ctx context.Context) error {
 			_ = s.conn.SetDeadline(time.Now().Add(answerTimeout))
 			var answer *wire.ServerError
 			if err = s.answer(all[answered]); errors.As(err, &answer) {
-				if failed == nil || passes(failed) && !passes(err) {
+				if failed == nil || patience.Passes(failed) && !patience.Passes(err) {
 					failed = err
 				}
 				left = append(left, all[answered])
