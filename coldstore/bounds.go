@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+
+	"github.com/counterd/counterd/coldstore/page"
 )
 
 // Bounds say of each page, and of the file, between which values a column is, so that a scan with a condition need not
@@ -15,7 +17,7 @@ import (
 //	least, most  of all rows of the file, exactly; 0 if there are none
 //	low, high    fields of w bits, one a page: the code of its least (largest) value, less the base; filled up to a byte
 //
-// and behind the last column pageTail zeros.
+// and behind the last column TailLen zeros.
 //
 // A code is a number of 8 bits that stands for a range of values: 0..15 for themselves, then four for each number of
 // bits, so that a page's bounds are rounded outwards by a quarter at most. Real posts have a least value of 0 in nearly
@@ -82,17 +84,17 @@ func appendBounds(dst []byte, columns []columnBounds) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, c.least)
 		dst = binary.LittleEndian.AppendUint64(dst, c.most)
 		low, high := planCodes(c.low), planCodes(c.high)
-		w := bitWriter{buf: append(dst, low.base, low.w, high.base, high.w)}
+		w := page.BitWriter{Buf: append(dst, low.base, low.w, high.base, high.w)}
 		for _, x := range c.low {
-			w.put(uint64(x-low.base), uint(low.w))
+			w.Put(uint64(x-low.base), uint(low.w))
 		}
-		w.flush()
+		w.Flush()
 		for _, x := range c.high {
-			w.put(uint64(x-high.base), uint(high.w))
+			w.Put(uint64(x-high.base), uint(high.w))
 		}
-		dst = w.flush()
+		dst = w.Flush()
 	}
-	return append(dst, make([]byte, pageTail)...)
+	return append(dst, make([]byte, page.TailLen)...)
 }
 
 func planCodes(v []uint8) codes {
@@ -108,28 +110,28 @@ func planCodes(v []uint8) codes {
 
 // parseBounds decodes the section of a file of so many pages. It returns false where b is not one.
 func parseBounds(b []byte, cols, pages int) ([]bounds, bool) {
-	if len(b) < pageTail {
+	if len(b) < page.TailLen {
 		return nil, false
 	}
-	c := cutter{b: b, end: len(b) - pageTail}
+	c := page.Cutter{B: b, End: len(b) - page.TailLen}
 	all := make([]bounds, cols)
 	for i := range all {
 		x := &all[i]
-		x.least, x.most = c.u64(), c.u64()
-		x.low.base, x.low.w = uint8(c.u8()), uint8(c.u8())
-		x.high.base, x.high.w = uint8(c.u8()), uint8(c.u8())
+		x.least, x.most = c.U64(), c.U64()
+		x.low.base, x.low.w = uint8(c.U8()), uint8(c.U8())
+		x.high.base, x.high.w = uint8(c.U8()), uint8(c.U8())
 		if x.least > x.most || x.low.w > 8 || x.high.w > 8 {
 			return nil, false
 		}
-		x.low.bit = 8 * c.bits(pages, uint(x.low.w))
-		x.high.bit = 8 * c.bits(pages, uint(x.high.w))
+		x.low.bit = 8 * c.Bits(pages, uint(x.low.w))
+		x.high.bit = 8 * c.Bits(pages, uint(x.high.w))
 	}
-	return all, !c.bad && c.pos == c.end
+	return all, !c.Bad && c.Pos == c.End
 }
 
 // at returns the code of page i. b is the section.
 func (c *codes) at(b []byte, i int) uint8 {
-	return c.base + uint8(load(b, c.bit+i*int(c.w), uint(c.w)))
+	return c.base + uint8(page.Load(b, c.bit+i*int(c.w), uint(c.w)))
 }
 
 // Bounds returns values that no row of the file is below, and above, in the column at position col.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/counterd/counterd/coldstore/page"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
@@ -75,7 +76,7 @@ func TestWrongBounds(t *testing.T) {
 	_, good := sample(t)
 	foot := good[len(good)-footerSize:]
 	at := int(binary.LittleEndian.Uint64(foot[16:])) + 8*int(binary.LittleEndian.Uint32(foot[8:]))
-	end := len(good) - footerSize - pageTail
+	end := len(good) - footerSize - page.TailLen
 	found, refused := 0, 0
 	for bit := at * 8; bit < end*8; bit++ {
 		b := bytes.Clone(good)

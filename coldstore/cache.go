@@ -3,31 +3,33 @@ package coldstore
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/counterd/counterd/coldstore/page"
 )
 
 // Cache holds copies of pages whose checksum held, encoded as they are in the file: 1900 posts in 4 KiB, and a point
-// read needs no more decoding than on a mapping. Beside each lies its directory (pagedir.go), 576 bytes: 2.5 bytes a post
+// read needs no more decoding than on a mapping. Beside each lies its directory (page/dir.go), 576 bytes: 2.5 bytes a post
 // in all, where a hot block takes 5.4. It is shared by all files, bounded in bytes and safe for concurrent use.
 //
 // A file finds its pages by File.cached; shards by page hold the locks and the CLOCK. A reader decodes its row under
-// the shard's lock (50 to 150 ns), so a page that is evicted has no reader left and its slot serves the next one:
+// the shard's lock (50 to 150 ns), so a page that is evicted has no reader left and its entry serves the next one:
 // steady state allocates nothing. Disk is never waited for under a lock. Scans (Iterate, Verify) pass the cache by.
 type Cache struct {
-	slots  slots
-	shards []cacheShard  // a power of two of them
-	files  atomic.Uint32 // files opened so far; the number of a file is in its keys
-	reads  atomic.Uint64 // pages taken from files
+	entries entries
+	shards  []cacheShard  // a power of two of them
+	files   atomic.Uint32 // files opened so far; the number of a file is in its keys
+	reads   atomic.Uint64 // pages taken from files
 }
 
 type cacheShard struct {
 	mu    sync.Mutex
-	ring  []slotID // what CLOCK goes round; 0: free
-	free  []int32  // places in ring without a page
-	hand  int      // next place CLOCK looks at
-	pages int      // in ring
-	used  int64    // bytes of their slots
+	ring  []entryID // what CLOCK goes round; 0: free
+	free  []int32   // places in ring without a page
+	hand  int       // next place CLOCK looks at
+	pages int       // in ring
+	used  int64     // bytes of their entries
 	limit int64
-	spare [maxPageShift - minPageShift + 1][]slotID // by size; at most spareSlots each
+	spare [page.MaxShift - page.MinShift + 1][]entryID // by size; at most spareEntries each
 
 	hits, misses, evictions uint64
 
@@ -42,9 +44,9 @@ type pageBuf struct {
 }
 
 const (
-	spareSlots     = 4
+	spareEntries   = 4
 	maxCacheShards = 32
-	minShardBytes  = 4 << maxPageShift // a shard holds at least four of the largest pages
+	minShardBytes  = 4 << page.MaxShift // a shard holds at least four of the largest pages
 )
 
 // CacheStats are sums over all shards since the cache was made, but for Bytes and Pages, which are now.
@@ -58,15 +60,15 @@ type CacheStats struct {
 	Pages     int
 }
 
-// NewCache makes a cache of at most limit bytes of pages; 0 caches nothing. Up to 4 spare slots a shard come on top.
+// NewCache makes a cache of at most limit bytes of pages; 0 caches nothing. Up to 4 spare entries a shard come on top.
 func NewCache(limit int64) *Cache {
 	n := 1
 	for n < maxCacheShards && limit/int64(2*n) >= minShardBytes {
 		n *= 2
 	}
 	c := &Cache{shards: make([]cacheShard, n)}
-	c.slots.init(c)
-	c.slots.huge.Store(limit >= hugeLimit)
+	c.entries.init(c)
+	c.entries.huge.Store(limit >= hugeLimit)
 	for i := range c.shards {
 		c.shards[i].limit = limit / int64(n)
 	}
@@ -75,7 +77,7 @@ func NewCache(limit int64) *Cache {
 
 // SetLimit changes the limit; pages above it are dropped at once, and their memory goes back to the kernel.
 func (c *Cache) SetLimit(limit int64) {
-	c.slots.huge.Store(limit >= hugeLimit)
+	c.entries.huge.Store(limit >= hugeLimit)
 	dropped := uint64(0)
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -87,7 +89,7 @@ func (c *Cache) SetLimit(limit int64) {
 		s.mu.Unlock()
 	}
 	if dropped > 0 {
-		c.slots.release()
+		c.entries.release()
 	}
 }
 
@@ -115,14 +117,14 @@ func (c *Cache) shard(file uint32, page int) *cacheShard {
 }
 
 // take returns room for a page of 1<<shift bytes; 0 if there is no memory. The caller holds s.mu.
-func (s *cacheShard) take(c *Cache, shift int) slotID {
-	list := &s.spare[shift-minPageShift]
+func (s *cacheShard) take(c *Cache, shift int) entryID {
+	list := &s.spare[shift-page.MinShift]
 	if n := len(*list); n > 0 {
 		id := (*list)[n-1]
 		*list = (*list)[:n-1]
 		return id
 	}
-	return c.slots.take(shift)
+	return c.entries.take(shift)
 }
 
 func newPageBuf(shift int) pageBuf {
@@ -130,19 +132,19 @@ func newPageBuf(shift int) pageBuf {
 }
 
 // give takes room back. The caller holds s.mu.
-func (s *cacheShard) give(c *Cache, id slotID, shift int) {
-	if list := &s.spare[shift-minPageShift]; len(*list) < spareSlots {
+func (s *cacheShard) give(c *Cache, id entryID, shift int) {
+	if list := &s.spare[shift-page.MinShift]; len(*list) < spareEntries {
 		*list = append(*list, id)
 	} else {
-		c.slots.give(id)
+		c.entries.give(id)
 	}
 }
 
-// insert makes what is in a slot the cached page i of f, or gives the slot back when another reader was faster or it does
+// insert makes what is in an entry the cached page i of f, or gives the entry back when another reader was faster or it does
 // not fit. The caller holds s.mu.
-func (s *cacheShard) insert(f *File, i int, id slotID) {
+func (s *cacheShard) insert(f *File, i int, id entryID) {
 	c := f.cache
-	size := slotBytes(f.h.pageShift)
+	size := entryBytes(f.h.pageShift)
 	if f.cached[i].Load() != 0 || size > s.limit || f.closed.Load() {
 		s.give(c, id, f.h.pageShift)
 		return
@@ -154,7 +156,7 @@ func (s *cacheShard) insert(f *File, i int, id slotID) {
 	}
 	place := s.free[len(s.free)-1]
 	s.free = s.free[:len(s.free)-1]
-	*c.slots.owner(id) = slotOwner{file: f, page: int32(i), place: place}
+	*c.entries.owner(id) = entryOwner{file: f, page: int32(i), place: place}
 	s.ring[place] = id
 	f.cached[i].Store(uint32(id))
 	s.pages++
@@ -168,8 +170,8 @@ func (s *cacheShard) evict(c *Cache, size int64) {
 			s.hand = 0
 		}
 		if id := s.ring[s.hand]; id != 0 {
-			if _, d := c.slots.at(id); d.used {
-				d.used = false
+			if _, d := c.entries.at(id); d.Used {
+				d.Used = false
 			} else {
 				s.drop(c, id)
 				s.evictions++
@@ -180,14 +182,14 @@ func (s *cacheShard) evict(c *Cache, size int64) {
 }
 
 // drop takes a page out of the cache. The caller holds s.mu.
-func (s *cacheShard) drop(c *Cache, id slotID) {
-	o := c.slots.owner(id)
+func (s *cacheShard) drop(c *Cache, id entryID) {
+	o := c.entries.owner(id)
 	f := o.file
 	f.cached[o.page].Store(0)
 	s.ring[o.place] = 0
 	s.free = append(s.free, o.place)
 	s.pages--
-	s.used -= slotBytes(f.h.pageShift)
+	s.used -= entryBytes(f.h.pageShift)
 	o.file = nil
 	s.give(c, id, f.h.pageShift)
 }
@@ -201,7 +203,7 @@ func (c *Cache) remove(f *File) {
 		s := c.shard(f.id, i)
 		s.mu.Lock()
 		if id := f.cached[i].Load(); id != 0 {
-			s.drop(c, slotID(id))
+			s.drop(c, entryID(id))
 		}
 		s.mu.Unlock()
 	}

@@ -12,7 +12,7 @@ import (
 // counters too.
 func TestCacheBound(t *testing.T) {
 	rnd := newRand(t)
-	for _, limit := range []int64{0, slotBytes(12), 64 << 10, 1 << 20} {
+	for _, limit := range []int64{0, entryBytes(12), 64 << 10, 1 << 20} {
 		cache := NewCache(limit)
 		var files []*File
 		var models []*rows
@@ -38,7 +38,7 @@ func TestCacheBound(t *testing.T) {
 			}
 			used += s.used
 		}
-		if st.Bytes != used || st.Bytes > limit || st.Hits+st.Misses != reads || st.PageReads != st.Misses || st.Bytes != int64(st.Pages)*slotBytes(12) {
+		if st.Bytes != used || st.Bytes > limit || st.Hits+st.Misses != reads || st.PageReads != st.Misses || st.Bytes != int64(st.Pages)*entryBytes(12) {
 			t.Errorf("limit %d: %+v", limit, st)
 		}
 		if (limit > 0) != (st.Hits > 0) {

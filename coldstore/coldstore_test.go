@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/coldstore/page"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -150,7 +151,7 @@ func randomGaps(rnd *rand.Rand) func() uint64 {
 }
 
 func randomValues(rnd *rand.Rand, max uint8) func() uint64 {
-	m := mask(uint(max))
+	m := page.Mask(uint(max))
 	common := rnd.Uint64() & m
 	switch rnd.IntN(7) {
 	case 0:
@@ -158,7 +159,7 @@ func randomValues(rnd *rand.Rand, max uint8) func() uint64 {
 	case 1:
 		return func() uint64 { return rnd.Uint64() & m }
 	case 2:
-		small := mask(uint(rnd.IntN(int(max)) + 1))
+		small := page.Mask(uint(rnd.IntN(int(max)) + 1))
 		return func() uint64 { return rnd.Uint64() & small }
 	case 3: // mostly one value, in the middle
 		return func() uint64 {
@@ -195,7 +196,7 @@ func postValue(rnd *rand.Rand) uint64 {
 	}
 }
 
-// posts makes n rows like real ones: three columns, exponential gaps, 86 % of the rows all zero.
+// Posts makes n rows like real ones: three columns, exponential gaps, 86 % of the rows all zero.
 func posts(rnd *rand.Rand, n int, gap float64) *rows {
 	r := &rows{meta: metaOf(32, 32, 32)}
 	mid := uint64(3655529446300818)

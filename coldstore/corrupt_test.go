@@ -1,3 +1,5 @@
+// Scenario: bytes of a file are damaged
+
 package coldstore
 
 import (
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/coldstore/page"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -185,14 +188,14 @@ func FuzzPage(f *testing.F) {
 	for range 10 {
 		r := &rows{meta: metaOf(64, 7)}
 		r.addRandom(rnd, 300)
-		e := pageEncoder{cols: 2}
-		var p pagePlan
+		e := page.Encoder{Cols: 2}
+		var p page.Plan
 		cols := make([][]uint64, 2)
 		for _, v := range r.vals {
 			cols[0], cols[1] = append(cols[0], v[0]), append(cols[1], v[1])
 		}
-		e.plan(&p, r.mids, cols, len(r.mids))
-		f.Add(e.appendPage(nil, &p, r.mids, cols), byte(2), r.mids[len(r.mids)/2])
+		e.Plan(&p, r.mids, cols, len(r.mids))
+		f.Add(e.AppendPage(nil, &p, r.mids, cols), byte(2), r.mids[len(r.mids)/2])
 	}
 	f.Fuzz(func(t *testing.T, page []byte, cols byte, mid uint64) { readPage(t, page, max(1, int(cols)), mid) })
 }
@@ -206,16 +209,16 @@ func TestDamagedPages(t *testing.T) {
 			r = &rows{meta: metaOf(32, 64, 7)}
 			r.addRandom(rnd, 1+rnd.IntN(300))
 		}
-		e := pageEncoder{cols: 3}
-		var p pagePlan
+		e := page.Encoder{Cols: 3}
+		var p page.Plan
 		cols := make([][]uint64, 3)
 		for _, v := range r.vals {
 			for c := range cols {
 				cols[c] = append(cols[c], v[c])
 			}
 		}
-		e.plan(&p, r.mids, cols, len(r.mids))
-		good := e.appendPage(nil, &p, r.mids, cols)
+		e.Plan(&p, r.mids, cols, len(r.mids))
+		good := e.AppendPage(nil, &p, r.mids, cols)
 		for range 50 {
 			page := slices.Clone(good)
 			for range 1 + rnd.IntN(3) {
@@ -231,46 +234,46 @@ func TestDamagedPages(t *testing.T) {
 }
 
 // readPage reads any bytes as a page in all ways.
-func readPage(t *testing.T, page []byte, n int, mid uint64) {
+func readPage(t *testing.T, raw []byte, n int, mid uint64) {
 	dst := make([]uint64, 256)
-	var c pageCursor
-	if len(page) < pageTail || len(page) > 1<<maxPageShift {
+	var c page.Cursor
+	if len(raw) < page.TailLen || len(raw) > 1<<page.MaxShift {
 		return
 	}
-	page = append(make([]byte, 0, len(page)), page...) // a read behind it panics
+	raw = append(make([]byte, 0, len(raw)), raw...) // a read behind it panics
 	// A page that stays in the cache is read without and with a directory.
-	var v pageView
-	var d pageDir
-	points := v.parse(page, n) == ""
+	var v page.View
+	var d page.Dir
+	points := v.Parse(raw, n) == ""
 	if points {
-		kept := d.build(page, n) == "" && d.state == dirReady
-		for _, m := range []uint64{mid, v.mids.first, mid / 2} {
-			found, bad := v.get(m, nil, dst)
+		kept := d.Build(raw, n) == "" && d.State == page.DirReady
+		for _, m := range []uint64{mid, v.Mids.First, mid / 2} {
+			found, bad := v.Get(m, nil, dst)
 			if !kept {
 				continue
 			}
-			d.touch(page, m)
+			d.Touch(raw, m)
 			if bad == "" {
 				want := slices.Clone(dst[:n])
-				if again, _ := d.get(page, m, nil, dst); again != found || found && !slices.Equal(want, dst[:n]) {
+				if again, _ := d.Get(raw, m, nil, dst); again != found || found && !slices.Equal(want, dst[:n]) {
 					t.Fatalf("get(%d) = %v %d, with directory %v %d", m, found, want, again, dst[:n])
 				}
 			}
 		}
 	}
-	if c.init(page, n) != "" {
+	if c.Init(raw, n) != "" {
 		return
 	}
 	for i := 0; ; i++ {
-		m, ok, _ := c.next(dst[:n])
+		m, ok, _ := c.Next(dst[:n])
 		if !ok {
 			break
 		}
-		if i >= maxPageItems {
-			t.Fatal("more rows than a page may have")
+		if i >= page.MaxItems {
+			t.Fatal("more rows than a raw may have")
 		}
 		if points && i%61 == 0 {
-			v.get(m, nil, dst)
+			v.Get(m, nil, dst)
 		}
 	}
 }
@@ -313,7 +316,7 @@ func FuzzOpen(f *testing.F) {
 		})
 		s := file.PageScan()
 		defer s.Close()
-		out := make([]uint64, 2*maxPageItems)
+		out := make([]uint64, 2*page.MaxItems)
 		for i := range file.Pages() {
 			if s.Load(i, 0) != nil {
 				continue
@@ -321,7 +324,7 @@ func FuzzOpen(f *testing.F) {
 			for k := range 3 {
 				col := min(k, len(file.Meta().Columns)-1)
 				least, most := file.PageBounds(i, col)
-				sel, err := s.Select(nil, s.Row(least), s.Len(), []Range{{Col: col, Lo: least + uint64(k), Hi: max(most, least+uint64(k))}})
+				sel, err := s.Select(nil, s.Row(least), s.Len(), []page.Range{{Col: col, Lo: least + uint64(k), Hi: max(most, least+uint64(k))}})
 				if k == 2 {
 					sel = sel[:min(3, len(sel))]
 				}
@@ -344,7 +347,7 @@ func mendChecksums(b []byte) {
 		return
 	}
 	head := b[:headerSize(cols)]
-	crc := checksum(head[:len(head)-4])
+	crc := page.Checksum(head[:len(head)-4])
 	le.PutUint32(head[len(head)-4:], crc)
 	foot := b[len(b)-footerSize:]
 	le.PutUint32(foot[12:], crc)
@@ -353,10 +356,10 @@ func mendChecksums(b []byte) {
 		return
 	}
 	index := b[at : at+8*pages]
-	le.PutUint32(foot[48:], checksum(b[at:len(b)-footerSize]))
-	le.PutUint32(foot[52:], checksum(foot[:52]))
+	le.PutUint32(foot[48:], page.Checksum(b[at:len(b)-footerSize]))
+	le.PutUint32(foot[52:], page.Checksum(foot[:52]))
 	shift := int(b[12])
-	if shift < minPageShift || shift > maxPageShift {
+	if shift < page.MinShift || shift > page.MaxShift {
 		return
 	}
 	for i := range int(pages) {
@@ -364,12 +367,12 @@ func mendChecksums(b []byte) {
 		if i == 0 {
 			lo = int64(len(head))
 		}
-		if lo+int64(pageHead+2*cols+9) > hi {
+		if lo+int64(page.HeadLen+2*cols+9) > hi {
 			return
 		}
-		page := b[lo:hi]
-		copy(page[pageHead+2*cols+1:], index[8*i:8*i+8])
-		sealPage(page, pageSeed(crc, i))
+		raw := b[lo:hi]
+		copy(raw[page.HeadLen+2*cols+1:], index[8*i:8*i+8])
+		page.Seal(raw, page.Seed(crc, i))
 	}
 }
 

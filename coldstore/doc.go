@@ -11,12 +11,12 @@
 // Header, pages, page index, bounds of each page's values (bounds.go), footer; format.go draws it. A page is as many
 // rows as fit 4096 bytes (64 KiB at most, for rows so wide that 4096 bytes hold under 128), and lies in one aligned
 // block of the disk. So a point read is one search in the index in memory, one 4 KiB read at most, and one search in
-// the page. page.go draws the page:
+// the page. page/page.go draws the page:
 //
-//	ids        Elias-Fano; or a constant stride; or bit-packed gaps        mids.go, eliasfano.go
+//	ids        Elias-Fano; or a constant stride; or bit-packed gaps        page/mids.go, page/eliasfano.go
 //	           of one group of hash slots: of their numbers in it
-//	presence   the set of rows that differ from the page's common row       bitset.go
-//	columns    one ladder each: a value stops on the first level with room  ladder.go
+//	presence   the set of rows that differ from the page's common row       page/bitset.go
+//	columns    one ladder each: a value stops on the first level with room  page/ladder.go
 //
 // All of them are searched and read in place, by counting bits; nothing is unpacked for a point read. The writer
 // takes the smallest encoding for each part of each page and has the page say which it is.
@@ -52,10 +52,10 @@
 //	Reddit, 2.3 M             3.68       5.67
 //	uniform 63-bit mids       6.37                         ids 47.6 bits
 //
-// The index takes 0.006 bytes of memory a row on the dense stream (12 a page, a third of them the slot of its cached
+// The index takes 0.006 bytes of memory a row on the dense stream (12 a page, a third of them the entry of its cached
 // copy), 0.1 at most for rows that fit 64 KiB 128 times.
 //
-// Iterate takes 31 ns a row, writing 60 ns (sparse.go). PageScan, which takes the rows that meet a condition, needs 1.7 ns a row
+// Iterate takes 31 ns a row, writing 60 ns (page/sparse.go). PageScan, which takes the rows that meet a condition, needs 1.7 ns a row
 // of the file where few do, 6.3 where 12 % do and all columns are wanted, 7.6 for all rows; a loop over arrays of 8
 // bytes a value needs 1.0, 1.9 and 2.1 (BenchmarkPageScan, one core, the file in the kernel's cache).
 //
@@ -68,8 +68,8 @@
 //	the same, of 8 M posts           135    250    1.9 times
 //	page in the kernel's cache       110    760    6.9 times: 0.5 us to copy it out and verify its checksum
 //
-// What makes the first: a File knows the slots of its cached pages, beside which their directory lies, in huge pages
-// (pagedir.go, slots.go); and a batch goes over its lookups in rounds, so that their cache misses overlap (place.go). With
+// What makes the first: a File knows the entries of its cached pages, beside which their directory lies, in huge pages
+// (page/dir.go, entries.go); and a batch goes over its lookups in rounds, so that their cache misses overlap (place.go). With
 // the pages parsed as they lie it was 2.9 times. So the Cache is what keeps old posts in memory for many reads, at 2.5
 // bytes a post where a hot block takes 5.4.
 //
@@ -102,4 +102,26 @@
 // mapping.mu (shared by readers, exclusive to map and unmap), then the lock of the pool of mappings; and the locks of the
 // cache's shards. Neither is taken while the other is held, and a disk is never waited for under the latter. Close waits
 // for reads of the mapping that go on.
+//
+// # Files
+//
+//	file.go             File: opens a file, reads one row
+//	format.go           header, index and footer
+//	meta.go             what a file says of its block
+//	bounds.go           the least and the largest value of each column of a page
+//	writer.go           Writer: makes a file
+//	place.go            lookups of a batch, in rounds
+//	scan.go             Iterate, Verify
+//	pagescan.go         PageScan: rows that meet conditions
+//	rows.go             a page of rows outside of a file
+//	cache.go            Cache: pages in memory, for all files
+//	entries.go          the cache's memory
+//	chunk_unix.go       its chunks, from the kernel
+//	chunk_other.go      its chunks, elsewhere
+//	mapping.go          maps files, and copies pages out of mappings
+//	mapped.go           a limit for pages that are read where they are mapped
+//	residency.go        asks the disk for the pages of a batch early
+//	residency_linux.go  the same: madvise
+//	residency_other.go  the same: nothing
+//	errors.go           CorruptError, UnreadableError
 package coldstore

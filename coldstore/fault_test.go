@@ -1,3 +1,5 @@
+// Scenario: the disk fails while files are read and written
+
 package coldstore
 
 import (

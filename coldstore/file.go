@@ -12,13 +12,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/counterd/counterd/coldstore/page"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 // File is an open cold file. All methods may be called concurrently; the file never changes.
 //
-// In memory: the first mid of each page and the slot of its copy in the cache (12 bytes, 0.006 a row on real posts),
+// In memory: the first mid of each page and the entry of its copy in the cache (12 bytes, 0.006 a row on real posts),
 // the bounds (0.0022), one bit a page, the Meta.
 type File struct {
 	broken   error // see Broken; nothing else is set then but name, cache, meta and items
@@ -34,7 +35,7 @@ type File struct {
 	cache    *Cache
 	id       uint32 // spreads the pages over the cache's shards
 	closed   atomic.Bool
-	cached   []atomic.Uint32 // slotID by page, 0: not in the cache; written under the lock of the page's shard
+	cached   []atomic.Uint32 // entryID by page, 0: not in the cache; written under the lock of the page's shard
 	resident residency
 }
 
@@ -64,7 +65,7 @@ func Open(fs vfs.FS, name string, cache *Cache) (*File, error) {
 	return f, nil
 }
 
-// load reads and checks all but the pages. It takes no memory that the file's size does not vouch for.
+// Load reads and checks all but the pages. It takes no memory that the file's size does not vouch for.
 func (f *File) load(vf vfs.File) error {
 	size, err := vf.Size()
 	if err != nil {
@@ -278,12 +279,12 @@ func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool
 	s := c.shard(f.id, i)
 	s.mu.Lock()
 	if id := f.cached[i].Load(); id != 0 {
-		if _, d := c.slots.at(slotID(id)); d.loaded {
+		if _, d := c.entries.at(entryID(id)); d.Loaded {
 			s.misses++
 		} else {
 			s.hits++
 		}
-		found, err = f.getCached(slotID(id), i, mid, cols, dst)
+		found, err = f.getCached(entryID(id), i, mid, cols, dst)
 		s.mu.Unlock()
 		return found, err
 	}
@@ -294,8 +295,8 @@ func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool
 		return false, &UnreadableError{File: f.name, Len: 1 << f.h.pageShift, Err: syscall.ENOMEM}
 	}
 
-	b, d := c.slots.at(id)
-	d.state, d.used, d.loaded = dirNew, false, false
+	b, d := c.entries.at(id)
+	d.State, d.Used, d.Loaded = page.DirNew, false, false
 	_, n := f.extent(i)
 	if err = f.readPage(b[:n], i); err == nil {
 		found, err = f.find(b[:n], i, mid, cols, dst)
@@ -311,27 +312,27 @@ func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool
 }
 
 // getCached looks mid up in page i, which is in a slot. REQUIRES: the lock of the page's shard.
-func (f *File) getCached(id slotID, i int, mid uint64, cols []int, dst []uint64) (found bool, err error) {
-	b, d := f.cache.slots.at(id)
-	if d.loaded { // for this read, which is the page's first
-		d.loaded = false
+func (f *File) getCached(id entryID, i int, mid uint64, cols []int, dst []uint64) (found bool, err error) {
+	b, d := f.cache.entries.at(id)
+	if d.Loaded { // for this read, which is the page's first
+		d.Loaded = false
 		_, n := f.extent(i)
 		return f.find(b[:n], i, mid, cols, dst)
 	}
-	if !d.used { // a write only when needed: it would move the cache line from core to core
-		d.used = true
+	if !d.Used { // a write only when needed: it would move the cache line from core to core
+		d.Used = true
 	}
-	if d.state == dirNew {
+	if d.State == page.DirNew {
 		_, n := f.extent(i)
-		if bad := d.build(b[:n], len(f.h.meta.Columns)); bad != "" {
+		if bad := d.Build(b[:n], len(f.h.meta.Columns)); bad != "" {
 			return false, f.badPage(i, bad)
 		}
 	}
-	if d.state == dirNone {
+	if d.State == page.DirNone {
 		_, n := f.extent(i)
 		return f.find(b[:n], i, mid, cols, dst)
 	}
-	found, bad := d.get(b[:d.end], mid, cols, dst)
+	found, bad := d.Get(b[:d.End], mid, cols, dst)
 	if bad != "" {
 		return false, f.badPage(i, bad)
 	}
@@ -359,10 +360,10 @@ func (f *File) checkArgs(cols []int, dst []uint64) error {
 
 // find parses page i, whose checksum held, and looks mid up in it.
 func (f *File) find(b []byte, i int, mid uint64, cols []int, dst []uint64) (found bool, err error) {
-	var v pageView
-	bad := v.parse(b, len(f.h.meta.Columns))
+	var v page.View
+	bad := v.Parse(b, len(f.h.meta.Columns))
 	if bad == "" {
-		found, bad = v.get(mid, cols, dst)
+		found, bad = v.Get(mid, cols, dst)
 	}
 	return found, f.badPage(i, bad)
 }
@@ -400,25 +401,25 @@ func (f *File) readPage(b []byte, i int) error {
 
 // checkPage checks what a page says of itself against the file: its checksum, which covers its place, and its first
 // mid.
-func (f *File) checkPage(page []byte, i int) error {
+func (f *File) checkPage(raw []byte, i int) error {
 	off, _ := f.extent(i)
-	head := pageHead + 2*len(f.h.meta.Columns) // then kind u8, first mid u64
-	if len(page) < head+10 {
-		return &CorruptError{File: f.name, Offset: off, Part: "page size", Want: uint64(head + 10), Got: uint64(len(page))}
+	head := page.HeadLen + 2*len(f.h.meta.Columns) // then kind u8, first mid u64
+	if len(raw) < head+10 {
+		return &CorruptError{File: f.name, Offset: off, Part: "page size", Want: uint64(head + 10), Got: uint64(len(raw))}
 	}
-	sum := crc32.Update(pageSeed(f.h.crc, i), castagnoli, page[4:])
-	if got := binary.LittleEndian.Uint32(page); got != sum {
-		return &CorruptError{File: f.name, Offset: off, Part: partChecksum, Want: uint64(sum), Got: uint64(got)}
+	sum := crc32.Update(page.Seed(f.h.crc, i), page.Castagnoli, raw[4:])
+	if got := binary.LittleEndian.Uint32(raw); got != sum {
+		return &CorruptError{File: f.name, Offset: off, Part: page.PartChecksum, Want: uint64(sum), Got: uint64(got)}
 	}
 	at, want := head+1, f.index[i]
 	if f.h.meta.Grouped { // group u8 stands between
 		at, want = head+2, slot.Number(want)
-		if page[head] < midsGroup || page[head+1] != f.h.meta.Group {
-			return &CorruptError{File: f.name, Offset: off, Part: partMids, Want: uint64(f.h.meta.Group), Got: uint64(page[head+1])}
+		if raw[head] < page.MidsGroup || raw[head+1] != f.h.meta.Group {
+			return &CorruptError{File: f.name, Offset: off, Part: page.PartMids, Want: uint64(f.h.meta.Group), Got: uint64(raw[head+1])}
 		}
 	}
-	if first := binary.LittleEndian.Uint64(page[at:]); first != want || !f.h.meta.Grouped && page[head] >= midsGroup {
-		return &CorruptError{File: f.name, Offset: off, Part: partFirst, Want: want, Got: first}
+	if first := binary.LittleEndian.Uint64(raw[at:]); first != want || !f.h.meta.Grouped && raw[head] >= page.MidsGroup {
+		return &CorruptError{File: f.name, Offset: off, Part: page.PartFirst, Want: want, Got: first}
 	}
 	return nil
 }

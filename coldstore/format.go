@@ -2,6 +2,8 @@ package coldstore
 
 import (
 	"encoding/binary"
+
+	"github.com/counterd/counterd/coldstore/page"
 )
 
 // A file, all integers little-endian:
@@ -54,11 +56,9 @@ const (
 	version     = 3
 	versionAll  = 2 // of a file of mids of all groups
 
-	headerFixed  = 48 // with its checksum
-	columnSize   = 11
-	footerSize   = 64
-	minPageShift = 12
-	maxPageShift = 16 // offsets inside a page are 16 bits
+	headerFixed = 48 // with its checksum
+	columnSize  = 11
+	footerSize  = 64
 )
 
 func headerSize(cols int) int { return headerFixed + cols*columnSize }
@@ -83,7 +83,7 @@ func appendHeader(dst []byte, m *Meta, pageShift int) []byte {
 		dst = append(dst, c.Max)
 		dst = le.AppendUint64(dst, c.Default)
 	}
-	return le.AppendUint32(dst, checksum(dst[at:]))
+	return le.AppendUint32(dst, page.Checksum(dst[at:]))
 }
 
 // header is a decoded header.
@@ -114,7 +114,7 @@ func otherVersion(b []byte) (v uint16, other bool) {
 	le := binary.LittleEndian
 	body := len(b) - 4
 	v = le.Uint16(b[8:])
-	return v, (v < versionAll || v > version) && checksum(b[:body]) == le.Uint32(b[body:])
+	return v, (v < versionAll || v > version) && page.Checksum(b[:body]) == le.Uint32(b[body:])
 }
 
 // parseHeader decodes b, all bytes of a header of cols columns and a version up to this.
@@ -122,12 +122,12 @@ func parseHeader(b []byte, cols int) (h header, bad *CorruptError) {
 	le := binary.LittleEndian
 	body := len(b) - 4
 	h.crc = le.Uint32(b[body:])
-	if sum := checksum(b[:body]); sum != h.crc {
+	if sum := page.Checksum(b[:body]); sum != h.crc {
 		return h, &CorruptError{Offset: int64(body), Part: "header checksum", Want: uint64(sum), Got: uint64(h.crc)}
 	}
 	h.version, h.pageShift = le.Uint16(b[8:]), int(b[12])
-	if h.pageShift < minPageShift || h.pageShift > maxPageShift {
-		return h, &CorruptError{Offset: 12, Part: "page size (log2)", Want: minPageShift, Got: uint64(h.pageShift)}
+	if h.pageShift < page.MinShift || h.pageShift > page.MaxShift {
+		return h, &CorruptError{Offset: 12, Part: "page size (log2)", Want: page.MinShift, Got: uint64(h.pageShift)}
 	}
 	if b[14]|b[15] != 0 || b[13] != 0 && h.version <= versionAll {
 		return h, &CorruptError{Offset: 13, Part: "header zeros", Want: 0, Got: uint64(b[13] | b[14] | b[15])}
@@ -156,8 +156,8 @@ type footer struct {
 	indexCRC    uint32
 }
 
-// checksum is that of the footer's fields.
-func (f *footer) checksum() uint32 { return checksum(appendFooter(nil, f)[:footerSize-12]) }
+// Checksum is that of the footer's fields.
+func (f *footer) checksum() uint32 { return page.Checksum(appendFooter(nil, f)[:footerSize-12]) }
 
 func appendFooter(dst []byte, f *footer) []byte {
 	at := len(dst)
@@ -170,7 +170,7 @@ func appendFooter(dst []byte, f *footer) []byte {
 	dst = le.AppendUint64(dst, f.first)
 	dst = le.AppendUint64(dst, f.last)
 	dst = le.AppendUint32(dst, f.indexCRC)
-	dst = le.AppendUint32(dst, checksum(dst[at:]))
+	dst = le.AppendUint32(dst, page.Checksum(dst[at:]))
 	return append(dst, footerMagic...)
 }
 
@@ -184,7 +184,7 @@ func parseFooter(b []byte, size int64, h *header) (f footer, bad *CorruptError) 
 	if got, want := le.Uint64(b[56:]), le.Uint64([]byte(footerMagic)); got != want {
 		return fail(56, "footer magic", want, got)
 	}
-	if got, want := le.Uint32(b[52:]), checksum(b[:52]); got != want {
+	if got, want := le.Uint32(b[52:]), page.Checksum(b[:52]); got != want {
 		return fail(52, "footer checksum", uint64(want), uint64(got))
 	}
 	f = footer{
@@ -213,8 +213,8 @@ func parseFooter(b []byte, size int64, h *header) (f footer, bad *CorruptError) 
 		p > 1 && (f.indexOffset <= (p-1)<<h.pageShift || f.indexOffset > p<<h.pageShift):
 		return fail(8, "number of pages", uint64(f.indexOffset)>>h.pageShift, uint64(p))
 	}
-	if f.items < uint64(f.pages) || f.items > uint64(f.pages)*maxPageItems {
-		return fail(0, "number of items", uint64(f.pages)*maxPageItems, f.items)
+	if f.items < uint64(f.pages) || f.items > uint64(f.pages)*page.MaxItems {
+		return fail(0, "number of items", uint64(f.pages)*page.MaxItems, f.items)
 	}
 	return f, nil
 }
@@ -222,7 +222,7 @@ func parseFooter(b []byte, size int64, h *header) (f footer, bad *CorruptError) 
 // parseIndex decodes the index, which b begins with, and checks it against header and footer. The rest of b are the
 // bounds.
 func parseIndex(b []byte, h *header, f *footer) (index []uint64, rest []byte, bad *CorruptError) {
-	if sum := checksum(b); sum != f.indexCRC {
+	if sum := page.Checksum(b); sum != f.indexCRC {
 		return nil, nil, &CorruptError{Offset: f.indexOffset, Part: "index checksum", Want: uint64(f.indexCRC), Got: uint64(sum)}
 	}
 	index = make([]uint64, f.pages)

@@ -1,6 +1,10 @@
 package coldstore
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/counterd/counterd/coldstore/page"
+)
 
 // Limits of the format.
 const (
@@ -47,7 +51,7 @@ func (m *Meta) validate() error {
 	}
 	seen := make(map[uint16]bool, len(m.Columns))
 	for _, c := range m.Columns {
-		if c.Max < 1 || c.Max > 64 || c.Default&^mask(uint(c.Max)) != 0 || seen[c.ID] {
+		if c.Max < 1 || c.Max > 64 || c.Default&^page.Mask(uint(c.Max)) != 0 || seen[c.ID] {
 			return inputErrorf("column id %d, max %d bits, default %d: want ids once, max 1..64, default < 2^max", c.ID, c.Max, c.Default)
 		}
 		seen[c.ID] = true

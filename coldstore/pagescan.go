@@ -3,18 +3,9 @@ package coldstore
 import (
 	"slices"
 	"sync"
+
+	"github.com/counterd/counterd/coldstore/page"
 )
-
-// Range is a condition on the column at position Col: values from Lo to Hi, but none of Not.
-type Range struct {
-	Col    int
-	Lo, Hi uint64
-	Not    []uint64
-}
-
-func (r *Range) holds(v uint64) bool {
-	return v-r.Lo <= r.Hi-r.Lo && (len(r.Not) == 0 || !slices.Contains(r.Not, v))
-}
 
 // PageScan reads pages of a file and finds the rows in them that meet conditions, whole columns at a time: of a page
 // where no row does, nothing but the columns of the conditions is decoded, and of these mostly the rows that differ
@@ -23,7 +14,7 @@ func (r *Range) holds(v uint64) bool {
 // Not safe for concurrent use. It allocates nothing once it has seen the largest page.
 type PageScan struct {
 	scanner
-	view pageView
+	view page.View
 	n    int // rows
 
 	// Of the present page, as far as decoded.
@@ -33,7 +24,7 @@ type PageScan struct {
 	midsOK bool
 	column []scanColumn
 
-	ladder ladderDecoder
+	ladder page.LadderDecoder
 	sel    []int32  // scratch
 	vals   []uint64 // scratch
 }
@@ -74,10 +65,10 @@ func (s *PageScan) Load(i, last int) error {
 	if err != nil {
 		return err
 	}
-	if bad := s.view.parse(b, len(s.f.h.meta.Columns)); bad != "" {
+	if bad := s.view.Parse(b, len(s.f.h.meta.Columns)); bad != "" {
 		return s.f.badPage(i, bad)
 	}
-	s.i, s.n, s.lively, s.midsOK = i, s.view.n, false, false
+	s.i, s.n, s.lively, s.midsOK = i, s.view.N, false, false
 	for c := range s.column {
 		s.column[c].known = false
 	}
@@ -89,7 +80,7 @@ func (s *PageScan) Len() int { return s.n }
 
 // Row is the number of the first row with a mid of at least mid.
 func (s *PageScan) Row(mid uint64) int {
-	i, _ := s.view.mids.search(s.view.b, mid)
+	i, _ := s.view.Mids.Search(s.view.B, mid)
 	return min(i, s.n)
 }
 
@@ -98,7 +89,7 @@ func (s *PageScan) rowsLive() bool {
 	if s.lively {
 		return true
 	}
-	s.live, s.lively = s.view.set.positions(s.live[:0], s.view.b)
+	s.live, s.lively = s.view.Set.Positions(s.live[:0], s.view.B)
 	return s.lively
 }
 
@@ -109,9 +100,9 @@ func (s *PageScan) all(col int) ([]uint64, bool) {
 		return x.vals, true
 	}
 	x.vals = slices.Grow(x.vals[:0], s.n)[:s.n]
-	if s.view.presence == 0 {
-		c := s.view.part(col)
-		x.known = s.ladder.decode(x.vals, &c)
+	if s.view.Presence == 0 {
+		c := s.view.Part(col)
+		x.known = s.ladder.Decode(x.vals, &c)
 		return x.vals, x.known
 	}
 	if !s.rowsLive() {
@@ -132,7 +123,7 @@ func (s *PageScan) all(col int) ([]uint64, bool) {
 }
 
 // Select appends the numbers of the rows in [from, to) that meet all conditions.
-func (s *PageScan) Select(dst []int32, from, to int, conditions []Range) ([]int32, error) {
+func (s *PageScan) Select(dst []int32, from, to int, conditions []page.Range) ([]int32, error) {
 	if from >= to {
 		return dst, nil
 	}
@@ -144,10 +135,10 @@ func (s *PageScan) Select(dst []int32, from, to int, conditions []Range) ([]int3
 	}
 	var bad string
 	switch {
-	case s.view.presence == 0:
+	case s.view.Presence == 0:
 		dst, bad = s.selectAll(dst, from, to, conditions)
 	case !s.rowsLive():
-		bad = partPresence
+		bad = page.PartPresence
 	default:
 		dst, bad = s.selectLive(dst, from, to, conditions)
 	}
@@ -155,7 +146,7 @@ func (s *PageScan) Select(dst []int32, from, to int, conditions []Range) ([]int3
 }
 
 // selectAll is Select in a page whose columns have a value for each row.
-func (s *PageScan) selectAll(dst []int32, from, to int, conditions []Range) ([]int32, string) {
+func (s *PageScan) selectAll(dst []int32, from, to int, conditions []page.Range) ([]int32, string) {
 	sel, bad := s.amongStored(s.n, conditions)
 	if bad != "" {
 		return dst, bad
@@ -171,84 +162,48 @@ func (s *PageScan) selectAll(dst []int32, from, to int, conditions []Range) ([]i
 }
 
 // amongStored returns the numbers of the n values that the columns store that meet all conditions.
-func (s *PageScan) amongStored(n int, conditions []Range) (sel []int32, bad string) {
+func (s *PageScan) amongStored(n int, conditions []page.Range) (sel []int32, bad string) {
 	sel = s.sel[:0]
 	for i := range conditions {
 		r := &conditions[i]
-		c := s.view.part(r.Col)
-		if s.view.presence != 0 {
-			c.uvarint()
+		c := s.view.Part(r.Col)
+		if s.view.Presence != 0 {
+			c.Uvarint()
 		}
 		ok := true
 		switch {
 		case i == 0:
-			sel, ok = s.ladder.among(sel, &c, n, r)
+			sel, ok = s.ladder.Among(sel, &c, n, r)
 		case len(sel)*fewRows < n:
 			k := 0
 			for _, row := range sel {
 				one := c
-				if v := ladderGet(&one, n, int(row)); r.holds(v) {
+				if v := page.LadderGet(&one, n, int(row)); r.Holds(v) {
 					sel[k] = row
 					k++
 				}
-				ok = ok && !one.bad
+				ok = ok && !one.Bad
 			}
 			sel = sel[:k]
 		default:
 			s.vals = slices.Grow(s.vals[:0], n)[:n]
-			if ok = s.ladder.decode(s.vals, &c); ok {
-				sel = r.refine(sel, 0, s.vals)
+			if ok = s.ladder.Decode(s.vals, &c); ok {
+				sel = r.Refine(sel, 0, s.vals)
 			}
 		}
-		if s.sel = sel; !ok || c.bad {
-			return nil, partColumn
+		if s.sel = sel; !ok || c.Bad {
+			return nil, page.PartColumn
 		}
 	}
 	return sel, ""
 }
 
-// among appends the numbers of the values that meet r, counted from first on.
-func (r *Range) among(dst []int32, vals []uint64, first int) []int32 {
-	at := len(dst)
-	dst = slices.Grow(dst, len(vals))
-	out := dst[at : at+len(vals)]
-	lo, width, k := r.Lo, r.Hi-r.Lo, 0
-	if len(r.Not) > 0 {
-		for i, v := range vals {
-			if r.holds(v) {
-				out[k] = int32(first + i)
-				k++
-			}
-		}
-		return dst[:at+k]
-	}
-	for i, v := range vals {
-		out[k] = int32(first + i) // a branch would be taken by chance
-		if v-lo <= width {
-			k++
-		}
-	}
-	return dst[:at+k]
-}
-
-// refine leaves of the numbers from dst[at] on those whose values meet r.
-func (r *Range) refine(dst []int32, at int, vals []uint64) []int32 {
-	k := at
-	for _, i := range dst[at:] {
-		if r.holds(vals[i]) {
-			dst[k] = i
-			k++
-		}
-	}
-	return dst[:k]
-}
-
 // selectLive is Select in a page whose columns have values for the live rows only.
-func (s *PageScan) selectLive(dst []int32, from, to int, conditions []Range) ([]int32, string) {
+func (s *PageScan) selectLive(dst []int32, from, to int, conditions []page.Range) ([]int32, string) {
 	common := true
 	for i := range conditions {
-		c := s.view.part(conditions[i].Col)
-		common = common && conditions[i].holds(c.uvarint())
+		c := s.view.Part(conditions[i].Col)
+		common = common && conditions[i].Holds(c.Uvarint())
 	}
 	sel, bad := s.amongStored(len(s.live), conditions)
 	if bad != "" {
@@ -285,26 +240,26 @@ func (s *PageScan) selectLive(dst []int32, from, to int, conditions []Range) ([]
 
 // Mids stores the mids of the rows of sel, which rise, stride apart in dst.
 func (s *PageScan) Mids(dst []uint64, stride int, sel []int32) error {
-	if !s.midsOK && len(sel)*8 < s.n && s.view.mids.kind == midsEF {
-		if !s.view.mids.decodeSome(dst, stride, s.view.b, sel) {
-			return s.f.badPage(s.i, partMids)
+	if !s.midsOK && len(sel)*8 < s.n && s.view.Mids.Kind == page.MidsEF {
+		if !s.view.Mids.DecodeSome(dst, stride, s.view.B, sel) {
+			return s.f.badPage(s.i, page.PartMids)
 		}
-		s.view.mids.posts(dst, stride, len(sel))
+		s.view.Mids.Posts(dst, stride, len(sel))
 		return nil
 	}
-	if !s.midsOK && len(sel) == s.n && s.view.mids.kind == midsEF {
-		if !s.view.mids.ef.decode(dst, stride, s.n, s.view.b, s.view.mids.first, s.view.mids.step) {
-			return s.f.badPage(s.i, partMids)
+	if !s.midsOK && len(sel) == s.n && s.view.Mids.Kind == page.MidsEF {
+		if !s.view.Mids.Ef.Decode(dst, stride, s.n, s.view.B, s.view.Mids.First, s.view.Mids.Step) {
+			return s.f.badPage(s.i, page.PartMids)
 		}
-		s.view.mids.posts(dst, stride, s.n)
+		s.view.Mids.Posts(dst, stride, s.n)
 		return nil
 	}
 	if !s.midsOK {
 		s.mids = slices.Grow(s.mids[:0], s.n)[:s.n]
-		if s.midsOK = s.view.mids.decode(s.mids, s.view.b); !s.midsOK {
-			return s.f.badPage(s.i, partMids)
+		if s.midsOK = s.view.Mids.Decode(s.mids, s.view.B); !s.midsOK {
+			return s.f.badPage(s.i, page.PartMids)
 		}
-		s.view.mids.posts(s.mids, 1, s.n)
+		s.view.Mids.Posts(s.mids, 1, s.n)
 	}
 	for k, row := range sel {
 		dst[k*stride] = s.mids[row]
@@ -320,12 +275,12 @@ func (s *PageScan) Values(dst []uint64, stride, col int, sel []int32) error {
 	if !s.column[col].known && len(sel)*fewRows < s.n {
 		return s.someValues(dst, stride, col, sel)
 	}
-	if s.view.presence != 0 && !s.column[col].known && int(sel[len(sel)-1]-sel[0]) == len(sel)-1 {
+	if s.view.Presence != 0 && !s.column[col].known && int(sel[len(sel)-1]-sel[0]) == len(sel)-1 {
 		return s.runValues(dst, stride, col, sel)
 	}
 	vals, ok := s.all(col)
 	if !ok {
-		return s.f.badPage(s.i, partColumn)
+		return s.f.badPage(s.i, page.PartColumn)
 	}
 	for k, row := range sel {
 		dst[k*stride] = vals[row]
@@ -336,11 +291,11 @@ func (s *PageScan) Values(dst []uint64, stride, col int, sel []int32) error {
 // runValues is Values of rows that follow each other, of which most are the common one.
 func (s *PageScan) runValues(dst []uint64, stride, col int, sel []int32) error {
 	if !s.rowsLive() {
-		return s.f.badPage(s.i, partPresence)
+		return s.f.badPage(s.i, page.PartPresence)
 	}
 	common, ok := s.stored(col)
 	if !ok {
-		return s.f.badPage(s.i, partColumn)
+		return s.f.badPage(s.i, page.PartColumn)
 	}
 	n := len(sel) * stride
 	for at := 0; at < n; at += stride {
@@ -357,41 +312,44 @@ func (s *PageScan) runValues(dst []uint64, stride, col int, sel []int32) error {
 
 // stored decodes the values that a column has for the live rows, to vals, and returns that of the others.
 func (s *PageScan) stored(col int) (common uint64, ok bool) {
-	c := s.view.part(col)
-	common = c.uvarint()
+	c := s.view.Part(col)
+	common = c.Uvarint()
 	m := len(s.live)
 	s.vals = slices.Grow(s.vals[:0], m)[:m]
-	return common, !c.bad && s.ladder.decode(s.vals, &c)
+	return common, !c.Bad && s.ladder.Decode(s.vals, &c)
 }
 
 // someValues is Values of few rows.
 func (s *PageScan) someValues(dst []uint64, stride, col int, sel []int32) error {
-	c := s.view.part(col)
-	if s.view.presence == 0 {
+	c := s.view.Part(col)
+	if s.view.Presence == 0 {
 		for k, row := range sel {
 			one := c
-			dst[k*stride] = ladderGet(&one, s.n, int(row))
-			c.bad = c.bad || one.bad
+			dst[k*stride] = page.LadderGet(&one, s.n, int(row))
+			c.Bad = c.Bad || one.Bad
 		}
 	} else {
 		if !s.rowsLive() {
-			return s.f.badPage(s.i, partPresence)
+			return s.f.badPage(s.i, page.PartPresence)
 		}
-		common, l := c.uvarint(), 0
+		common, l := c.Uvarint(), 0
 		for k, row := range sel {
 			next, live := slices.BinarySearch(s.live[l:], row)
 			l += next
 			v := common
 			if live {
 				one := c
-				v = ladderGet(&one, len(s.live), l)
-				c.bad = c.bad || one.bad
+				v = page.LadderGet(&one, len(s.live), l)
+				c.Bad = c.Bad || one.Bad
 			}
 			dst[k*stride] = v
 		}
 	}
-	if c.bad {
-		return s.f.badPage(s.i, partColumn)
+	if c.Bad {
+		return s.f.badPage(s.i, page.PartColumn)
 	}
 	return nil
 }
+
+// Range is a condition on a column: see PageScan.
+type Range = page.Range

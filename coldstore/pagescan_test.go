@@ -9,12 +9,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/coldstore/page"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 // randomRange is a condition that some of the rows meet.
-func (r *rows) randomRange(rnd *rand.Rand) Range {
-	c := Range{Col: rnd.IntN(len(r.meta.Columns)), Hi: math.MaxUint64}
+func (r *rows) randomRange(rnd *rand.Rand) page.Range {
+	c := page.Range{Col: rnd.IntN(len(r.meta.Columns)), Hi: math.MaxUint64}
 	some := func() uint64 { return r.vals[rnd.IntN(len(r.vals))][c.Col] }
 	switch rnd.IntN(5) {
 	case 0:
@@ -34,7 +35,9 @@ func (r *rows) randomRange(rnd *rand.Rand) Range {
 	return c
 }
 
-func (r *Range) meets(v uint64) bool { return v >= r.Lo && v <= r.Hi && !slices.Contains(r.Not, v) }
+func meets(r page.Range, v uint64) bool {
+	return v >= r.Lo && v <= r.Hi && !slices.Contains(r.Not, v)
+}
 
 // checkScan compares what a scan with random conditions finds with the rows, page by page in random order.
 func (r *rows) checkScan(t testing.TB, rnd *rand.Rand, f *File) {
@@ -53,7 +56,7 @@ func (r *rows) checkScan(t testing.TB, rnd *rand.Rand, f *File) {
 			t.Fatalf("page %d has %d rows, want %d", i, s.Len(), end-first)
 		}
 		for range 3 {
-			var conditions []Range
+			var conditions []page.Range
 			for range rnd.IntN(4) {
 				conditions = append(conditions, r.randomRange(rnd))
 			}
@@ -67,7 +70,7 @@ func (r *rows) checkScan(t testing.TB, rnd *rand.Rand, f *File) {
 			}
 			var want []int32
 			for k := from; k < to; k++ {
-				if !slices.ContainsFunc(conditions, func(c Range) bool { return !c.meets(r.vals[first+k][c.Col]) }) {
+				if !slices.ContainsFunc(conditions, func(c page.Range) bool { return !meets(c, r.vals[first+k][c.Col]) }) {
 					want = append(want, int32(k))
 				}
 			}
@@ -144,8 +147,8 @@ func TestPageScanAllocs(t *testing.T) {
 	rnd := newRand(t)
 	f := posts(rnd, 50_000, 4000).open(t, nil)
 	var sel []int32
-	out := make([]uint64, 4*maxPageItems)
-	conditions := []Range{{Col: 1, Lo: 1, Hi: 9}}
+	out := make([]uint64, 4*page.MaxItems)
+	conditions := []page.Range{{Col: 1, Lo: 1, Hi: 9}}
 	s := f.PageScan()
 	defer s.Close()
 	scan := func() {
@@ -243,9 +246,9 @@ func BenchmarkPageScan(b *testing.B) {
 		name  string
 		least uint64
 	}{{"few", 1000}, {"some", 1}, {"all", 0}} {
-		out := make([]uint64, 0, 4*maxPageItems)
+		out := make([]uint64, 0, 4*page.MaxItems)
 		b.Run(fmt.Sprintf("rows=%s/file", sel.name), func(b *testing.B) {
-			conditions := []Range{{Col: 0, Lo: sel.least, Hi: math.MaxUint64}}
+			conditions := []page.Range{{Col: 0, Lo: sel.least, Hi: math.MaxUint64}}
 			if sel.least == 0 {
 				conditions = nil
 			}

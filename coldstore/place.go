@@ -1,5 +1,7 @@
 package coldstore
 
+import "github.com/counterd/counterd/coldstore/page"
+
 // Place is the page of a file that holds a mid if any does. A batch of many lookups is faster in three rounds:
 //
 //	Locate, Ask   of each: searches the index, asks the disk if the page is nowhere in memory, and the processor for the
@@ -42,8 +44,8 @@ func (f *File) Ask(at Place) {
 		return
 	}
 	if id := f.cached[i].Load(); id != 0 {
-		_, d := f.cache.slots.at(slotID(id))
-		d.prefetch()
+		_, d := f.cache.entries.at(entryID(id))
+		d.Prefetch()
 		return
 	}
 	if !f.resident.believed(generation.Load(), i) {
@@ -61,8 +63,8 @@ func (f *File) Load(at Place) {
 	}
 	s := f.cache.shard(f.id, i)
 	s.mu.Lock()
-	id := slotID(0)
-	if slotBytes(f.h.pageShift) <= s.limit {
+	id := entryID(0)
+	if entryBytes(f.h.pageShift) <= s.limit {
 		id = s.take(f.cache, f.h.pageShift)
 	}
 	s.mu.Unlock()
@@ -71,8 +73,8 @@ func (f *File) Load(at Place) {
 		f.data.populate(off, int64(n))
 		return
 	}
-	b, d := f.cache.slots.at(id)
-	d.state, d.used, d.loaded = dirNew, false, true
+	b, d := f.cache.entries.at(id)
+	d.State, d.Used, d.Loaded = page.DirNew, false, true
 	_, n := f.extent(i)
 	err := f.readPage(b[:n], i)
 	s.mu.Lock()
@@ -91,8 +93,8 @@ func (f *File) Touch(at Place, mid uint64) {
 		return
 	}
 	if id := f.cached[i].Load(); id != 0 {
-		b, d := f.cache.slots.at(slotID(id))
-		d.touch(b, mid)
+		b, d := f.cache.entries.at(entryID(id))
+		d.Touch(b, mid)
 	}
 }
 

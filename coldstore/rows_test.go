@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/counterd/counterd/coldstore/page"
 )
 
 // columnsOf turns rows into columns.
@@ -67,15 +69,15 @@ func FuzzRows(f *testing.F) {
 	var enc RowsEncoder
 	for range 5 {
 		r := posts(rnd, 1+rnd.IntN(500), 4000)
-		page, _ := enc.Append(nil, r.mids, columnsOf(r, 3), 1000)
-		f.Add(page, byte(3))
+		raw, _ := enc.Append(nil, r.mids, columnsOf(r, 3), 1000)
+		f.Add(raw, byte(3))
 	}
-	f.Fuzz(func(t *testing.T, page []byte, cols byte) {
+	f.Fuzz(func(t *testing.T, raw []byte, cols byte) {
 		var dec Rows
-		if len(page) >= pageHead {
-			sealPage(page, 0)
+		if len(raw) >= page.HeadLen {
+			page.Seal(raw, 0)
 		}
-		if err := dec.Reset(page, int(cols)); err != nil {
+		if err := dec.Reset(raw, int(cols)); err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatal(err)
 			}

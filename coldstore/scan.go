@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/counterd/counterd/coldstore/page"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -20,7 +21,7 @@ type scanner struct {
 	to     int
 	i      int     // number of the current page
 	page   pageBuf // the current one
-	cursor pageCursor
+	cursor page.Cursor
 	vals   []uint64
 	// Of Verify: least and largest value of each column in the page, and in all pages so far.
 	ends, all [][2]uint64
@@ -47,7 +48,7 @@ func (s *scanner) close() {
 	scanners.Put(s)
 }
 
-// end closes the file.
+// End closes the file.
 func (s *scanner) end() {
 	if s.file != nil {
 		_ = s.file.Close() // it was only read
@@ -55,7 +56,7 @@ func (s *scanner) end() {
 	s.f, s.file = nil, nil
 }
 
-// load makes page i the current one and checks it. Pages up to last are going to be read.
+// Load makes page i the current one and checks it. Pages up to last are going to be read.
 func (s *scanner) load(i, last int) error {
 	b, err := s.bytes(i, last)
 	if err == nil {
@@ -137,11 +138,11 @@ func (f *File) Iterate(from uint64, fn func(mid uint64, vals []uint64) bool) err
 			return err
 		}
 		c := &s.cursor
-		if bad := c.init(s.page.b[:s.page.end], len(s.vals)); bad != "" {
+		if bad := c.Init(s.page.b[:s.page.end], len(s.vals)); bad != "" {
 			return f.badPage(i, bad)
 		}
 		for {
-			mid, ok, bad := c.next(s.vals)
+			mid, ok, bad := c.Next(s.vals)
 			if bad != "" {
 				return f.badPage(i, bad)
 			}
@@ -226,7 +227,7 @@ func (f *File) verifyEnds() error {
 // verifyPage checks the rows of the current page, number i, and returns how many there are.
 func (s *scanner) verifyPage(i int) (rows int, err error) {
 	f, c := s.f, &s.cursor
-	if bad := c.init(s.page.b[:s.page.end], len(s.vals)); bad != "" {
+	if bad := c.Init(s.page.b[:s.page.end], len(s.vals)); bad != "" {
 		return 0, f.badPage(i, bad)
 	}
 	s.ends = noEnds(len(s.vals))
@@ -235,7 +236,7 @@ func (s *scanner) verifyPage(i int) (rows int, err error) {
 		end = f.index[i+1]
 	}
 	for {
-		mid, ok, bad := c.next(s.vals)
+		mid, ok, bad := c.Next(s.vals)
 		switch {
 		case bad != "":
 			return rows, f.badPage(i, bad)
@@ -252,7 +253,7 @@ func (s *scanner) verifyPage(i int) (rows int, err error) {
 		}
 		least = mid + 1
 		for k, v := range s.vals {
-			if v&^mask(uint(f.h.meta.Columns[k].Max)) != 0 {
+			if v&^page.Mask(uint(f.h.meta.Columns[k].Max)) != 0 {
 				return rows, f.badPage(i, "value of a column")
 			}
 			s.ends[k][0], s.ends[k][1] = min(s.ends[k][0], v), max(s.ends[k][1], v)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/counterd/counterd/coldstore/page"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -32,12 +33,12 @@ type Writer struct {
 
 	mids     []uint64   // rows not in a page yet
 	columns  [][]uint64 // the same, by column
-	enc      pageEncoder
-	plans    [2]pagePlan  // the best that fits, and the one being tried
-	likeness []ladderPlan // of the plan that the next try is like
-	guess    int          // rows of the next page
-	likely   int          // the same, as the page that is made makes it likely
-	need     int          // rows to gather before the next page is tried
+	enc      page.Encoder
+	plans    [2]page.Plan      // the best that fits, and the one being tried
+	likeness []page.LadderPlan // of the plan that the next try is like
+	guess    int               // rows of the next page
+	likely   int               // the same, as the page that is made makes it likely
+	need     int               // rows to gather before the next page is tried
 
 	shift     int // log2 of the page size, 0 until the first page is made
 	headerCRC uint32
@@ -62,7 +63,7 @@ func Create(fs vfs.FS, name string, meta Meta) (*Writer, error) {
 	w := &Writer{fs: fs, name: name, file: f, meta: meta, guess: 1536, need: 2048}
 	w.columns = make([][]uint64, len(meta.Columns))
 	w.bounds = make([]columnBounds, len(meta.Columns))
-	w.enc.cols, w.enc.grouped, w.enc.group = len(meta.Columns), meta.Grouped, meta.Group
+	w.enc.Cols, w.enc.Grouped, w.enc.Group = len(meta.Columns), meta.Grouped, meta.Group
 	return w, nil
 }
 
@@ -85,7 +86,7 @@ func (w *Writer) Add(mid uint64, vals []uint64) error {
 		return inputErrorf("%d values, want %d", len(vals), len(w.columns))
 	}
 	for i, v := range vals {
-		if c := &w.meta.Columns[i]; v&^mask(uint(c.Max)) != 0 {
+		if c := &w.meta.Columns[i]; v&^page.Mask(uint(c.Max)) != 0 {
 			return inputErrorf("value %d of column %d, want %d bits at most", v, c.ID, c.Max)
 		}
 	}
@@ -152,7 +153,7 @@ func (w *Writer) checkRows(mids []uint64, columns [][]uint64) error {
 		if len(col) != len(mids) {
 			return inputErrorf("%d values in a column, want %d", len(col), len(mids))
 		}
-		most := mask(uint(w.meta.Columns[c].Max))
+		most := page.Mask(uint(w.meta.Columns[c].Max))
 		all := uint64(0)
 		for _, v := range col {
 			all |= v
@@ -198,12 +199,12 @@ func (w *Writer) drain(final bool) error {
 			return err
 		}
 		if n == 0 { // all rows fit one page: gather more
-			w.need = min(2*w.need, maxPageItems)
+			w.need = min(2*w.need, page.MaxItems)
 			break
 		}
 		done += n
 		w.guess = w.likely
-		w.need = min(n+n/8+64, maxPageItems)
+		w.need = min(n+n/8+64, page.MaxItems)
 	}
 	w.mids = w.mids[:copy(w.mids, w.mids[done:])]
 	for i, col := range w.columns {
@@ -215,7 +216,7 @@ func (w *Writer) drain(final bool) error {
 // page makes one page of the rows from number from on and returns how many it holds. It returns 0 if more rows
 // would fit and may still come.
 func (w *Writer) page(from int, final bool) (int, error) {
-	mids := w.mids[from:min(from+maxPageItems, len(w.mids))]
+	mids := w.mids[from:min(from+page.MaxItems, len(w.mids))]
 	cols := make([][]uint64, len(w.columns))
 	for i, c := range w.columns {
 		cols[i] = c[from:]
@@ -228,43 +229,43 @@ func (w *Writer) page(from int, final bool) (int, error) {
 		room -= headerSize(len(w.columns))
 	}
 	p := w.fit(mids, cols, room)
-	if p.n == len(mids) && p.n < maxPageItems && !final {
+	if p.N == len(mids) && p.N < page.MaxItems && !final {
 		return 0, nil
 	}
 	at := len(w.chunk)
-	w.chunk = w.enc.appendPage(w.chunk, p, mids, cols)
-	w.stats.MidBytes += int64(p.mids.size)
-	w.stats.PageHeadBytes += int64(pageHead + 2*w.enc.cols + pageTail)
-	body := p.size - p.mids.size - pageHead - 2*w.enc.cols - pageTail
-	if p.presence {
-		b := bitsetSize(p.n, len(p.live))
+	w.chunk = w.enc.AppendPage(w.chunk, p, mids, cols)
+	w.stats.MidBytes += int64(p.Mids.Size)
+	w.stats.PageHeadBytes += int64(page.HeadLen + 2*w.enc.Cols + page.TailLen)
+	body := p.Size - p.Mids.Size - page.HeadLen - 2*w.enc.Cols - page.TailLen
+	if p.Presence {
+		b := page.BitsetSize(p.N, len(p.Live))
 		w.stats.PresenceBytes += int64(b)
 		body -= b
 	}
 	w.stats.ColumnBytes += int64(body)
-	if last := final && from+p.n == len(w.mids); !last {
-		w.chunk = append(w.chunk, make([]byte, room-p.size)...)
-		w.stats.PaddingBytes += int64(room - p.size)
+	if last := final && from+p.N == len(w.mids); !last {
+		w.chunk = append(w.chunk, make([]byte, room-p.Size)...)
+		w.stats.PaddingBytes += int64(room - p.Size)
 	}
-	sealPage(w.chunk[at:], pageSeed(w.headerCRC, len(w.index)))
+	page.Seal(w.chunk[at:], page.Seed(w.headerCRC, len(w.index)))
 	w.index = append(w.index, mids[0])
 	for c := range w.bounds {
-		w.bounds[c].add(p.ends[c][0], p.ends[c][1])
+		w.bounds[c].add(p.Ends[c][0], p.Ends[c][1])
 	}
-	return p.n, w.flush(writeChunk)
+	return p.N, w.flush(writeChunk)
 }
 
 // begin chooses the page size from the first rows and puts the header in place.
 func (w *Writer) begin(mids []uint64, cols [][]uint64) {
 	n := len(w.columns)
 	// Page 0 shares its room with the header; a quarter of a page holds both the header and any one row.
-	least := 4 * (headerSize(n) + pageHead + 2*n + 20 + 12*n + pageTail)
+	least := 4 * (headerSize(n) + page.HeadLen + 2*n + 20 + 12*n + page.TailLen)
 	if len(mids) > 0 {
 		p := &w.plans[0]
-		w.enc.plan(p, mids, cols, min(minPageRows, len(mids)))
-		least = max(least, p.size)
+		w.enc.Plan(p, mids, cols, min(minPageRows, len(mids)))
+		least = max(least, p.Size)
 	}
-	for w.shift = minPageShift; w.shift < maxPageShift && 1<<w.shift < least; {
+	for w.shift = page.MinShift; w.shift < page.MaxShift && 1<<w.shift < least; {
 		w.shift++
 	}
 	w.chunk = appendHeader(w.chunk, &w.meta, w.shift)
@@ -274,48 +275,48 @@ func (w *Writer) begin(mids []uint64, cols [][]uint64) {
 // fit plans the most rows that take at most room bytes, or nearly the most: it stops when less than a 128th of the room is
 // left. It aims at half of that, as sizes grow almost evenly with the rows: so one plan is enough for two pages of three,
 // and a second for nearly all.
-func (w *Writer) fit(mids []uint64, cols [][]uint64, room int) *pagePlan {
+func (w *Writer) fit(mids []uint64, cols [][]uint64, room int) *page.Plan {
 	best, try := &w.plans[0], &w.plans[1]
-	best.n = 0
+	best.N = 0
 	hi := len(mids) // more are known not to fit
 	aim := room - room/fitSlack/2
 	n := min(w.guess, hi)
-	w.enc.plan(try, mids, cols, n)
+	w.enc.Plan(try, mids, cols, n)
 	planned := n
 	for {
-		size := try.size
+		size := try.Size
 		if size <= room {
 			best, try = try, best
 		} else {
 			hi = n - 1
 		}
-		if best.n >= hi || best.n > 0 && room-best.size < room/fitSlack {
+		if best.N >= hi || best.N > 0 && room-best.Size < room/fitSlack {
 			w.plans[0], w.plans[1] = *best, *try
-			w.likely = max(1, best.n+(aim-best.size)*best.n/best.size)
+			w.likely = max(1, best.N+(aim-best.Size)*best.N/best.Size)
 			return &w.plans[0]
 		}
 		like := best
-		if best.n == 0 { // n rows were too many
+		if best.N == 0 { // n rows were too many
 			n = min(hi, max(1, n*aim/size))
 			like = try
 		} else {
-			n = best.n + (aim-best.size)*best.n/best.size
-			n = min(max(n, best.n+1), hi)
+			n = best.N + (aim-best.Size)*best.N/best.Size
+			n = min(max(n, best.N+1), hi)
 		}
 		if d := n - planned; d*16 > planned || -d*16 > planned { // other rows may want other encodings
-			w.enc.replan(try, mids, cols, n, nil)
+			w.enc.Replan(try, mids, cols, n, nil)
 			planned = n
 			continue
 		}
-		w.likeness = append(w.likeness[:0], like.column...)
-		w.enc.replan(try, mids, cols, n, &pagePlan{presence: like.presence, column: w.likeness})
+		w.likeness = append(w.likeness[:0], like.Column...)
+		w.enc.Replan(try, mids, cols, n, &page.Plan{Presence: like.Presence, Column: w.likeness})
 	}
 }
 
 // fitSlack: of a page, one part in so many may be left empty. Half of it is on average.
 const fitSlack = 128
 
-// flush writes the chunk once it has at least so many bytes.
+// Flush writes the chunk once it has at least so many bytes.
 func (w *Writer) flush(least int) error {
 	if len(w.chunk) < least {
 		return nil
@@ -349,7 +350,7 @@ func (w *Writer) finish() error {
 	bounds := len(w.chunk)
 	w.chunk = appendBounds(w.chunk, w.bounds)
 	bounds = len(w.chunk) - bounds
-	f.indexCRC = checksum(w.chunk[at:])
+	f.indexCRC = page.Checksum(w.chunk[at:])
 	f.size = w.written + int64(len(w.chunk)) + footerSize
 	w.chunk = appendFooter(w.chunk, &f)
 	if err := w.flush(0); err != nil {

@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"persist":                30,
 	"persist/archive":        32,
 	"persist/past":           34,
+	"coldstore/page":         12,
 	"coldstore":              30,
 	"counter/internal":       40,
 	"counter/internal/block": 45,
@@ -163,6 +164,7 @@ var borders = []struct{ from, to, why string }{
 	{"counter", "internal/wire", "the store does not know the protocol"},
 	{"persist", "internal/wire", "the store does not know the protocol"},
 	{"coldstore", "persist", "a cold file stands alone"},
+	{"coldstore/page", "persist/vfs", "a page is bytes: it opens no file"},
 	{"persist/format", "persist/vfs", "formats are bytes: they open no file"},
 	{"counter/client", "counter", "a client needs no store"},
 	{"counter/client", "persist", "a client needs no store"},
@@ -216,6 +218,7 @@ var pure = map[string][]string{
 	"persist":                                {"net"},
 	"persist/format":                         {"os", "net", "time", "syscall"},
 	"coldstore":                              {"net"},
+	"coldstore/page":                         {"os", "net", "time", "syscall"},
 	"cmd/counterctl/internal/mapping":        {"os", "net", "time", "syscall", "sync"},
 }
 

@@ -1,4 +1,4 @@
-package coldstore
+package page
 
 import (
 	"encoding/binary"
@@ -63,25 +63,25 @@ func appendEF[T int32 | uint64](dst []byte, x []T, top uint64) []byte {
 	return dst
 }
 
-// parse takes the encoding of n numbers up to top off c. A false c.bad says that every access stays inside the
+// Parse takes the encoding of n numbers up to top off c. A false c.bad says that every access stays inside the
 // page, whatever the bits are.
-func (e *eliasFano) parse(c *cutter, n int, top uint64) {
-	l := c.u8()
-	if l > 63 || top>>(l&63) > uint64(8*(c.end-c.pos)) {
-		c.bad = true
+func (e *eliasFano) parse(c *Cutter, n int, top uint64) {
+	l := c.U8()
+	if l > 63 || top>>(l&63) > uint64(8*(c.End-c.Pos)) {
+		c.Bad = true
 		return
 	}
 	e.take(c, n, l, n+int(top>>l))
 }
 
 // take takes low and high, of hbits bits, off c.
-func (e *eliasFano) take(c *cutter, n int, l uint, hbits int) {
+func (e *eliasFano) take(c *Cutter, n int, l uint, hbits int) {
 	e.n, e.l, e.hbits = int32(n), uint8(l), int32(hbits)
-	e.low = int32(c.bits(n, l))
-	e.high = int32(c.bits(hbits, 1))
+	e.low = int32(c.Bits(n, l))
+	e.high = int32(c.Bits(hbits, 1))
 }
 
-// search returns how many of the numbers are below x, and whether x is among them. b is the page.
+// Search returns how many of the numbers are below x, and whether x is among them. b is the page.
 func (e *eliasFano) search(b []byte, x uint64) (i int, found bool) {
 	n, high, hbits, l := int(e.n), int(e.high), int(e.hbits), uint(e.l&63)
 	h := x >> l
@@ -92,9 +92,9 @@ func (e *eliasFano) search(b []byte, x uint64) (i int, found bool) {
 	if h > 0 {
 		pos = select0(b, high, hbits, int(h))
 	}
-	want := x & mask(l)
+	want := x & Mask(l)
 	for i = pos - int(h); pos < hbits && i < n && b[high+pos>>3]>>(pos&7)&1 == 1; i++ {
-		if low := load(b, int(e.low)*8+i*int(l), l); low >= want {
+		if low := Load(b, int(e.low)*8+i*int(l), l); low >= want {
 			return i, low == want
 		}
 		pos++
@@ -113,7 +113,7 @@ type efCursor struct {
 
 func (c *efCursor) init(e *eliasFano, b []byte) { *c = efCursor{e: e, b: b} }
 
-// next returns the next number; ok is false behind the last.
+// Next returns the next number; ok is false behind the last.
 func (c *efCursor) next() (x uint64, ok bool) {
 	e := c.e
 	if c.i >= int(e.n) {
@@ -125,7 +125,7 @@ func (c *efCursor) next() (x uint64, ok bool) {
 		}
 		c.cur = binary.LittleEndian.Uint64(c.b[int(e.high)+c.pos>>3:])
 		if left := int(e.hbits) - c.pos; left < 64 {
-			c.cur &= mask(uint(left))
+			c.cur &= Mask(uint(left))
 		}
 		c.pos += 64
 	}
@@ -135,7 +135,7 @@ func (c *efCursor) next() (x uint64, ok bool) {
 		return 0, false
 	}
 	l := uint(e.l)
-	x = uint64(p-c.i)<<l | load(c.b, int(e.low)*8+c.i*int(l), l)
+	x = uint64(p-c.i)<<l | Load(c.b, int(e.low)*8+c.i*int(l), l)
 	c.i++
 	return x, true
 }

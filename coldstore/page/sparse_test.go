@@ -1,4 +1,4 @@
-package coldstore
+package page
 
 import (
 	"slices"
@@ -25,17 +25,17 @@ func TestReplan(t *testing.T) {
 				columns[c] = append(columns[c], v)
 			}
 		}
-		e := pageEncoder{cols: cols}
-		var first, p pagePlan
+		e := Encoder{Cols: cols}
+		var first, p Plan
 		n := 1 + rnd.IntN(most)
-		e.plan(&first, mids, columns, n)
+		e.Plan(&first, mids, columns, n)
 		for range 6 {
 			n = 1 + rnd.IntN(most)
-			like := &pagePlan{presence: first.presence, column: slices.Clone(first.column)}
+			like := &Plan{Presence: first.Presence, Column: slices.Clone(first.Column)}
 			if rnd.IntN(3) == 0 {
 				like = nil
 			}
-			e.replan(&p, mids, columns, n, like)
+			e.Replan(&p, mids, columns, n, like)
 			for c := range columns {
 				var got, want tally
 				e.sparse.tally(&got, c, true)
@@ -43,12 +43,12 @@ func TestReplan(t *testing.T) {
 				if !slices.Equal(got.val, want.val) || !slices.Equal(got.below, want.below) {
 					t.Fatalf("column %d of %d rows: values %v, %v, want %v, %v", c, n, got.val, got.below, want.val, want.below)
 				}
-				if ends := [2]uint64{slices.Min(columns[c][:n]), slices.Max(columns[c][:n])}; p.ends[c] != ends {
-					t.Fatalf("column %d of %d rows: %v, want %v", c, n, p.ends[c], ends)
+				if ends := [2]uint64{slices.Min(columns[c][:n]), slices.Max(columns[c][:n])}; p.Ends[c] != ends {
+					t.Fatalf("column %d of %d rows: %v, want %v", c, n, p.Ends[c], ends)
 				}
 			}
-			if page := e.appendPage(nil, &p, mids, columns); len(page) != p.size {
-				t.Fatalf("%d rows: %d bytes, planned %d (like %+v)", n, len(page), p.size, like)
+			if page := e.AppendPage(nil, &p, mids, columns); len(page) != p.Size {
+				t.Fatalf("%d rows: %d bytes, planned %d (like %+v)", n, len(page), p.Size, like)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package coldstore
+package page
 
 import (
 	"encoding/binary"
@@ -24,9 +24,9 @@ import (
 // Gaps win over Elias-Fano where the gaps are nearly equal; on ids with exponential gaps they lose by 0.7 bits.
 const (
 	midsStride = 0
-	midsEF     = 1
+	MidsEF     = 1
 	midsGaps   = 2
-	midsGroup  = 4 // more, in the kinds of a group
+	MidsGroup  = 4 // more, in the kinds of a group
 
 	gapGroup = 64 // a search in gaps adds up 32 of them on average, 30 ns
 )
@@ -36,12 +36,12 @@ type midsPlan struct {
 	step  uint64
 	least uint64 // gaps
 	w, aw uint8  // gaps
-	size  int    // bytes
+	Size  int    // bytes
 }
 
 func planMids(mids []uint64) midsPlan {
 	n := len(mids)
-	p := midsPlan{kind: midsStride, step: 1, size: 1 + 8 + 1}
+	p := midsPlan{kind: midsStride, step: 1, Size: 1 + 8 + 1}
 	if n == 1 {
 		return p
 	}
@@ -54,7 +54,7 @@ func planMids(mids []uint64) midsPlan {
 			p.step = gcd(p.step, g)
 		}
 	}
-	p.size = 1 + 8 + uvarintLen(p.step)
+	p.Size = 1 + 8 + uvarintLen(p.step)
 	if least == most {
 		return p
 	}
@@ -68,11 +68,11 @@ func planMids(mids []uint64) midsPlan {
 	ef := uvarintLen(span) + efSize(n, span)
 	gaps := uvarintLen(least) + 2 + bytesFor(anchors*int(p.aw)) + bytesFor((n-1)*int(p.w))
 	if ef <= gaps {
-		p.kind = midsEF
-		p.size += ef
+		p.kind = MidsEF
+		p.Size += ef
 	} else {
 		p.kind = midsGaps
-		p.size += gaps
+		p.Size += gaps
 	}
 	return p
 }
@@ -89,14 +89,14 @@ func appendMids(dst []byte, p *midsPlan, mids []uint64, grouped bool, group uint
 	n := len(mids)
 	x := func(i int) uint64 { return (mids[i] - mids[0]) / p.step }
 	if grouped {
-		dst = append(dst, p.kind+midsGroup, group)
+		dst = append(dst, p.kind+MidsGroup, group)
 	} else {
 		dst = append(dst, p.kind)
 	}
 	dst = binary.LittleEndian.AppendUint64(dst, mids[0])
 	dst = binary.AppendUvarint(dst, p.step)
 	switch p.kind {
-	case midsEF:
+	case MidsEF:
 		span := x(n - 1)
 		dst = binary.AppendUvarint(dst, span)
 		scratch = append(scratch[:0], mids...)
@@ -111,87 +111,87 @@ func appendMids(dst []byte, p *midsPlan, mids []uint64, grouped bool, group uint
 		dst = appendEF(dst, scratch, span)
 	case midsGaps:
 		dst = binary.AppendUvarint(dst, p.least)
-		w := bitWriter{buf: append(dst, p.w, p.aw)}
+		w := BitWriter{Buf: append(dst, p.w, p.aw)}
 		for i := gapGroup; i < n; i += gapGroup {
-			w.put(x(i), uint(p.aw))
+			w.Put(x(i), uint(p.aw))
 		}
-		w.flush()
+		w.Flush()
 		for i := 1; i < n; i++ {
-			w.put(x(i)-x(i-1)-p.least, uint(p.w))
+			w.Put(x(i)-x(i-1)-p.least, uint(p.w))
 		}
-		dst = w.flush()
+		dst = w.Flush()
 	}
 	return dst
 }
 
 // midsView reads a mids part.
 type midsView struct {
-	kind uint8
+	Kind uint8
 
 	grouped bool // first and what follows are numbers in group
 	group   uint8
 
 	w, aw uint8
 	n     int32
-	first uint64
-	step  uint64
+	First uint64
+	Step  uint64
 	least uint64
 	anch  int32 // bit offset of the anchors
 	gaps  int32 // bit offset of the gaps
-	ef    eliasFano
+	Ef    eliasFano
 }
 
-// parse takes the part with n ids (n >= 1) off c; a damaged one sets c.bad.
-func (v *midsView) parse(c *cutter, n int) {
-	v.kind, v.n, v.group = uint8(c.u8()), int32(n), 0
-	if v.grouped = v.kind >= midsGroup; v.grouped {
-		v.kind -= midsGroup
-		v.group = uint8(c.u8())
+// Parse takes the part with n ids (n >= 1) off c; a damaged one sets c.bad.
+func (v *midsView) parse(c *Cutter, n int) {
+	v.Kind, v.n, v.group = uint8(c.U8()), int32(n), 0
+	if v.grouped = v.Kind >= MidsGroup; v.grouped {
+		v.Kind -= MidsGroup
+		v.group = uint8(c.U8())
 	}
-	v.first, v.step = c.u64(), c.uvarint()
-	if v.step == 0 {
-		c.bad = true
+	v.First, v.Step = c.U64(), c.Uvarint()
+	if v.Step == 0 {
+		c.Bad = true
 	}
-	switch v.kind {
+	switch v.Kind {
 	case midsStride:
-	case midsEF:
-		span := c.uvarint()
-		v.ef.parse(c, n, span)
+	case MidsEF:
+		span := c.Uvarint()
+		v.Ef.parse(c, n, span)
 	case midsGaps:
-		v.least, v.w, v.aw = c.uvarint(), uint8(c.u8()), uint8(c.u8())
-		v.anch = int32(8 * c.bits((n-1)/gapGroup, uint(v.aw)))
-		v.gaps = int32(8 * c.bits(n-1, uint(v.w)))
+		v.least, v.w, v.aw = c.Uvarint(), uint8(c.U8()), uint8(c.U8())
+		v.anch = int32(8 * c.Bits((n-1)/gapGroup, uint(v.aw)))
+		v.gaps = int32(8 * c.Bits(n-1, uint(v.w)))
 	default:
-		c.bad = true
+		c.Bad = true
 	}
 }
 
-// search returns how many ids are below mid, and whether mid is among them. b is the page.
-func (v *midsView) search(b []byte, mid uint64) (i int, found bool) {
+// Search returns how many ids are below mid, and whether mid is among them. b is the page.
+func (v *midsView) Search(b []byte, mid uint64) (i int, found bool) {
 	exact := true
 	if v.grouped {
 		mid, exact = v.number(mid)
 	}
-	if mid <= v.first {
-		return 0, mid == v.first && exact
+	if mid <= v.First {
+		return 0, mid == v.First && exact
 	}
-	x := mid - v.first
-	if v.step != 1 {
-		q := x / v.step
-		if q*v.step != x { // between two multiples: the ids below are those up to q
+	x := mid - v.First
+	if v.Step != 1 {
+		q := x / v.Step
+		if q*v.Step != x { // between two multiples: the ids below are those up to q
 			exact = false
 			q++
 		}
 		x = q
 	}
-	switch v.kind {
+	switch v.Kind {
 	case midsStride:
 		if x >= uint64(v.n) {
 			return int(v.n), false
 		}
 		return int(x), exact
-	case midsEF:
-		i, found = v.ef.search(b, x)
+	case MidsEF:
+		i, found = v.Ef.search(b, x)
 	default:
 		i, found = v.searchGaps(b, x)
 	}
@@ -206,8 +206,8 @@ func (v *midsView) number(mid uint64) (number uint64, exact bool) {
 	return slot.NumberFrom(v.group, mid), false
 }
 
-// posts makes ids of the numbers in dst, stride apart, n of them.
-func (v *midsView) posts(dst []uint64, stride, n int) {
+// Posts makes ids of the numbers in dst, stride apart, n of them.
+func (v *midsView) Posts(dst []uint64, stride, n int) {
 	if v.grouped {
 		for i := range n {
 			dst[i*stride] = slot.Post(v.group, dst[i*stride])
@@ -219,7 +219,7 @@ func (v *midsView) searchGaps(b []byte, x uint64) (int, bool) {
 	n, w, aw := int(v.n), uint(v.w), uint(v.aw)
 	lo, hi := 0, (n-1)/gapGroup // anchor k is x(64k+64): find how many are <= x
 	for lo < hi {
-		if m := int(uint(lo+hi) >> 1); load(b, int(v.anch)+m*int(aw), aw) <= x {
+		if m := int(uint(lo+hi) >> 1); Load(b, int(v.anch)+m*int(aw), aw) <= x {
 			lo = m + 1
 		} else {
 			hi = m
@@ -227,13 +227,13 @@ func (v *midsView) searchGaps(b []byte, x uint64) (int, bool) {
 	}
 	sum, i := uint64(0), 0
 	if lo > 0 {
-		sum, i = load(b, int(v.anch)+(lo-1)*int(aw), aw), lo*gapGroup
+		sum, i = Load(b, int(v.anch)+(lo-1)*int(aw), aw), lo*gapGroup
 	}
 	for sum < x {
 		if i++; i >= n {
 			return n, false
 		}
-		sum += v.least + load(b, int(v.gaps)+(i-1)*int(w), w)
+		sum += v.least + Load(b, int(v.gaps)+(i-1)*int(w), w)
 	}
 	return i, sum == x
 }
@@ -249,32 +249,32 @@ type midsCursor struct {
 
 func (c *midsCursor) init(v *midsView, b []byte) {
 	*c = midsCursor{v: v, b: b}
-	if v.kind == midsEF {
-		c.ef.init(&v.ef, b)
+	if v.Kind == MidsEF {
+		c.ef.init(&v.Ef, b)
 	}
 }
 
-// next returns the next id; ok is false behind the last.
+// Next returns the next id; ok is false behind the last.
 func (c *midsCursor) next() (mid uint64, ok bool) {
 	v := c.v
 	if c.i >= int(v.n) {
 		return 0, false
 	}
 	x := uint64(c.i)
-	switch v.kind {
-	case midsEF:
+	switch v.Kind {
+	case MidsEF:
 		if x, ok = c.ef.next(); !ok {
 			return 0, false
 		}
 	case midsGaps:
 		if c.i > 0 {
-			c.sum += v.least + load(c.b, int(v.gaps)+(c.i-1)*int(v.w), uint(v.w))
+			c.sum += v.least + Load(c.b, int(v.gaps)+(c.i-1)*int(v.w), uint(v.w))
 		}
 		x = c.sum
 	}
 	c.i++
 	if v.grouped {
-		return slot.Post(v.group, v.first+x*v.step), true
+		return slot.Post(v.group, v.First+x*v.Step), true
 	}
-	return v.first + x*v.step, true
+	return v.First + x*v.Step, true
 }

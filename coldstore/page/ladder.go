@@ -1,9 +1,8 @@
-package coldstore
+package page
 
 import (
 	"encoding/binary"
 	"math/bits"
-	"slices"
 )
 
 // A ladder holds the n values of one column of one page, each readable without the others. A value stops on the
@@ -23,67 +22,8 @@ import (
 // The package comment has the figures beside huff0, FSE and zstd, which it beats.
 const maxLevels = 6
 
-// tally is the histogram of a column's values, ready to answer how many lie below a bound.
-type tally struct {
-	val   []uint64 // distinct values, ascending
-	below []int32  // below[i]: how many values are less than val[i]; one more element at the end: all
-	small [256]int32
-	big   []uint64
-}
-
-// count makes t the histogram of the n values v(i), n >= 1.
-func (t *tally) count(v []uint64) {
-	t.small = [256]int32{}
-	t.big, t.val, t.below = t.big[:0], t.val[:0], t.below[:0]
-	for _, x := range v {
-		if x < 256 { // all but 1 in 200 values of real posts: no sort for them
-			t.small[x]++
-		} else {
-			t.big = append(t.big, x)
-		}
-	}
-	sum := int32(0)
-	for x, c := range t.small {
-		if c > 0 {
-			t.val, t.below = append(t.val, uint64(x)), append(t.below, sum)
-			sum += c
-		}
-	}
-	slices.Sort(t.big)
-	for i, x := range t.big {
-		if i == 0 || x != t.big[i-1] {
-			t.val, t.below = append(t.val, x), append(t.below, sum)
-		}
-		sum++
-	}
-	t.below = append(t.below, sum)
-}
-
-// lowerBound returns the index of the first distinct value >= x at or behind index from.
-func (t *tally) lowerBound(from int, x uint64) int {
-	lo, hi := from, len(t.val)
-	for lo < hi {
-		if m := int(uint(lo+hi) >> 1); t.val[m] < x {
-			lo = m + 1
-		} else {
-			hi = m
-		}
-	}
-	return lo
-}
-
-// mode returns the most frequent value and its count.
-func (t *tally) mode() (v uint64, n int) {
-	for i, x := range t.val {
-		if c := int(t.below[i+1] - t.below[i]); c > n {
-			v, n = x, c
-		}
-	}
-	return v, n
-}
-
-// ladderPlan says how a tally's values are encoded.
-type ladderPlan struct {
+// LadderPlan says how a tally's values are encoded.
+type LadderPlan struct {
 	base   uint64
 	levels int
 	w      [maxLevels]uint8
@@ -126,14 +66,14 @@ func gridFloor(off uint64) int {
 		return int(min(off, gridFine-1))
 	}
 	j := bits.Len64(off)
-	if off != mask(uint(j)) { // not 2^j-1 itself
+	if off != Mask(uint(j)) { // not 2^j-1 itself
 		j--
 	}
 	return j - 5 + gridFine
 }
 
-func (pl *planner) plan(t *tally) ladderPlan {
-	p := ladderPlan{base: t.val[0]}
+func (pl *planner) plan(t *tally) LadderPlan {
+	p := LadderPlan{base: t.val[0]}
 	pl.t, pl.most = t, t.val[len(t.val)-1]-p.base
 	points := 1 + gridFloor(pl.most)
 	for g, from := 0, 0; g < points; g++ {
@@ -161,7 +101,7 @@ func (pl *planner) plan(t *tally) ladderPlan {
 		off = next
 		a = t.lowerBound(a, p.base+off)
 		more := int(t.below[len(t.val)] - t.below[a])
-		p.size += 1 + bytesFor((n-more)*int(w)) + bitsetSize(n, more)
+		p.size += 1 + bytesFor((n-more)*int(w)) + BitsetSize(n, more)
 		g = gridFloor(off)
 	}
 }
@@ -191,7 +131,7 @@ func (pl *planner) best(g int) int32 {
 		if c >= size || land == g { // too narrow to reach the next grid point
 			continue
 		}
-		if c += bitsetSize(n, n-stop); c >= size {
+		if c += BitsetSize(n, n-stop); c >= size {
 			continue
 		}
 		if c += int(pl.best(land)); c < size {
@@ -204,8 +144,8 @@ func (pl *planner) best(g int) int32 {
 
 // resize is p for other values, with the same widths as far as they fit: about as good where the values are nearly the
 // same.
-func (p *ladderPlan) resize(t *tally) ladderPlan {
-	q := ladderPlan{base: t.val[0]}
+func (p *LadderPlan) resize(t *tally) LadderPlan {
+	q := LadderPlan{base: t.val[0]}
 	most, all := t.val[len(t.val)-1]-q.base, int(t.below[len(t.val)])
 	q.size = 1 + uvarintLen(q.base)
 	off, a := uint64(0), 0
@@ -224,13 +164,13 @@ func (p *ladderPlan) resize(t *tally) ladderPlan {
 		off = next
 		a = t.lowerBound(a, q.base+off)
 		more := all - int(t.below[a])
-		q.size += 1 + bytesFor((n-more)*int(w)) + bitsetSize(n, more)
+		q.size += 1 + bytesFor((n-more)*int(w)) + BitsetSize(n, more)
 		q.levels++
 	}
 }
 
 // appendLadder appends the values v by plan p. v is scratch afterwards, and so are pos and fields.
-func appendLadder(dst []byte, p *ladderPlan, v []uint64, pos []int32, fields []uint64) ([]byte, []int32, []uint64) {
+func appendLadder(dst []byte, p *LadderPlan, v []uint64, pos []int32, fields []uint64) ([]byte, []int32, []uint64) {
 	dst = append(dst, byte(p.levels))
 	dst = binary.AppendUvarint(dst, p.base)
 	base := p.base
@@ -261,51 +201,51 @@ func appendLadder(dst []byte, p *ladderPlan, v []uint64, pos []int32, fields []u
 	return dst, pos, fields
 }
 
-// ladderGet returns value i of the n (0 <= i < n) of the ladder in front of c. A damaged ladder sets c.bad.
-func ladderGet(c *cutter, n, i int) uint64 {
-	levels := c.u8()
-	base := c.uvarint()
+// LadderGet returns value i of the n (0 <= i < n) of the ladder in front of c. A damaged ladder sets c.bad.
+func LadderGet(c *Cutter, n, i int) uint64 {
+	levels := c.U8()
+	base := c.Uvarint()
 	if levels < 1 || levels > maxLevels {
-		c.bad = true
+		c.Bad = true
 	}
 	return ladderFrom(c, levels, base, n, i)
 }
 
-// ladderFrom is ladderGet for the last levels of a ladder, c standing in front of the first of them, and the n values
+// ladderFrom is LadderGet for the last levels of a ladder, c standing in front of the first of them, and the n values
 // that reach it.
-func ladderFrom(c *cutter, levels uint, base uint64, n, i int) uint64 {
+func ladderFrom(c *Cutter, levels uint, base uint64, n, i int) uint64 {
 	var more bitset
-	for ; !c.bad; levels-- {
-		w := c.u8()
+	for ; !c.Bad; levels-- {
+		w := c.U8()
 		if w > 64 {
 			break
 		}
 		if levels == 1 {
-			at := c.bits(n, w)
-			if c.bad {
+			at := c.Bits(n, w)
+			if c.Bad {
 				break
 			}
-			return base + load(c.b, at*8+i*int(w), w)
+			return base + Load(c.B, at*8+i*int(w), w)
 		}
 		more.parse(c, n)
-		if c.bad {
+		if c.Bad {
 			break
 		}
 		m := int(more.m)
-		r, in := more.rank(c.b, i)
-		at := c.bits(n-m, w)
+		r, in := more.rank(c.B, i)
+		at := c.Bits(n-m, w)
 		if !in {
-			if i -= r; c.bad || i >= n-m {
+			if i -= r; c.Bad || i >= n-m {
 				break
 			}
-			return base + load(c.b, at*8+i*int(w), w)
+			return base + Load(c.B, at*8+i*int(w), w)
 		}
 		if n, i = m, r; i >= n {
 			break
 		}
 		base += 1 << w
 	}
-	c.bad = true
+	c.Bad = true
 	return 0
 }
 
@@ -323,19 +263,19 @@ type firstLevel struct {
 	next   uint16 // byte offset of the second level
 }
 
-// parse takes the first level of the ladder of n values off c. A damaged one sets c.bad.
-func (f *firstLevel) parse(c *cutter, n int) {
-	f.levels = uint8(c.u8())
-	f.base = c.uvarint()
-	w := c.u8()
+// Parse takes the first level of the ladder of n values off c. A damaged one sets c.bad.
+func (f *firstLevel) parse(c *Cutter, n int) {
+	f.levels = uint8(c.U8())
+	f.base = c.Uvarint()
+	w := c.U8()
 	if f.levels < 1 || f.levels > maxLevels || w > 64 {
-		c.bad = true
+		c.Bad = true
 		return
 	}
 	f.w, f.m = uint8(w), 0
 	if f.levels > 1 {
 		var more bitset
-		if more.parse(c, n); c.bad {
+		if more.parse(c, n); c.Bad {
 			return
 		}
 		f.m, f.l, f.set, f.high = uint16(more.m), more.ef.l, uint16(more.ef.low), uint16(more.ef.high)
@@ -343,12 +283,12 @@ func (f *firstLevel) parse(c *cutter, n int) {
 			f.l, f.set = bitsetPlain, uint16(more.plain)
 		}
 	}
-	f.at = uint16(c.bits(n-int(f.m), w))
-	f.next = uint16(c.pos)
+	f.at = uint16(c.Bits(n-int(f.m), w))
+	f.next = uint16(c.Pos)
 }
 
-// get is ladderGet for the ladder that f was parsed from. c is anywhere in the page.
-func (f *firstLevel) get(c *cutter, n, i int) uint64 {
+// Get is LadderGet for the ladder that f was parsed from. c is anywhere in the page.
+func (f *firstLevel) get(c *Cutter, n, i int) uint64 {
 	w := uint(f.w)
 	if f.levels > 1 {
 		m := int(f.m)
@@ -358,23 +298,23 @@ func (f *firstLevel) get(c *cutter, n, i int) uint64 {
 		} else {
 			more.ef = eliasFano{n: int32(m), low: int32(f.set), high: int32(f.high), hbits: int32(m + (n-1)>>(f.l&63)), l: f.l}
 		}
-		r, in := more.rank(c.b, i)
+		r, in := more.rank(c.B, i)
 		if in {
-			if c.pos = int(f.next); r >= m {
-				c.bad = true
+			if c.Pos = int(f.next); r >= m {
+				c.Bad = true
 				return 0
 			}
 			return ladderFrom(c, uint(f.levels)-1, f.base+1<<w, m, r)
 		}
 		if i -= r; i >= n-m {
-			c.bad = true
+			c.Bad = true
 			return 0
 		}
 	}
-	return f.base + load(c.b, int(f.at)*8+i*int(w), w)
+	return f.base + Load(c.B, int(f.at)*8+i*int(w), w)
 }
 
-// touch asks the processor for the cache lines that get of about i of n values will read.
+// Touch asks the processor for the cache lines that get of about i of n values will read.
 func (f *firstLevel) touch(b []byte, n, i int) {
 	if f.levels > 1 {
 		if f.l == bitsetPlain {
@@ -406,37 +346,37 @@ type ladderLevel struct {
 	i    int // values taken
 }
 
-// init takes the ladder of n values off c. A damaged one sets c.bad.
-func (lc *ladderCursor) init(c *cutter, n int) {
-	lc.levels = int(c.u8())
-	base := c.uvarint()
+// Init takes the ladder of n values off c. A damaged one sets c.bad.
+func (lc *ladderCursor) init(c *Cutter, n int) {
+	lc.levels = int(c.U8())
+	base := c.Uvarint()
 	if lc.levels < 1 || lc.levels > maxLevels {
-		c.bad = true
+		c.Bad = true
 	}
-	for k := 0; k < lc.levels && !c.bad; k++ {
+	for k := 0; k < lc.levels && !c.Bad; k++ {
 		l := &lc.level[k]
-		l.base, l.w, l.n, l.i = base, c.u8(), n, 0
+		l.base, l.w, l.n, l.i = base, c.U8(), n, 0
 		if l.w > 64 {
-			c.bad = true
+			c.Bad = true
 			return
 		}
 		m := 0
 		if k < lc.levels-1 {
 			l.more.parse(c, n)
-			if c.bad {
+			if c.Bad {
 				return
 			}
 			m = int(l.more.m)
-			l.cur.init(&l.more, c.b)
+			l.cur.init(&l.more, c.B)
 		}
-		l.bit = c.bits(n-m, l.w) * 8
+		l.bit = c.Bits(n-m, l.w) * 8
 		l.end = l.bit + (n-m)*int(l.w)
 		base += 1 << l.w
 		n = m
 	}
 }
 
-// next returns the next value. ok is false when the levels contradict each other.
+// Next returns the next value. ok is false when the levels contradict each other.
 func (lc *ladderCursor) next(b []byte) (v uint64, ok bool) {
 	for k := range lc.levels {
 		l := &lc.level[k]
@@ -451,7 +391,7 @@ func (lc *ladderCursor) next(b []byte) (v uint64, ok bool) {
 		if l.bit += int(l.w); l.bit > l.end {
 			return 0, false
 		}
-		return l.base + load(b, bit, l.w), true
+		return l.base + Load(b, bit, l.w), true
 	}
 	return 0, false
 }

@@ -1,8 +1,8 @@
-package coldstore
+package page
 
 import "unsafe"
 
-// prefetch asks the processor for the cache lines of b[at] and b[at+64]: those of any 64 bytes that begin at b[at].
+// Prefetch asks the processor for the cache lines of b[at] and b[at+64]: those of any 64 bytes that begin at b[at].
 func prefetch(b []byte, at int) {
 	if uint(at) < uint(len(b)) {
 		prefetchLines(unsafe.Pointer(&b[at]), 64)
@@ -17,5 +17,5 @@ func prefetchNear(b []byte, at int) {
 	}
 }
 
-// prefetch asks for what touch needs of d.
-func (d *pageDir) prefetch() { prefetchLines(unsafe.Pointer(d), unsafe.Offsetof(d.bitmap)-1) }
+// Prefetch asks for what touch needs of d.
+func (d *Dir) Prefetch() { prefetchLines(unsafe.Pointer(d), unsafe.Offsetof(d.bitmap)-1) }

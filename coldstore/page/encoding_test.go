@@ -1,4 +1,6 @@
-package coldstore
+// Scenario: every encoding of a part gives back what it was given
+
+package page
 
 import (
 	"slices"
@@ -8,8 +10,8 @@ import (
 )
 
 // padded returns b as a page would hold it.
-func padded(b []byte) *cutter {
-	return &cutter{b: append(slices.Clone(b), make([]byte, pageTail)...), end: len(b)}
+func padded(b []byte) *Cutter {
+	return &Cutter{B: append(slices.Clone(b), make([]byte, TailLen)...), End: len(b)}
 }
 
 // TestLadder: the planned size is the encoded one, and get and the cursor give back every value.
@@ -36,29 +38,29 @@ func TestLadder(t *testing.T) {
 		var lc ladderCursor
 		c := padded(b)
 		lc.init(c, n)
-		if c.bad || c.pos != c.end {
-			t.Fatalf("cursor: bad %v, %d of %d bytes", c.bad, c.pos, c.end)
+		if c.Bad || c.Pos != c.End {
+			t.Fatalf("cursor: bad %v, %d of %d bytes", c.Bad, c.Pos, c.End)
 		}
 		var first firstLevel
 		c = padded(b)
-		if first.parse(c, n); c.bad {
+		if first.parse(c, n); c.Bad {
 			t.Fatalf("first level: %+v", first)
 		}
 		for i, want := range v {
-			if got, ok := lc.next(c.b); !ok || got != want {
+			if got, ok := lc.next(c.B); !ok || got != want {
 				t.Fatalf("cursor: value %d of %d is %d, want %d", i, n, got, want)
 			}
 			g := padded(b)
-			if got := ladderGet(g, n, i); g.bad || got != want {
+			if got := LadderGet(g, n, i); g.Bad || got != want {
 				t.Fatalf("get: value %d of %d is %d, want %d", i, n, got, want)
 			}
-			g.bad = false
-			if got := first.get(g, n, i); g.bad || got != want {
+			g.Bad = false
+			if got := first.get(g, n, i); g.Bad || got != want {
 				t.Fatalf("get with the first level parsed: value %d of %d is %d, want %d", i, n, got, want)
 			}
-			first.touch(g.b, n, i)
+			first.touch(g.B, n, i)
 		}
-		if _, ok := lc.next(c.b); ok {
+		if _, ok := lc.next(c.B); ok {
 			t.Fatal("cursor goes on behind the last value")
 		}
 	}
@@ -108,20 +110,20 @@ func TestBitset(t *testing.T) {
 			in[n-1], pos = true, []int32{int32(n - 1)}
 		}
 		b := appendBitset(nil, n, pos)
-		if want := bitsetSize(n, len(pos)); len(b) != want {
+		if want := BitsetSize(n, len(pos)); len(b) != want {
 			t.Fatalf("%d of %d in %d bytes, planned %d", len(pos), n, len(b), want)
 		}
 		c := padded(b)
 		var s bitset
 		s.parse(c, n)
-		if c.bad || c.pos != c.end || int(s.m) != len(pos) {
-			t.Fatalf("bad %v, %d of %d bytes, %d of %d positions", c.bad, c.pos, c.end, s.m, len(pos))
+		if c.Bad || c.Pos != c.End || int(s.m) != len(pos) {
+			t.Fatalf("bad %v, %d of %d bytes, %d of %d positions", c.Bad, c.Pos, c.End, s.m, len(pos))
 		}
 		var cur bitsetCursor
-		cur.init(&s, c.b)
+		cur.init(&s, c.B)
 		rank := 0
 		for i, want := range in {
-			if r, got := s.rank(c.b, i); r != rank || got != want {
+			if r, got := s.rank(c.B, i); r != rank || got != want {
 				t.Fatalf("rank(%d) of %d = %d, %v, want %d, %v", i, n, r, got, rank, want)
 			}
 			if cur.step() != want {
@@ -145,37 +147,37 @@ func TestMids(t *testing.T) {
 		for len(mids) < n {
 			mids = append(mids, mids[len(mids)-1]+gap())
 		}
-		e := pageEncoder{grouped: rnd.IntN(2) == 0, group: uint8(rnd.IntN(256))}
-		if e.grouped {
+		e := Encoder{Grouped: rnd.IntN(2) == 0, Group: uint8(rnd.IntN(256))}
+		if e.Grouped {
 			for i := range mids {
-				if mids[i] = slot.Least(e.group, mids[i]); i > 0 && mids[i] <= mids[i-1] {
-					mids[i] = slot.Least(e.group, mids[i-1]+1)
+				if mids[i] = slot.Least(e.Group, mids[i]); i > 0 && mids[i] <= mids[i-1] {
+					mids[i] = slot.Least(e.Group, mids[i-1]+1)
 				}
 			}
 		}
 		p := planMids(e.keys(mids))
-		if kinds[p.kind]++; e.grouped {
-			p.size++
+		if kinds[p.kind]++; e.Grouped {
+			p.Size++
 		}
-		b := appendMids(nil, &p, e.keys(mids), e.grouped, e.group, nil)
-		if len(b) != p.size {
-			t.Fatalf("kind %d: %d ids in %d bytes, planned %d", p.kind, n, len(b), p.size)
+		b := appendMids(nil, &p, e.keys(mids), e.Grouped, e.Group, nil)
+		if len(b) != p.Size {
+			t.Fatalf("kind %d: %d ids in %d bytes, planned %d", p.kind, n, len(b), p.Size)
 		}
 		c := padded(b)
 		var v midsView
 		v.parse(c, n)
-		if c.bad || c.pos != c.end {
-			t.Fatalf("kind %d: bad %v, %d of %d bytes", p.kind, c.bad, c.pos, c.end)
+		if c.Bad || c.Pos != c.End {
+			t.Fatalf("kind %d: bad %v, %d of %d bytes", p.kind, c.Bad, c.Pos, c.End)
 		}
 		var cur midsCursor
-		cur.init(&v, c.b)
+		cur.init(&v, c.B)
 		for i, mid := range mids {
 			if got, ok := cur.next(); !ok || got != mid {
 				t.Fatalf("kind %d: id %d of %d is %d, want %d", p.kind, i, n, got, mid)
 			}
-			for _, x := range []uint64{mid, mid - 1, mid + 1, mid + gap()/2, rnd.Uint64() >> 1, MaxMid, 0} {
+			for _, x := range []uint64{mid, mid - 1, mid + 1, mid + gap()/2, rnd.Uint64() >> 1, maxMid, 0} {
 				want, in := slices.BinarySearch(mids, x)
-				if got, found := v.search(c.b, x); got != want || found != in {
+				if got, found := v.Search(c.B, x); got != want || found != in {
 					t.Fatalf("kind %d: search(%d) of %d ids = %d, %v, want %d, %v", p.kind, x, n, got, found, want, in)
 				}
 			}
@@ -192,7 +194,7 @@ func TestSelect(t *testing.T) {
 	for range 200 {
 		nbits, off := 1+rnd.IntN(1<<(1+rnd.IntN(16))), rnd.IntN(20)
 		share := rnd.Float64()
-		b := make([]byte, off+bytesFor(nbits)+pageTail)
+		b := make([]byte, off+bytesFor(nbits)+TailLen)
 		for i := range b { // also around the bits
 			for k := range 8 {
 				if rnd.Float64() < share {

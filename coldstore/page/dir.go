@@ -1,4 +1,4 @@
-package coldstore
+package page
 
 import (
 	"encoding/binary"
@@ -8,24 +8,24 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// pageDir is what is known of a page in memory besides its bytes, so that a point read takes 8 cache lines of which 3
+// Dir is what is known of a page in memory besides its bytes, so that a point read takes 8 cache lines of which 3
 // wait for one another, and no scan: where the zeros of the mids' high bits are, which rows differ from the common one as
 // plain bits, the common row and the first levels of the ladders. It has no pointers, as it lies outside of Go's heap, and
 // is made when a page is read the second time, in 0.5 us.
 //
 // Fields are guarded by the lock of the page's shard. touch looks at them without it: whatever it finds, it stays within
 // the page.
-type pageDir struct {
+type Dir struct {
 	first, step uint64 // of mids
 	n           uint16 // rows
-	end         uint16 // length of the page
+	End         uint16 // length of the page
 	hbits       uint16 // bits of the mids' high
 	low, high   uint16 // byte offsets of the mids' parts
 	live        uint16 // rows with values in the column parts
 	ranks       [dirRows / 512]uint16
-	state       uint8
-	used        bool // read since the hand last passed
-	loaded      bool // by Load, and not read since
+	State       uint8
+	Used        bool // read since the hand last passed
+	Loaded      bool // by Load, and not read since
 	kind        uint8
 	grouped     bool
 	group       uint8
@@ -45,50 +45,50 @@ const (
 	dirRows    = 2048 // real posts have 1900 in a page
 	dirSamples = 64
 
-	dirNew   = 0
-	dirReady = 1
-	dirNone  = 2 // a page that has other parts, or is larger: it is parsed at each read, which takes 100 ns more
+	DirNew   = 0
+	DirReady = 1
+	DirNone  = 2 // a page that has other parts, or is larger: it is parsed at each read, which takes 100 ns more
 )
 
 // viewColumns is of how many columns a dir has the common row and the first level, which is all that most reads need.
 const viewColumns = 4
 
-// build makes d that of page b, whose checksum held. It returns the name of the damaged part, or "".
-func (d *pageDir) build(b []byte, cols int) string {
-	var v pageView
-	if bad := v.parse(b, cols); bad != "" {
+// Build makes d that of page b, whose checksum held. It returns the name of the damaged part, or "".
+func (d *Dir) Build(b []byte, cols int) string {
+	var v View
+	if bad := v.Parse(b, cols); bad != "" {
 		return bad
 	}
-	m := &v.mids
-	if v.n > dirRows || len(b) > 1<<minPageShift || m.kind != midsEF && m.kind != midsStride {
-		d.state = dirNone
+	m := &v.Mids
+	if v.N > dirRows || len(b) > 1<<MinShift || m.Kind != MidsEF && m.Kind != midsStride {
+		d.State = DirNone
 		return ""
 	}
-	d.first, d.step, d.kind, d.grouped, d.group = m.first, m.step, m.kind, m.grouped, m.group
-	d.n, d.end, d.live, d.cols = uint16(v.n), uint16(len(b)), uint16(v.live()), uint8(cols)
-	if m.kind == midsEF && !d.sample(&m.ef, b) {
-		return partMids
+	d.first, d.step, d.kind, d.grouped, d.group = m.First, m.Step, m.Kind, m.grouped, m.group
+	d.n, d.End, d.live, d.cols = uint16(v.N), uint16(len(b)), uint16(v.live()), uint8(cols)
+	if m.Kind == MidsEF && !d.sample(&m.Ef, b) {
+		return PartMids
 	}
-	if d.presence = v.presence != 0; d.presence && !d.spread(&v.set, b) {
-		return partPresence
+	if d.presence = v.Presence != 0; d.presence && !d.spread(&v.Set, b) {
+		return PartPresence
 	}
 	d.zero = true
 	for col := range min(cols, viewColumns) {
-		c := v.part(col)
+		c := v.Part(col)
 		if d.presence {
-			d.common[col] = c.uvarint()
+			d.common[col] = c.Uvarint()
 			d.zero = d.zero && d.common[col] == 0
 		}
-		if d.levels[col].parse(&c, v.live()); c.bad {
-			return partColumn
+		if d.levels[col].parse(&c, v.live()); c.Bad {
+			return PartColumn
 		}
 	}
-	d.state = dirReady
+	d.State = DirReady
 	return ""
 }
 
 // sample notes where zeros are.
-func (d *pageDir) sample(e *eliasFano, b []byte) bool {
+func (d *Dir) sample(e *eliasFano, b []byte) bool {
 	d.l, d.low, d.high, d.hbits = e.l&63, uint16(e.low), uint16(e.high), uint16(e.hbits)
 	zeros := int(e.hbits - e.n)
 	d.shift = uint8(max(3, bits.Len(uint(zeros)/dirSamples)))
@@ -97,7 +97,7 @@ func (d *pageDir) sample(e *eliasFano, b []byte) bool {
 	for pos := 0; pos < int(e.hbits); pos += 64 {
 		w := ^binary.LittleEndian.Uint64(b[int(e.high)+pos>>3:])
 		if left := int(e.hbits) - pos; left < 64 {
-			w &= mask(uint(left))
+			w &= Mask(uint(left))
 		}
 		here := bits.OnesCount64(w)
 		for ; next <= seen+here; next += 1 << d.shift {
@@ -109,12 +109,12 @@ func (d *pageDir) sample(e *eliasFano, b []byte) bool {
 }
 
 // spread makes plain bits of the presence set.
-func (d *pageDir) spread(s *bitset, b []byte) bool {
+func (d *Dir) spread(s *bitset, b []byte) bool {
 	d.bitmap = [dirRows / 64]uint64{}
 	n := int(d.n)
 	if s.plain != 0 {
 		for i := 0; i < n; i += 64 {
-			d.bitmap[i>>6&(len(d.bitmap)-1)] = binary.LittleEndian.Uint64(b[int(s.plain)+i>>3:]) & mask(uint(n-i))
+			d.bitmap[i>>6&(len(d.bitmap)-1)] = binary.LittleEndian.Uint64(b[int(s.plain)+i>>3:]) & Mask(uint(n-i))
 		}
 	} else {
 		e := &s.ef
@@ -122,10 +122,10 @@ func (d *pageDir) spread(s *bitset, b []byte) bool {
 		for pos := 0; pos < int(e.hbits); pos += 64 {
 			w := binary.LittleEndian.Uint64(b[int(e.high)+pos>>3:])
 			if left := int(e.hbits) - pos; left < 64 {
-				w &= mask(uint(left))
+				w &= Mask(uint(left))
 			}
 			for ; w != 0 && i < int(e.n); w &= w - 1 {
-				row := uint64(pos+bits.TrailingZeros64(w)-i)<<l | load(b, low, l)
+				row := uint64(pos+bits.TrailingZeros64(w)-i)<<l | Load(b, low, l)
 				if row >= uint64(n) || row < next {
 					return false
 				}
@@ -147,7 +147,7 @@ func (d *pageDir) spread(s *bitset, b []byte) bool {
 }
 
 // offset is by how many steps mid, which is above the first, is behind it, and whether that is exact.
-func (d *pageDir) offset(mid uint64) (x uint64, exact bool) {
+func (d *Dir) offset(mid uint64) (x uint64, exact bool) {
 	x = mid - d.first
 	if d.step == 1 {
 		return x, true
@@ -156,9 +156,9 @@ func (d *pageDir) offset(mid uint64) (x uint64, exact bool) {
 	return q, q*d.step == x
 }
 
-// touch asks the processor for the cache lines that a read of mid is likely to need.
-func (d *pageDir) touch(b []byte, mid uint64) {
-	if d.state != dirReady {
+// Touch asks the processor for the cache lines that a read of mid is likely to need.
+func (d *Dir) Touch(b []byte, mid uint64) {
+	if d.State != DirReady {
 		return
 	}
 	if d.grouped {
@@ -169,7 +169,7 @@ func (d *pageDir) touch(b []byte, mid uint64) {
 	}
 	x, _ := d.offset(mid)
 	i := int(x)
-	if d.kind == midsEF {
+	if d.kind == MidsEF {
 		h := int(x >> (d.l & 63))
 		j := h >> (d.shift & 31) & (dirSamples - 1) // h is anything where d is being written
 		pos, next := int(d.samples[j]), int(d.hbits)
@@ -190,8 +190,8 @@ func (d *pageDir) touch(b []byte, mid uint64) {
 	}
 }
 
-// search returns how many ids are below mid, and whether mid is among them.
-func (d *pageDir) search(b []byte, mid uint64) (i int, found bool) {
+// Search returns how many ids are below mid, and whether mid is among them.
+func (d *Dir) search(b []byte, mid uint64) (i int, found bool) {
 	if d.grouped {
 		if slot.Group(mid) != d.group {
 			return 0, false // i is wrong, and of no use
@@ -228,9 +228,9 @@ func (d *pageDir) search(b []byte, mid uint64) (i int, found bool) {
 		k -= c
 		pos += 64 - pos&7
 	}
-	want, low := x&mask(l), int(d.low)*8
+	want, low := x&Mask(l), int(d.low)*8
 	for i = pos - int(h); pos < hbits && i < n && b[high+pos>>3]>>(pos&7)&1 == 1; i++ {
-		if at := load(b, low+i*int(l), l); at >= want {
+		if at := Load(b, low+i*int(l), l); at >= want {
 			return i, at == want
 		}
 		pos++
@@ -238,8 +238,8 @@ func (d *pageDir) search(b []byte, mid uint64) (i int, found bool) {
 	return i, false
 }
 
-// get looks mid up and stores the values of the given columns (nil: all) in dst. b is the page that d was built of.
-func (d *pageDir) get(b []byte, mid uint64, cols []int, dst []uint64) (found bool, bad string) {
+// Get looks mid up and stores the values of the given columns (nil: all) in dst. b is the page that d was built of.
+func (d *Dir) Get(b []byte, mid uint64, cols []int, dst []uint64) (found bool, bad string) {
 	i, found := d.search(b, mid)
 	if !found {
 		return false, ""
@@ -250,33 +250,33 @@ func (d *pageDir) get(b []byte, mid uint64, cols []int, dst []uint64) (found boo
 		if d.bitmap[word]>>(i&63)&1 == 0 {
 			return d.ordinary(b, cols, dst)
 		}
-		r := int(d.ranks[i>>9&(len(d.ranks)-1)]) + bits.OnesCount64(d.bitmap[word]&mask(uint(i&63)))
+		r := int(d.ranks[i>>9&(len(d.ranks)-1)]) + bits.OnesCount64(d.bitmap[word]&Mask(uint(i&63)))
 		for k := word &^ 7; k < word; k++ {
 			r += bits.OnesCount64(d.bitmap[k])
 		}
 		i = r
 	}
 	if i >= n {
-		return false, partPresence
+		return false, PartPresence
 	}
 	if cols == nil {
 		for col := range int(d.cols) {
 			if !d.value(b, col, i, &dst[col]) {
-				return false, partColumn
+				return false, PartColumn
 			}
 		}
 		return true, ""
 	}
 	for k, col := range cols {
 		if !d.value(b, col, i, &dst[k]) {
-			return false, partColumn
+			return false, PartColumn
 		}
 	}
 	return true, ""
 }
 
 // ordinary stores the common row.
-func (d *pageDir) ordinary(b []byte, cols []int, dst []uint64) (found bool, bad string) {
+func (d *Dir) ordinary(b []byte, cols []int, dst []uint64) (found bool, bad string) {
 	if cols == nil && d.cols <= viewColumns {
 		if dst = dst[:d.cols]; d.zero {
 			clear(dst)
@@ -298,25 +298,25 @@ func (d *pageDir) ordinary(b []byte, cols []int, dst []uint64) (found bool, bad 
 			continue
 		}
 		c := pagePart(b, col)
-		if dst[k] = c.uvarint(); c.bad {
-			return false, partColumn
+		if dst[k] = c.Uvarint(); c.Bad {
+			return false, PartColumn
 		}
 	}
 	return true, ""
 }
 
 // value reads value i of those that column col stores.
-func (d *pageDir) value(b []byte, col, i int, dst *uint64) bool {
+func (d *Dir) value(b []byte, col, i int, dst *uint64) bool {
 	n := int(d.live)
 	if col < viewColumns {
-		c := cutter{b: b, end: len(b) - pageTail}
+		c := Cutter{B: b, End: len(b) - TailLen}
 		*dst = d.levels[col].get(&c, n, i)
-		return !c.bad
+		return !c.Bad
 	}
 	c := pagePart(b, col)
 	if d.presence {
-		c.uvarint()
+		c.Uvarint()
 	}
-	*dst = ladderGet(&c, n, i)
-	return !c.bad
+	*dst = LadderGet(&c, n, i)
+	return !c.Bad
 }

@@ -1,4 +1,4 @@
-package coldstore
+package page
 
 import (
 	"slices"
@@ -20,11 +20,11 @@ func TestPageDir(t *testing.T) {
 		for len(mids) < n {
 			mids = append(mids, mids[len(mids)-1]+gap())
 		}
-		e := pageEncoder{cols: cols, grouped: rnd.IntN(3) == 0, group: uint8(rnd.IntN(256))}
-		if e.grouped {
+		e := Encoder{Cols: cols, Grouped: rnd.IntN(3) == 0, Group: uint8(rnd.IntN(256))}
+		if e.Grouped {
 			for i := range mids {
-				if mids[i] = slot.Least(e.group, mids[i]); i > 0 && mids[i] <= mids[i-1] {
-					mids[i] = slot.Least(e.group, mids[i-1]+1)
+				if mids[i] = slot.Least(e.Group, mids[i]); i > 0 && mids[i] <= mids[i-1] {
+					mids[i] = slot.Least(e.Group, mids[i-1]+1)
 				}
 			}
 		}
@@ -42,19 +42,19 @@ func TestPageDir(t *testing.T) {
 				}
 			}
 		}
-		var p pagePlan
-		e.plan(&p, mids, columns, n)
-		page := e.appendPage(nil, &p, mids, columns)
-		if len(page) > 1<<maxPageShift {
+		var p Plan
+		e.Plan(&p, mids, columns, n)
+		page := e.AppendPage(nil, &p, mids, columns)
+		if len(page) > 1<<MaxShift {
 			continue
 		}
-		var d pageDir
-		if bad := d.build(page, cols); bad != "" {
+		var d Dir
+		if bad := d.Build(page, cols); bad != "" {
 			t.Fatalf("a good page is taken for damaged: %s", bad)
 		}
-		if d.state != dirReady {
-			if others++; len(page) <= 4096 && n <= dirRows && p.mids.kind != midsGaps {
-				t.Fatalf("no directory of %d rows in %d bytes, kind %d", n, len(page), p.mids.kind)
+		if d.State != DirReady {
+			if others++; len(page) <= 4096 && n <= dirRows && p.Mids.kind != midsGaps {
+				t.Fatalf("no directory of %d rows in %d bytes, kind %d", n, len(page), p.Mids.kind)
 			}
 			continue
 		}
@@ -67,14 +67,14 @@ func TestPageDir(t *testing.T) {
 		}
 		dst, some, got := make([]uint64, cols), make([]int, 1+rnd.IntN(cols)), make([]uint64, cols)
 		for i, mid := range mids {
-			d.touch(page, mid)
-			if found, bad := d.get(page, mid, nil, dst); !found || bad != "" {
+			d.Touch(page, mid)
+			if found, bad := d.Get(page, mid, nil, dst); !found || bad != "" {
 				t.Fatalf("row %d of %d: %v %q", i, n, found, bad)
 			}
 			for k := range some {
 				some[k] = rnd.IntN(cols)
 			}
-			if found, bad := d.get(page, mid, some, got); !found || bad != "" {
+			if found, bad := d.Get(page, mid, some, got); !found || bad != "" {
 				t.Fatalf("row %d of %d, columns %v: %v %q", i, n, some, found, bad)
 			}
 			for c := range columns {
@@ -87,12 +87,12 @@ func TestPageDir(t *testing.T) {
 					t.Fatalf("row %d of %d, column %d alone is %d, want %d", i, n, c, got[k], columns[c][i])
 				}
 			}
-			for _, x := range []uint64{mid - 1, mid + 1, mid + gap()/2, rnd.Uint64() >> 1, MaxMid, 0} {
-				d.touch(page, x)
+			for _, x := range []uint64{mid - 1, mid + 1, mid + gap()/2, rnd.Uint64() >> 1, maxMid, 0} {
+				d.Touch(page, x)
 				if _, in := slices.BinarySearch(mids, x); in {
 					continue
 				}
-				if found, bad := d.get(page, x, nil, dst); found || bad != "" {
+				if found, bad := d.Get(page, x, nil, dst); found || bad != "" {
 					t.Fatalf("%d, which is not there: %v %q", x, found, bad)
 				}
 			}
@@ -109,9 +109,9 @@ func TestTouchAnything(t *testing.T) {
 	rnd := newRand(t)
 	page := make([]byte, 4096)
 	for range 20000 {
-		d := pageDir{
+		d := Dir{
 			first: rnd.Uint64() >> rnd.IntN(64), step: rnd.Uint64() >> rnd.IntN(64), n: uint16(rnd.Uint32()), hbits: uint16(rnd.Uint32()),
-			low: uint16(rnd.Uint32()), high: uint16(rnd.Uint32()), live: uint16(rnd.Uint32()), state: dirReady, kind: uint8(rnd.IntN(4)),
+			low: uint16(rnd.Uint32()), high: uint16(rnd.Uint32()), live: uint16(rnd.Uint32()), State: DirReady, kind: uint8(rnd.IntN(4)),
 			grouped: rnd.IntN(2) == 0, l: uint8(rnd.Uint32()), shift: uint8(rnd.Uint32()), cols: uint8(rnd.Uint32()), presence: rnd.IntN(2) == 0,
 		}
 		for i := range d.samples {
@@ -121,7 +121,7 @@ func TestTouchAnything(t *testing.T) {
 			d.levels[i] = firstLevel{levels: uint8(rnd.IntN(3)), w: uint8(rnd.Uint32()), l: uint8(rnd.Uint32()), m: uint16(rnd.Uint32()),
 				set: uint16(rnd.Uint32()), high: uint16(rnd.Uint32()), at: uint16(rnd.Uint32())}
 		}
-		d.touch(page, rnd.Uint64()>>rnd.IntN(64))
+		d.Touch(page, rnd.Uint64()>>rnd.IntN(64))
 	}
 
 }

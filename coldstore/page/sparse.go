@@ -1,4 +1,4 @@
-package coldstore
+package page
 
 import (
 	"slices"

@@ -1,28 +1,28 @@
-package coldstore
+package page
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-// pageTail is how many bytes at the end of every page no part may use: zeros, so that load may fetch 9 bytes from any
+// TailLen is how many bytes at the end of every page no part may use: zeros, so that load may fetch 9 bytes from any
 // bit of any part without a check of its own. Part of the format; costs 0.005 bytes a row.
-const pageTail = 9
+const TailLen = 9
 
-// load returns the w bits (0..64) that start at bit number bit of b, least significant first.
+// Load returns the w bits (0..64) that start at bit number bit of b, least significant first.
 //
 // REQUIRES bit/8+9 <= len(b): parsers take parts from the page less its tail only.
-func load(b []byte, bit int, w uint) uint64 {
+func Load(b []byte, bit int, w uint) uint64 {
 	p, s := bit>>3, uint(bit&7)
 	v := binary.LittleEndian.Uint64(b[p:]) >> s
 	if s+w > 64 {
 		v |= uint64(b[p+8]) << (64 - s)
 	}
-	return v & mask(w)
+	return v & Mask(w)
 }
 
-// mask returns w ones, 0 <= w <= 64.
-func mask(w uint) uint64 {
+// Mask returns w ones, 0 <= w <= 64.
+func Mask(w uint) uint64 {
 	if w >= 64 {
 		return ^uint64(0)
 	}
@@ -32,48 +32,48 @@ func mask(w uint) uint64 {
 // bytesFor is the number of bytes that hold n bits.
 func bytesFor(n int) int { return (n + 7) >> 3 }
 
-// bitWriter appends bit fields, least significant first, to buf. Call flush to fill up the last byte with zeros.
-type bitWriter struct {
-	buf []byte
+// BitWriter appends bit fields, least significant first, to buf. Call flush to fill up the last byte with zeros.
+type BitWriter struct {
+	Buf []byte
 	acc uint64
 	n   uint // bits in acc, < 8 between calls
 }
 
-func (w *bitWriter) put(v uint64, width uint) {
-	v &= mask(width)
+func (w *BitWriter) Put(v uint64, width uint) {
+	v &= Mask(width)
 	if w.n+width > 64 {
 		lo := 64 - w.n // 57..63: fits, as w.n < 8
-		w.put(v, lo)
+		w.Put(v, lo)
 		v, width = v>>lo, width-lo
 	}
 	w.acc |= v << w.n
 	for w.n += width; w.n >= 8; w.n -= 8 {
-		w.buf = append(w.buf, byte(w.acc))
+		w.Buf = append(w.Buf, byte(w.acc))
 		w.acc >>= 8
 	}
 }
 
-func (w *bitWriter) flush() []byte {
+func (w *BitWriter) Flush() []byte {
 	if w.n > 0 {
-		w.buf = append(w.buf, byte(w.acc))
+		w.Buf = append(w.Buf, byte(w.acc))
 		w.acc, w.n = 0, 0
 	}
-	return w.buf
+	return w.Buf
 }
 
-// appendFields appends the low w bits of each value, filled up to a byte: what a bitWriter does, four bytes at a time.
+// appendFields appends the low w bits of each value, filled up to a byte: what a BitWriter does, four bytes at a time.
 func appendFields[T int32 | uint64](dst []byte, v []T, w uint) []byte {
 	if w == 0 {
 		return dst
 	}
 	if w > 32 {
-		bw := bitWriter{buf: dst}
+		bw := BitWriter{Buf: dst}
 		for _, x := range v {
-			bw.put(uint64(x), w)
+			bw.Put(uint64(x), w)
 		}
-		return bw.flush()
+		return bw.Flush()
 	}
-	acc, n, m := uint64(0), uint(0), mask(w)
+	acc, n, m := uint64(0), uint(0), Mask(w)
 	for _, x := range v {
 		acc |= (uint64(x) & m) << n
 		if n += w; n >= 32 {
@@ -148,66 +148,66 @@ func rank1(b []byte, off, i int) int {
 		c += bits.OnesCount64(binary.LittleEndian.Uint64(b[off:]))
 		off += 8
 	}
-	return c + bits.OnesCount64(binary.LittleEndian.Uint64(b[off:])&mask(uint(i)))
+	return c + bits.OnesCount64(binary.LittleEndian.Uint64(b[off:])&Mask(uint(i)))
 }
 
-// cutter takes fields off the front of a part of a page. A field that does not fit sets bad and reads as 0; so a
-// parser may take several fields and check bad once. end lies pageTail bytes or more before the end of b.
-type cutter struct {
-	b   []byte // the page
-	pos int
-	end int
-	bad bool
+// Cutter takes fields off the front of a part of a page. A field that does not fit sets bad and reads as 0; so a
+// parser may take several fields and check bad once. end lies TailLen bytes or more before the end of b.
+type Cutter struct {
+	B   []byte // the page
+	Pos int
+	End int
+	Bad bool
 }
 
-func (c *cutter) u8() uint {
-	if c.pos >= c.end {
-		c.bad = true
+func (c *Cutter) U8() uint {
+	if c.Pos >= c.End {
+		c.Bad = true
 		return 0
 	}
-	v := c.b[c.pos]
-	c.pos++
+	v := c.B[c.Pos]
+	c.Pos++
 	return uint(v)
 }
 
-func (c *cutter) u64() uint64 {
-	if c.end-c.pos < 8 {
-		c.bad = true
+func (c *Cutter) U64() uint64 {
+	if c.End-c.Pos < 8 {
+		c.Bad = true
 		return 0
 	}
-	v := binary.LittleEndian.Uint64(c.b[c.pos:])
-	c.pos += 8
+	v := binary.LittleEndian.Uint64(c.B[c.Pos:])
+	c.Pos += 8
 	return v
 }
 
-func (c *cutter) uvarint() uint64 {
-	if c.pos < c.end && c.b[c.pos] < 0x80 { // one byte in nearly every real page
-		c.pos++
-		return uint64(c.b[c.pos-1])
+func (c *Cutter) Uvarint() uint64 {
+	if c.Pos < c.End && c.B[c.Pos] < 0x80 { // one byte in nearly every real page
+		c.Pos++
+		return uint64(c.B[c.Pos-1])
 	}
-	if c.pos >= c.end {
-		c.bad = true
+	if c.Pos >= c.End {
+		c.Bad = true
 		return 0
 	}
-	v, n := binary.Uvarint(c.b[c.pos:c.end])
+	v, n := binary.Uvarint(c.B[c.Pos:c.End])
 	if n <= 0 {
-		c.bad = true
+		c.Bad = true
 		return 0
 	}
-	c.pos += n
+	c.Pos += n
 	return v
 }
 
-// bits takes n fields of w bits, filled up to a whole byte, and returns the byte offset where they start.
-// n is at most maxPageItems plus the bits of a page, so n*w does not overflow.
-func (c *cutter) bits(n int, w uint) int {
+// Bits takes n fields of w bits, filled up to a whole byte, and returns the byte offset where they start.
+// n is at most MaxItems plus the bits of a page, so n*w does not overflow.
+func (c *Cutter) Bits(n int, w uint) int {
 	size := bytesFor(n * int(w))
-	if n < 0 || w > 64 || size > c.end-c.pos {
-		c.bad = true
+	if n < 0 || w > 64 || size > c.End-c.Pos {
+		c.Bad = true
 		return 0
 	}
-	at := c.pos
-	c.pos += size
+	at := c.Pos
+	c.Pos += size
 	return at
 }
 

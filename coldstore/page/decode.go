@@ -1,4 +1,4 @@
-package coldstore
+package page
 
 import (
 	"encoding/binary"
@@ -21,12 +21,12 @@ func unpack(dst []uint64, b []byte, bit int, w uint, base uint64) {
 		}
 	case w > 28:
 		for i := range dst {
-			dst[i] = base + load(b, bit, w)
+			dst[i] = base + Load(b, bit, w)
 			bit += int(w)
 		}
 	default: // several fields of 8 bytes
 		each := 57 / int(w)
-		m := mask(w)
+		m := Mask(w)
 		for len(dst) > 0 {
 			word := binary.LittleEndian.Uint64(b[bit>>3:]) >> (bit & 7)
 			now := dst[:min(each, len(dst))]
@@ -40,16 +40,16 @@ func unpack(dst []uint64, b []byte, bit int, w uint, base uint64) {
 	}
 }
 
-// decode stores all numbers of the sequence, of which there shall be n, stride apart in dst, each multiplied by step
+// Decode stores all numbers of the sequence, of which there shall be n, stride apart in dst, each multiplied by step
 // and added to first.
-func (e *eliasFano) decode(dst []uint64, stride, n int, b []byte, first, step uint64) bool {
+func (e *eliasFano) Decode(dst []uint64, stride, n int, b []byte, first, step uint64) bool {
 	l, hbits := uint(e.l), int(e.hbits)
-	low, m := int(e.low)*8, mask(l)
+	low, m := int(e.low)*8, Mask(l)
 	i, at := 0, 0
 	for pos := 0; pos < hbits; pos += 64 {
 		word := binary.LittleEndian.Uint64(b[int(e.high)+pos>>3:])
 		if left := hbits - pos; left < 64 {
-			word &= mask(uint(left))
+			word &= Mask(uint(left))
 		}
 		if i+bits.OnesCount64(word) > n {
 			return false
@@ -61,7 +61,7 @@ func (e *eliasFano) decode(dst []uint64, stride, n int, b []byte, first, step ui
 			}
 			x := binary.LittleEndian.Uint64(b[low>>3:]) >> (low & 7) & m
 			if l > 57 { // a few rows far apart
-				x = load(b, low, l)
+				x = Load(b, low, l)
 			}
 			x |= uint64(p) << l
 			low += int(l)
@@ -73,28 +73,28 @@ func (e *eliasFano) decode(dst []uint64, stride, n int, b []byte, first, step ui
 	return i == n
 }
 
-// decode stores all ids in dst, which is as long as there are.
-func (v *midsView) decode(dst []uint64, b []byte) bool {
-	switch v.kind {
+// Decode stores all ids in dst, which is as long as there are.
+func (v *midsView) Decode(dst []uint64, b []byte) bool {
+	switch v.Kind {
 	case midsStride:
 		for i := range dst {
-			dst[i] = v.first + uint64(i)*v.step
+			dst[i] = v.First + uint64(i)*v.Step
 		}
-	case midsEF:
-		return v.ef.decode(dst, 1, len(dst), b, v.first, v.step)
+	case MidsEF:
+		return v.Ef.Decode(dst, 1, len(dst), b, v.First, v.Step)
 	default:
-		dst[0] = v.first
+		dst[0] = v.First
 		unpack(dst[1:], b, int(v.gaps), uint(v.w), v.least)
 		for i := 1; i < len(dst); i++ {
-			dst[i] = dst[i-1] + dst[i]*v.step
+			dst[i] = dst[i-1] + dst[i]*v.Step
 		}
 	}
 	return true
 }
 
-// decodeSome stores the ids of the rows of sel, which rise, stride apart in dst.
-func (v *midsView) decodeSome(dst []uint64, stride int, b []byte, sel []int32) bool {
-	e := &v.ef
+// DecodeSome stores the ids of the rows of sel, which rise, stride apart in dst.
+func (v *midsView) DecodeSome(dst []uint64, stride int, b []byte, sel []int32) bool {
+	e := &v.Ef
 	word, pos, ones := uint64(0), -64, 0 // the group of high, where it begins, and the ones before it
 	l := uint(e.l)
 	for k, row := range sel {
@@ -107,21 +107,21 @@ func (v *midsView) decodeSome(dst []uint64, stride int, b []byte, sel []int32) b
 			}
 			word = binary.LittleEndian.Uint64(b[int(e.high)+pos>>3:])
 			if left := int(e.hbits) - pos; left < 64 {
-				word &= mask(uint(left))
+				word &= Mask(uint(left))
 			}
 		}
 		p := pos + select1(word, int(row)-ones+1)
 		if p < int(row) {
 			return false
 		}
-		x := uint64(p-int(row))<<l | load(b, int(e.low)*8+int(row)*int(l), l)
-		dst[k*stride] = v.first + x*v.step
+		x := uint64(p-int(row))<<l | Load(b, int(e.low)*8+int(row)*int(l), l)
+		dst[k*stride] = v.First + x*v.Step
 	}
 	return true
 }
 
-// positions appends those of the set, rising.
-func (s *bitset) positions(dst []int32, b []byte) ([]int32, bool) {
+// Positions appends those of the set, rising.
+func (s *bitset) Positions(dst []int32, b []byte) ([]int32, bool) {
 	if s.plain == 0 {
 		e := &s.ef
 		l, hbits := uint(e.l), int(e.hbits)
@@ -129,7 +129,7 @@ func (s *bitset) positions(dst []int32, b []byte) ([]int32, bool) {
 		for pos := 0; pos < hbits; pos += 64 {
 			word := binary.LittleEndian.Uint64(b[int(e.high)+pos>>3:])
 			if left := hbits - pos; left < 64 {
-				word &= mask(uint(left))
+				word &= Mask(uint(left))
 			}
 			for ; word != 0; word &= word - 1 {
 				p := pos + bits.TrailingZeros64(word)
@@ -138,7 +138,7 @@ func (s *bitset) positions(dst []int32, b []byte) ([]int32, bool) {
 				}
 				x := uint64(p-i) << l
 				if l > 0 {
-					x |= load(b, low, l)
+					x |= Load(b, low, l)
 					low += int(l)
 				}
 				if x >= uint64(s.n) || int(x) <= last {
@@ -155,7 +155,7 @@ func (s *bitset) positions(dst []int32, b []byte) ([]int32, bool) {
 	for pos := 0; pos < int(s.n); pos += 64 {
 		word := binary.LittleEndian.Uint64(b[int(s.plain)+pos>>3:])
 		if left := int(s.n) - pos; left < 64 {
-			word &= mask(uint(left))
+			word &= Mask(uint(left))
 		}
 		for ; word != 0; word &= word - 1 {
 			dst = append(dst, int32(pos+bits.TrailingZeros64(word)))
@@ -164,45 +164,45 @@ func (s *bitset) positions(dst []int32, b []byte) ([]int32, bool) {
 	return dst, len(dst)-n == int(s.m)
 }
 
-// ladderDecoder decodes ladders. It is scratch.
-type ladderDecoder struct {
+// LadderDecoder decodes ladders. It is scratch.
+type LadderDecoder struct {
 	pos  [maxLevels][]int32 // of the values that go on, by number of levels behind
 	val  [maxLevels][]uint64
 	both []uint64 // of mix
 }
 
-// among appends the numbers of the n values of the ladder in front of c that meet r. Levels whose values are all too
+// Among appends the numbers of the n values of the ladder in front of c that meet r. Levels whose values are all too
 // small are passed over without a look at their fields, and so are those whose values are all too large: with a
 // condition that few values meet, little more than the sets is read.
-func (d *ladderDecoder) among(dst []int32, c *cutter, n int, r *Range) ([]int32, bool) {
-	levels := c.u8()
-	base := c.uvarint()
-	if c.bad || levels < 1 || levels > maxLevels {
+func (d *LadderDecoder) Among(dst []int32, c *Cutter, n int, r *Range) ([]int32, bool) {
+	levels := c.U8()
+	base := c.Uvarint()
+	if c.Bad || levels < 1 || levels > maxLevels {
 		return dst, false
 	}
 	at, top := len(dst), levels
 	for ; levels > 1; levels-- {
-		from := c.pos
-		w := c.u8()
-		if c.bad || w > 63 || r.Lo < base+1<<w && r.Hi >= base { // it may have some
-			c.pos = from
+		from := c.Pos
+		w := c.U8()
+		if c.Bad || w > 63 || r.Lo < base+1<<w && r.Hi >= base { // it may have some
+			c.Pos = from
 			break
 		}
 		if r.Hi < base {
-			return dst, !c.bad
+			return dst, !c.Bad
 		}
 		var more bitset
 		var ok bool
 		if n == 0 {
 			return dst, false
 		}
-		if more.parse(c, n); !c.bad {
-			c.bits(n-int(more.m), w)
+		if more.parse(c, n); !c.Bad {
+			c.Bits(n-int(more.m), w)
 		}
-		if c.bad {
+		if c.Bad {
 			return dst, false
 		}
-		pos, ok := more.positions(d.pos[levels-1][:0], c.b)
+		pos, ok := more.Positions(d.pos[levels-1][:0], c.B)
 		if d.pos[levels-1] = pos; !ok {
 			return dst, false
 		}
@@ -226,11 +226,11 @@ func (d *ladderDecoder) among(dst []int32, c *cutter, n int, r *Range) ([]int32,
 	return dst, true
 }
 
-// decode stores the values of the ladder in front of c in dst, which is as long as there are.
-func (d *ladderDecoder) decode(dst []uint64, c *cutter) bool {
-	levels := c.u8()
-	base := c.uvarint()
-	if c.bad || levels < 1 || levels > maxLevels {
+// Decode stores the values of the ladder in front of c in dst, which is as long as there are.
+func (d *LadderDecoder) Decode(dst []uint64, c *Cutter) bool {
+	levels := c.U8()
+	base := c.Uvarint()
+	if c.Bad || levels < 1 || levels > maxLevels {
 		return false
 	}
 	return d.level(dst, c, levels, base, math.MaxUint64)
@@ -238,34 +238,34 @@ func (d *ladderDecoder) decode(dst []uint64, c *cutter) bool {
 
 // level decodes the last levels of a ladder, c standing in front of the first of them. In the place of values above
 // most it may store others that are, too.
-func (d *ladderDecoder) level(dst []uint64, c *cutter, levels uint, base, most uint64) bool {
-	w := c.u8()
-	if c.bad || w > 64 {
+func (d *LadderDecoder) level(dst []uint64, c *Cutter, levels uint, base, most uint64) bool {
+	w := c.U8()
+	if c.Bad || w > 64 {
 		return false
 	}
 	n := len(dst)
 	if levels == 1 {
-		at := c.bits(n, w)
-		if c.bad {
+		at := c.Bits(n, w)
+		if c.Bad {
 			return false
 		}
-		unpack(dst, c.b, at*8, w, base)
+		unpack(dst, c.B, at*8, w, base)
 		return true
 	}
 	if n == 0 {
 		return false // a set of nothing
 	}
 	var more bitset
-	if more.parse(c, n); c.bad {
+	if more.parse(c, n); c.Bad {
 		return false
 	}
 	m := int(more.m)
-	at := c.bits(n-m, w)
-	if c.bad {
+	at := c.Bits(n-m, w)
+	if c.Bad {
 		return false
 	}
 	levels--
-	pos, ok := more.positions(d.pos[levels][:0], c.b)
+	pos, ok := more.Positions(d.pos[levels][:0], c.B)
 	if d.pos[levels] = pos; !ok {
 		return false
 	}
@@ -281,12 +281,12 @@ func (d *ladderDecoder) level(dst []uint64, c *cutter, levels uint, base, most u
 		return false
 	}
 	if more.plain != 0 { // one in five goes on, or more
-		d.mix(dst, rest, c.b, int(more.plain), at*8, w, base)
+		d.mix(dst, rest, c.B, int(more.plain), at*8, w, base)
 		return true
 	}
 	// The fields are put in front, then moved up from the last on, to make room for those that go on.
 	src := n - m
-	unpack(dst[:src], c.b, at*8, w, base)
+	unpack(dst[:src], c.B, at*8, w, base)
 	end := n
 	for k := m - 1; k >= 0; k-- {
 		p := int(pos[k])
@@ -307,7 +307,7 @@ func (d *ladderDecoder) level(dst []uint64, c *cutter, levels uint, base, most u
 
 // mix puts the fields of a level and the values that go on, rest, in their places, without a branch that depends on
 // which is which. REQUIRES that the plain set has as many ones as there are in rest.
-func (d *ladderDecoder) mix(dst, rest []uint64, b []byte, set, bit int, w uint, base uint64) {
+func (d *LadderDecoder) mix(dst, rest []uint64, b []byte, set, bit int, w uint, base uint64) {
 	n := len(dst)
 	if cap(d.both) < n {
 		d.both = make([]uint64, n)

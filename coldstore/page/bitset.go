@@ -1,4 +1,4 @@
-package coldstore
+package page
 
 import (
 	"encoding/binary"
@@ -20,8 +20,8 @@ type bitset struct {
 
 const bitsetPlain = 0xff
 
-// bitsetSize is the encoded size in bytes.
-func bitsetSize(n, m int) int {
+// BitsetSize is the encoded size in bytes.
+func BitsetSize(n, m int) int {
 	return min(bytesFor(n)+1, efSize(m, uint64(n-1))) + uvarintLen(uint64(m))
 }
 
@@ -48,22 +48,22 @@ func appendBitset(dst []byte, n int, pos []int32) []byte {
 	return dst
 }
 
-// parse takes a set of n positions off c.
-func (s *bitset) parse(c *cutter, n int) {
+// Parse takes a set of n positions off c.
+func (s *bitset) parse(c *Cutter, n int) {
 	s.n, s.plain = int32(n), 0
-	l := c.u8()
-	m := c.uvarint()
-	if m > uint64(n) || n == 0 || c.bad {
-		c.bad = true
+	l := c.U8()
+	m := c.Uvarint()
+	if m > uint64(n) || n == 0 || c.Bad {
+		c.Bad = true
 		return
 	}
 	s.m = int32(m)
 	if l == bitsetPlain {
-		s.plain = int32(c.bits(n, 1))
+		s.plain = int32(c.Bits(n, 1))
 		return
 	}
 	if l > 63 {
-		c.bad = true
+		c.Bad = true
 		return
 	}
 	s.ef.take(c, int(m), l, int(m)+(n-1)>>l)
@@ -104,7 +104,7 @@ func (c *bitsetCursor) advance() {
 	}
 }
 
-// step returns whether the current position is in the set and goes to the next one.
+// Step returns whether the current position is in the set and goes to the next one.
 func (c *bitsetCursor) step() bool {
 	i := c.i
 	c.i++
