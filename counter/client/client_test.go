@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // newTest makes a client of a fake server that never waits between attempts.
@@ -640,7 +641,9 @@ func TestReplicas(t *testing.T) {
 		})
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{primary.addr, replica.addr}, RouteRandomly: true, DialerRetries: 1, FailingTimeoutSeconds: 1,
-		MinRetryBackoff: time.Millisecond, MaxRetryBackoff: time.Millisecond})
+		MinRetryBackoff: time.Millisecond, MaxRetryBackoff: time.Millisecond,
+		// The fakes refuse HELLO, and then go-redis writes to this setting, which its clients of all nodes share.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 	t.Cleanup(func() { rdb.Close() })
 	c, err := New(rdb, Options{Counter: "weibo", RetryBurst: 1000})
 	if err != nil {
