@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/bench/report"
 	"github.com/counterd/counterd/internal/testkit/benchtest"
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -92,7 +93,7 @@ func TestStallCounted(t *testing.T) {
 // TestTimelineModel compares windows of random samples and marks with a plain count.
 func TestTimelineModel(t *testing.T) {
 	racetest.Skip(t, "one goroutine runs a model")
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for round := range 200 {
 		from := time.Duration(random.IntN(1000)) * time.Millisecond

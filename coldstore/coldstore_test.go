@@ -7,26 +7,20 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/counterd/counterd/coldstore/page"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 var (
-	seedFlag = flag.Uint64("seed", 0, "replay the random tests from this seed")
-	update   = flag.Bool("update", false, "rewrite the golden files")
+	update = flag.Bool("update", false, "rewrite the golden files")
 )
 
 // newRand returns a random source and prints the seed that replays it.
 func newRand(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("replay with -seed=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
+	return rand.New(rand.NewPCG(seed.Of(t), 1))
 }
 
 // rows is the plain model of a file: what a reader must give back.

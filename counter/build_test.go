@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
@@ -90,7 +91,7 @@ var buildKinds = []struct {
 func TestBuild(t *testing.T) {
 	for _, kind := range buildKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			seed := rand.Uint64()
+			seed := testseed.Next(t)
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			t.Logf("seed %d", seed)
 			dir := filepath.Join(t.TempDir(), "data")

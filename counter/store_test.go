@@ -2,7 +2,6 @@ package counter
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math/big"
@@ -16,11 +15,12 @@ import (
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
+var seed = testseed.Value
 
 func newRand(t testing.TB) *rand.Rand {
 	t.Logf("replay with -seed=%d", *seed)

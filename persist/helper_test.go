@@ -2,34 +2,24 @@ package persist
 
 import (
 	"flag"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 var (
-	seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
-	scripts  = flag.Uint64("scripts", 60, "lives of a log that TestLogCrash crashes at every operation; one gives about 300 points")
-	update   = flag.Bool("update", false, "rewrite golden files")
+	scripts = flag.Uint64("scripts", 60, "lives of a log that TestLogCrash crashes at every operation; one gives about 300 points")
+	update  = flag.Bool("update", false, "rewrite golden files")
 )
 
 // newSeed returns the seed of a random test and prints it if the test fails.
 func newSeed(t testing.TB) uint64 {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay: go test ./persist -run '^%s$' -seed %d", t.Name(), seed)
-		}
-	})
-	return seed
+	return seed.Of(t)
 }
 
 // clock is a clock that moves by hand.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -29,7 +30,7 @@ func quorumLog(t *testing.T) *Log {
 
 // TestAwait: who waits is told once, as soon as what it waits for is there or in doubt, and not before.
 func TestAwait(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	l := quorumLog(t)
 	if l.HasQuorum() || l.Await(1<<60, nil) {

@@ -7,27 +7,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 var (
-	seedFlag   = flag.Uint64("seed", 0, "replay the random tests from this seed")
 	updateFlag = flag.Bool("update", false, "write the golden files instead of comparing with them")
 )
 
 // newRand is a source whose seed is printed when the test fails.
 func newRand(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with: go test ./schema -run '^%s$' -seed %d", t.Name(), seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
+	return rand.New(rand.NewPCG(seed.Of(t), 1))
 }
 
 // golden compares got with testdata/name. A file of a released format is never

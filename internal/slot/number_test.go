@@ -3,13 +3,14 @@ package slot
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestNumber compares numbers with ids, one by one near where something changes, and at random: they rise with the ids
 // of a group, each is of one post, and is found again.
 func TestNumber(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	const end = uint64(1) << 63

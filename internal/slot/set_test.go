@@ -3,10 +3,12 @@ package slot
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 func TestSet(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 1000 {

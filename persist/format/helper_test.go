@@ -6,14 +6,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 var (
-	seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
-	update   = flag.Bool("update", false, "rewrite golden files")
+	update = flag.Bool("update", false, "rewrite golden files")
 
 	le = binary.LittleEndian
 
@@ -24,16 +24,7 @@ const benchMid = 4_812_345_678_901_234
 
 // newSeed returns the seed of a random test and prints it if the test fails.
 func newSeed(t testing.TB) uint64 {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay: go test ./persist/format -run '^%s$' -seed %d", t.Name(), seed)
-		}
-	})
-	return seed
+	return seed.Of(t)
 }
 
 func must(t testing.TB, err error) {

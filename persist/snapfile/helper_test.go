@@ -6,17 +6,16 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 var (
-	seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
-	update   = flag.Bool("update", false, "rewrite golden files")
+	update = flag.Bool("update", false, "rewrite golden files")
 
 	le = binary.LittleEndian
 )
@@ -25,16 +24,7 @@ const testDir = "/data"
 
 // newSeed returns the seed of a random test and prints it if the test fails.
 func newSeed(t testing.TB) uint64 {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay: go test ./persist/snapshot -run '^%s$' -seed %d", t.Name(), seed)
-		}
-	})
-	return seed
+	return seed.Of(t)
 }
 
 // newFS returns a simulated file system with a data directory.

@@ -6,35 +6,22 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testSeed returns the seed of a random test: from the environment variable SEED to replay one, else from the clock.
+// testSeed returns the seed of a random test: see package seed.
 func testSeed(t *testing.T) uint64 {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with SEED=%d go test -run '^%s$'", seed, t.Name())
-		}
-	})
-	return seed
+	return seed.Of(t)
 }
 
 func must(t testing.TB, err error) {

@@ -2,33 +2,21 @@ package query
 
 import (
 	"errors"
-	"flag"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/schema"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "replay the random tests from this seed (0: a new one, printed)")
-
 // seeded returns a source of random numbers whose seed a failure prints.
 func seeded(t *testing.T) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano() & (1<<40 - 1))
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with -run '^%s$' -seed %d", t.Name(), seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
+	return rand.New(rand.NewPCG(seed.Of(t), 1))
 }
 
 // testSchema has columns called like keywords.

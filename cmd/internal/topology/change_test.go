@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 func nodeID(i int) NodeID { return NodeID(fmt.Sprintf("%040x", i)) }
@@ -18,7 +19,7 @@ func nodeID(i int) NodeID { return NodeID(fmt.Sprintf("%040x", i)) }
 // TestChanges makes random changes of random maps and wants the invariants to hold behind each: also when several were
 // made from the same map, of which those that contradict the first conflict.
 func TestChanges(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	for run := range 30 {
 		rng := rand.New(rand.NewPCG(seed, uint64(run)))

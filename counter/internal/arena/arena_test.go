@@ -1,13 +1,13 @@
 package arena
 
 import (
-	"flag"
 	"math/rand/v2"
 	"testing"
-	"time"
+
+	testseed "github.com/counterd/counterd/internal/testkit/seed"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
+var seed = testseed.Value
 
 // TestRandom allocates and frees at random; spans must be zero, disjoint (each keeps its own pattern) and merge back
 // into whole chunks at the end.

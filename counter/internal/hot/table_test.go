@@ -2,18 +2,17 @@ package hot
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/counterd/counterd/internal/slot"
+	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/schema"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
+var seed = testseed.Value
 
 func newRand(t testing.TB) *rand.Rand {
 	t.Logf("replay with -seed=%d", *seed)

@@ -2,18 +2,17 @@ package producers
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
+	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
+var seed = testseed.Value
 
 // check verifies what must hold of a table at any time.
 func (t *Table) check() error {

@@ -22,6 +22,7 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
@@ -37,7 +38,7 @@ type source struct {
 
 func newSource(t *testing.T) *source {
 	t.Helper()
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	dir := t.TempDir()
 	store, err := counter.Open(dir, counter.Options{BlockItems: 64, Manual: true})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/internal/tsv"
 	"github.com/counterd/counterd/schema"
 )
@@ -90,7 +91,7 @@ func TestRead(t *testing.T) {
 		rounds = 6
 	}
 	for round := range rounds {
-		seed := rand.Uint64()
+		seed := seed.Next(t)
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		o := Options{Counter: c, Sort: round%2 == 0, Memory: 1, SkipBad: 1 << 30, Duplicates: []Duplicates{Refuse, Last, Sum}[round/2%3]}
 		n := 1 + rnd.IntN(200_000/(1+rnd.IntN(40))/(1+12-rounds))

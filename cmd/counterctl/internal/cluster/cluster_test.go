@@ -23,6 +23,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // ctl runs a command of the cluster.
@@ -363,7 +364,7 @@ func TestClusterMisuse(t *testing.T) {
 
 // TestParseSlots compares with each slot by itself.
 func TestParseSlots(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 200 {
 		var want slot.Set

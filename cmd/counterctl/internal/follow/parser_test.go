@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -38,7 +39,7 @@ func commandsOf(stream []byte, pieces func() int) (commands []string, consumed u
 }
 
 func TestParser(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	var stream []byte
 	var want []string

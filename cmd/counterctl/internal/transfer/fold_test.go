@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // state is what numbers are: absent ones have none.
@@ -25,7 +26,7 @@ func (s state) apply(i mapping.Item) {
 
 // TestFold: the folded items do what all did, whatever was there before, and are sorted, one for each number.
 func TestFold(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var f folder
 	for round := range 2000 {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // list is a Source of items in memory, a few a chunk.
@@ -86,7 +87,7 @@ func same(f *fake, want map[string]int64) bool {
 
 // TestImport: whatever ends an import, and wherever, going on brings each value once.
 func TestImport(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	for round := range 8 {
 		add := round%2 == 1

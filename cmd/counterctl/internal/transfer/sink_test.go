@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // model does what items do.
@@ -43,7 +44,7 @@ func randomItems(rng *rand.Rand, n int, mids uint64) []mapping.Item {
 
 // TestSink: whatever becomes of connections and commands, each number is what the items make it.
 func TestSink(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))

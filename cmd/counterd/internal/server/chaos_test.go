@@ -18,6 +18,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // chaosClient counts on a post of its own, by pipelines of all kinds of commands cut into pieces anywhere, and holds
@@ -193,7 +194,7 @@ func (c *chaosClient) pipeline() bool {
 
 // TestChaos has clients do all they can at once while others are killed, unblocked, paused and evicted.
 func TestChaos(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	s := wireServeStore(t, t.TempDir(), counter.Options{SnapshotGrowth: -1}, nil)
 	const workers, rounds = 12, 20

@@ -17,6 +17,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // modelPost is a post as the tests of commands by condition know it: columns comment and repost.
@@ -243,11 +244,7 @@ func (m *findModel) update(c *wireClient) {
 // TestFind asks and changes by random conditions, over hot and cold blocks, in both versions of the protocol, by both
 // ports, and holds every byte against a model.
 func TestFind(t *testing.T) {
-	seed := uint64(*seedFlag)
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano() & (1<<40 - 1))
-	}
-	t.Logf("replay with -seed %d", seed)
+	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 2))
 	s := wireServeStore(t, t.TempDir(), counter.Options{BlockItems: 64, SnapshotGrowth: -1}, func(c *config.Config) { c.ReadonlyPort = freePort(t) })
 	m := &findModel{t: t, rng: rng, posts: make(map[uint64]modelPost)}

@@ -11,12 +11,13 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestMSetRows has COUNTER.MSET and HSET make the same of random posts, in another order of columns, some of them named, on
 // columns that came later, and with numbers: on a server that is restarted then.
 func TestMSetRows(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	m, dir := wireDial(t, wireServe(t, nil), 2), t.TempDir()

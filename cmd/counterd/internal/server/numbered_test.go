@@ -6,12 +6,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // numberedForms are commands that take a number, in this order: all answer differently made again. A line of several is
@@ -334,7 +334,7 @@ func TestNumberedPipeline(t *testing.T) {
 // answered the same, and each number is made once.
 func TestNumberedConcurrent(t *testing.T) {
 	s := numberedServer(t)
-	seed := uint64(time.Now().UnixNano())
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	const connections, numbers = 6, 120 // all are in the window
 	replies := make([][numbers]string, connections)

@@ -19,6 +19,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // freePort is a TCP port that nobody has now.
@@ -226,11 +227,7 @@ func TestReadonlyNumbered(t *testing.T) {
 // TestReadonlyHostile sends every command of the table, with arguments of its syntax and without sense, alone, in
 // transactions and behind all that changes a connection's state. Nothing on the server is another afterwards.
 func TestReadonlyHostile(t *testing.T) {
-	seed := uint64(*seedFlag)
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano() & (1<<40 - 1))
-	}
-	t.Logf("replay with -seed %d", seed)
+	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	port := freePort(t)
 	s := wireServeStore(t, t.TempDir(), counter.Options{SnapshotGrowth: -1}, func(c *config.Config) { c.ReadonlyPort, c.SlowlogSlower = port, -1 })

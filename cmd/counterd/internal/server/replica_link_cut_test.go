@@ -8,23 +8,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/counterd/counterd/internal/testkit/cutproxy"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestCuts runs random commands on a primary whose replica's link is cut at random bytes, with restarts of either side,
 // against a map: nothing is lost, doubled or copied in full, and the logs are the same bytes.
 func TestCuts(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = time.Now().UnixNano() & (1<<40 - 1)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with -run '^TestCuts$' -seed %d", seed)
-		}
-	})
+	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	rounds := 12
 	if testing.Short() {
@@ -94,7 +86,7 @@ func TestFullCopyResumes(t *testing.T) {
 		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
 	}
 	w.want("SAVE", "+OK")
-	seed := time.Now().UnixNano()
+	seed := int64(seed.Of(t))
 	t.Logf("seed %d", seed)
 	proxy := cutproxy.New(t, a.port, uint64(seed), false)
 	proxy.SetSpan(15) // less than the snapshot

@@ -5,7 +5,6 @@ package server
 import (
 	"bufio"
 	"context"
-	stdflag "flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -22,8 +21,6 @@ import (
 	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/vfs"
 )
-
-var seedFlag = stdflag.Int64("seed", 0, "replay the random tests from this seed (0: a new one, printed)")
 
 // replNode is a server with a data directory, on a TCP port that it keeps over restarts.
 type replNode struct {

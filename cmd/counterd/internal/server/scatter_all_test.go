@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestForwardAll asks a cluster, by a forward port, and a server of its own about the same posts: the answers for all
 // are the same, those in pieces (SCAN, FIND with a CURSOR) when all pieces are put together.
 func TestForwardAll(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, proto := range []int{2, 3} {

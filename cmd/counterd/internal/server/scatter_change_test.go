@@ -11,12 +11,13 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestForwardUpdate changes posts by condition by a forward port, and in a server of its own: answers and posts are the
 // same. With a number, of its own or the connection's, that is so once.
 func TestForwardUpdate(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, proto := range []int{2, 3} {

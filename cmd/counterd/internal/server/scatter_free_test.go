@@ -10,6 +10,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -38,7 +39,7 @@ func freeServe(t *testing.T) *testCluster {
 // is in a transaction, and what is wrong.
 func TestForwardFree(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	model := wireDial(t, wireServe(t, nil), 3)

@@ -13,16 +13,12 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // randomSeed is that of -seed, or a new one. It is printed.
 func randomSeed(t *testing.T) uint64 {
-	seed := uint64(*seedFlag)
-	if seed == 0 {
-		seed = uint64(rand.Int64())
-	}
-	t.Logf("seed %d", seed)
-	return seed
+	return seed.Of(t)
 }
 
 // leave has groups of hash slots leave the stores of the nodes and come back, behind the back of the servers, until the

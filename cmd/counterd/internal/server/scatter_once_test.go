@@ -16,12 +16,13 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/internal/testkit/cutproxy"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestForwardOnce has clients of the forward port increment numbers of all shards while the links between the nodes are
 // cut, at any byte and in any way: each increment is made once, and the replies to each client's own keys count up.
 func TestForwardOnce(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	k := serveForward(t, 3, nil)
 	var proxies []*cutproxy.Proxy

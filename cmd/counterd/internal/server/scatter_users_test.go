@@ -11,13 +11,14 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestForwardUsers sends random pipelines of users with few rights to the forward ports of a cluster and to a server of its
 // own that has the same users: every byte of the answers is the same, so a command that another node answers is refused as
 // one that this node answers.
 func TestForwardUsers(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	rights := []string{"~weibo:1*", "~*.cntrn", "%R~weibo:*", "%W~weibo:*", "~weibo:[0-2]? %R~weibo:?.cntcm", "~weibo:* -@write", "~weibo:* -counter.mget -exec"}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // serveForward starts a cluster of n shards of one node each, with forward ports.
@@ -154,7 +155,7 @@ func randomTransaction(r *rand.Rand) []string {
 func TestForwardPort(t *testing.T) {
 	for _, proto := range []int{2, 3} {
 		t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) {
-			seed := rand.Uint64()
+			seed := seed.Next(t)
 			t.Logf("seed %d", seed)
 			r := rand.New(rand.NewPCG(seed, 0))
 			model := wireDial(t, wireServe(t, nil), proto)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // cacher is a client with a cache of its own, as client libraries have it: it keeps every reply until it is told that the
@@ -310,7 +311,7 @@ func trackedChange(rng *rand.Rand, c *wireClient, rare bool) {
 // TestTrackingModel has clients with caches, in all modes, on a primary and on its replica, read while everything changes
 // by all commands. When it is quiet every cache is what the server has.
 func TestTrackingModel(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/glob"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -208,7 +209,7 @@ func TestCheck(t *testing.T) {
 
 // TestCovers: a pattern that covers what begins with a prefix matches whatever comes behind it.
 func TestCovers(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	text := func(alphabet string, n int) string {
@@ -412,7 +413,7 @@ func FuzzUsers(f *testing.F) {
 // TestSpellings: what a user may do with a post does not depend on how its key is written, and MSET asks for what
 // COUNTER.MSET asks for.
 func TestSpellings(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	sch := testSchema(t)

@@ -2,7 +2,6 @@ package idmp
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -10,14 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/counter"
+	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
+var seed = testseed.Value
 
 func words(s string) [][]byte { return bytes.Split([]byte(s), []byte(" ")) }
 

@@ -1,12 +1,11 @@
 package front
 
 import (
-	"flag"
 	"math/rand/v2"
 	"testing"
-)
 
-var lanesSeed = flag.Uint64("lanes-seed", 0, "replay the test of lanes with this seed")
+	"github.com/counterd/counterd/internal/testkit/seed"
+)
 
 // peer is the other side of a session that is not there: it sends commands, and each waits for its answer.
 type peer struct {
@@ -130,11 +129,7 @@ func (w *town) settle() {
 // waits for a slice at most and those who are polite too, floods get as much as each other, and none of both stands
 // still.
 func TestLanes(t *testing.T) {
-	seed := *lanesSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("seed %d (-lanes-seed)", seed)
+	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 30 {
 		w := &town{t: t, of: make(map[*Session]*peer)}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // splitConn writes in pieces.
@@ -50,7 +51,7 @@ func dialLine(t testing.TB, h *echoes) net.Conn {
 // order and whole.
 func TestRecords(t *testing.T) {
 	h := serveTLS(t, nil)
-	seed := uint64(time.Now().UnixNano())
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for _, most := range []int{1, 7, 1 << 10, 1 << 20} {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestArenaKeepsApart writes many Replies of one arena at once and in turn, cuts and lengthens them: each holds what
 // was written to it, and nothing else.
 func TestArenaKeepsApart(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	a := NewArena(1 << 10)

@@ -2,29 +2,19 @@ package resp
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
 	"strings"
 	"testing"
-)
 
-var seedFlag = flag.Uint64("seed", 0, "replay the random tests from this seed, 0 for a new one")
+	"github.com/counterd/counterd/internal/testkit/seed"
+)
 
 // random returns a source for t whose seed is printed if t fails.
 func random(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with: go test -run '%s' -seed=%d", t.Name(), seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(seed.Of(t), 0))
 }
 
 // encode is a command as a client library sends it.

@@ -21,11 +21,12 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
+	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 var (
-	seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
+	seed = testseed.Value
 	runs = flag.Int("runs", 4, "how many random clusters TestMoves makes")
 )
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 var electionsSeed = flag.Uint64("elections", 0, "the seed of TestElections (0: new ones, printed)")
@@ -173,7 +174,7 @@ func TestElections(t *testing.T) {
 		seeds = 1
 	}
 	for range seeds {
-		seed := rand.Uint64()
+		seed := seed.Next(t)
 		if *electionsSeed != 0 {
 			seed = *electionsSeed
 		}

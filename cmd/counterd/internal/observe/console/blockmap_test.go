@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // blocksOf gives the blocks of a source.
@@ -48,7 +50,7 @@ func manyBlocks(r *rand.Rand, counters, n int) (all []Block) {
 // TestMapBounds: however many blocks there are, the cells are few, their sums are those of the blocks, and they are in
 // order.
 func TestMapBounds(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, size := range []struct{ counters, blocks int }{{0, 0}, {1, 1}, {1, 255}, {1, 256}, {1, 257}, {1, 5000}, {3, 999}, {100, 77}, {300, 20}} {

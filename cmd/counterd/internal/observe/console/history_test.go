@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestHistory compares the rings with a list of all seconds: rates, percentiles of what each second did, gaps where the
 // process stood still, totals that were reset.
 func TestHistory(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	var h history
@@ -81,7 +83,7 @@ func TestHistory(t *testing.T) {
 // TestLateTicks: a ticker's moments come some milliseconds late on a busy machine, the first one too, and now and then by
 // most of a second. Each second has its sample all the same.
 func TestLateTicks(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, first := range []time.Duration{0, 50 * time.Microsecond, time.Millisecond, 400 * time.Millisecond} {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -78,7 +79,7 @@ func TestInboxIsBounded(t *testing.T) {
 // what they hold and not a key more, and nothing of those that are gone.
 func TestTableRaces(t *testing.T) {
 	_, def := posts(t)
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	var table Table
 	table.SetLimit(300)
