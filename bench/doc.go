@@ -50,4 +50,19 @@
 //
 // A recorder's is held while a latency is recorded, a watcher's while what it saw is put down or read; nothing is called
 // with either held, and no two are held at once.
+//
+// # Files
+//
+//	run.go side.go finish.go                                   a run: turns, one server of it, when clients end
+//	target.go process.go affinity.go affinity_linux.go         a server; what its process takes; its processors
+//	affinity_other.go                                          the same where the system has no such thing
+//	client.go client_open.go loader.go op.go                   clients: closed, open, loading; what they send
+//	schema.go model.go model_counterd.go model_strings.go      the columns, and how servers keep them: counterd,
+//	model_hash.go model_bucket.go model_packed.go              strings, a hash a post, hashes of many, packed
+//	posts.go computed.go rows.go picker.go rng.go trace.go     posts, their counters, which of them, by chance or as recorded
+//	workloads.go workload_site.go workload_firehose.go         what is done with them
+//	recorder.go samples.go verify.go                           latencies; those of windows; whether all was counted
+//	while.go watcher.go load_beside.go                         with and without something else; what INFO says meanwhile
+//	work.go work_blocks.go work_check.go work_copy.go work_seal.go what a server is made to do
+//	idle.go                                                    open connections
 package bench

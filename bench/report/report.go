@@ -1,13 +1,3 @@
-// Package report holds what a benchmark run measured, and shows it: as a table for a person, as JSON, as one HTML page
-// with charts, and side by side with another run. It knows nothing of servers and sockets.
-//
-// A run has phases, one a workload; a phase has a result for each of one or two servers; a result has slices of time.
-// The servers take turns, slice by slice, so that whatever else the machine does hits both alike. Each figure is the
-// median over the slices with the lowest and the highest; a ratio is taken slice by slice and then its median.
-//
-// A run in which something else was made to happen has a While for each such thing, in place of phases: latencies with
-// and without it, and over time. Collected is several runs, and Figures that scripts measured, on one page or as
-// Markdown.
 package report
 
 import (

@@ -21,7 +21,7 @@ import (
 
 var buildCommand = command{
 	Name:    "build",
-	Summary: "make a data directory of generated posts, however many",
+	Summary: "create a data directory of generated posts, of any size",
 	Details: `Makes a directory that counterd opens, of posts as counterbench run generates them, without a server: old posts in
 files, the newest in memory. counterbench run --built measures a server that has opened it. To make a directory of your
 own posts: counterctl build.

@@ -23,7 +23,7 @@ import (
 
 var clusterDemoCommand = command{
 	Name:    "demo-cluster",
-	Summary: "start a cluster of six nodes, break it under load, show what clients saw",
+	Summary: "run a cluster of six nodes under load, break it, and show what clients saw",
 	Details: `Starts etcd and six counterd on free ports of this machine, makes a cluster of two shards of them, loads real
 posts, and puts load on it. Meanwhile a primary is killed, a group of posts is moved, and a third shard is
 added. Then it compares what was acknowledged with what is there, to the last increment, and ends.`,

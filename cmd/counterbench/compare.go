@@ -11,7 +11,7 @@ import (
 var compareCommand = command{
 	Name:    "compare",
 	Args:    "BEFORE.json AFTER.json",
-	Summary: "two measurements side by side",
+	Summary: "compare two measurements",
 	Details: `Shows what changed between two files that counterbench run --json wrote. Figures within the noise, whose
 slices overlap, are marked with ~.`,
 	Setup: func(*pflag.FlagSet) action {

@@ -20,7 +20,7 @@ import (
 
 var demoCommand = command{
 	Name:    "demo",
-	Summary: "start a server, play real posts through it, show what comes out",
+	Summary: "start a server, load real posts, and show the results",
 	Details: `Starts counterd on a free port of this machine, loads real posts into it, reads timeline pages for a few
 seconds, and shows memory, speed and a few posts; then stops it. Where a redis-server is installed, the
 same posts are loaded into one for a few seconds, to compare.`,

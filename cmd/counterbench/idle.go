@@ -11,7 +11,7 @@ import (
 
 var idleCommand = command{
 	Name:    "idle",
-	Summary: "what open connections cost a server",
+	Summary: "measure what open connections cost a server",
 	Details: `Opens connections, has each answer one PING, lets them be, and reports the server's resident memory a connection. With
 --vs a second server is measured after the first. The servers should be started anew, with a --maxclients above the
 connections asked for: one that had as many connections before has kept memory of theirs.

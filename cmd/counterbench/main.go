@@ -1,18 +1,3 @@
-// Command counterbench shows and measures counter servers. It speaks the Redis protocol, and drives counterd as
-// well as Redis and its relatives, each with the data model that suits it.
-//
-//	counterbench demo     start a server, play real posts through it, show what comes out
-//	counterbench demo-cluster  start a cluster of six nodes, break it under load, show what clients saw
-//	counterbench run      measure a server, alone or against another
-//	counterbench build    make a data directory of generated posts, however many
-//	counterbench idle     what open connections cost a server
-//	counterbench compare  two measurements side by side
-//	counterbench markdown measurements as Markdown tables
-//	counterbench page     measurements of several runs as one HTML page
-//	counterbench figure   add a figure to a file, for page and markdown
-//
-// The workloads and the load generator are in package bench. Exit status: 0 for success, 1 for a failure, 2 for a
-// command line that is not understood.
 package main
 
 import (
@@ -36,7 +21,7 @@ func misuse(format string, args ...any) error { return cli.Misuse(format, args..
 
 var program = cli.Tool{
 	Name:     "counterbench",
-	Summary:  "shows and measures counter servers.",
+	Summary:  "demonstrates and benchmarks counter servers.",
 	Commands: []command{demoCommand, clusterDemoCommand, runCommand, buildCommand, idleCommand, compareCommand, markdownCommand, pageCommand, figureCommand},
 	SeeAlso:  []string{"counterd(8)", "counterctl(1)"},
 	Hint:     hint,

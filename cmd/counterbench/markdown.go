@@ -9,7 +9,7 @@ import (
 var markdownCommand = command{
 	Name:    "markdown",
 	Args:    "FILE.json...",
-	Summary: "measurements as Markdown tables",
+	Summary: "print measurements as Markdown tables",
 	Details: `Writes what counterbench run --json wrote to the files as tables for a README: the server's processor time for an
 operation by workload and depth, as the ratio of A to B with its spread and both figures; latencies of runs with --rate, and
 with --while, --flood and --heavy, without and with it; memory; and figures that counterbench figure and scripts wrote.

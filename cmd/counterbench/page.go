@@ -13,7 +13,7 @@ import (
 var pageCommand = command{
 	Name:    "page",
 	Args:    "FILE.json...",
-	Summary: "measurements of several runs as one HTML page",
+	Summary: "write the measurements of several runs as one HTML page",
 	Details: `Shows what counterbench run --json and idle --json wrote, and figures that counterbench figure and scripts wrote, on one
 page with charts that needs nothing beside itself: latency over time with what the server did meanwhile, tables beside other
 servers, and the goals that figures have.
@@ -47,7 +47,7 @@ func collect(files []string) (*report.Collected, error) {
 var figureCommand = command{
 	Name:    "figure",
 	Args:    "FILE VALUE...",
-	Summary: "add a figure to a file, for page and markdown",
+	Summary: "add one measurement to a file, for page and markdown",
 	Details: `Appends a line of JSON to FILE, which is made where it is not there: a figure that a script measured once or, with several
 values, repeatedly. Figures of one section share a table, a row for each name and case, a column for each of whom they are.
 

@@ -21,7 +21,7 @@ import (
 
 var runCommand = command{
 	Name:    "run",
-	Summary: "measure a server, alone or in turns with another",
+	Summary: "measure one server, or two in turns",
 	Details: `Generates posts, loads them, and measures what the workloads ask for: operations per second, the server's
 processor time for each, latencies, memory. With --vs a second server takes turns with the first.
 

@@ -24,4 +24,14 @@
 // One at a time: Create and Prune hold the lock. In a directory that is flock(2), in a bucket an object that is put only
 // if there is none, and renewed; its holder is taken for dead when it was not for five minutes. Prune removes indexes
 // first and then objects that no index names; a crash in between leaves objects, never a backup without one.
+//
+// # Files
+//
+//	create.go                                                  a backup is made
+//	dir.go s3.go                                               places: a directory, a bucket
+//	store.go index.go                                          what a place is asked for, and what a backup is made of
+//	fetch.go                                                   a backup is brought back
+//	line.go                                                    backups of one history, and the moments that they restore
+//	pins.go                                                    files of a directory in use that must stay
+//	prune.go                                                   old backups are removed
 package backup

@@ -274,7 +274,7 @@ func TestCluster(t *testing.T) {
 	f.ctl(0, []string{"leads epoch 2"}, "failover", "1", "--yes")
 	f.ctl(1, []string{"leads shard 1 already"}, "failover", "1", "--yes", "--to", string(f.status().Shards[0].Primary))
 	f.ctl(1, []string{"is not of shard 1"}, "failover", "1", "--yes", "--to", f.words[5])
-	f.ctl(1, []string{"no node 127.0.0.1:1 has registered"}, "failover", "1", "--yes", "--to", "127.0.0.1:1")
+	f.ctl(1, []string{"no node 127.0.0.1:1 is registered"}, "failover", "1", "--yes", "--to", "127.0.0.1:1")
 
 	// A primary hands over before it goes, a lost node is forgotten, and not below what changes need.
 	primary := f.status().Shards[2].Primary

@@ -18,15 +18,15 @@ var createCommand = command{
 	Name:    "cluster create",
 	Args:    "NODE...",
 	Summary: "create a cluster from running nodes",
-	Details: `Makes shards of the nodes, which run with --cluster-enabled yes and the same etcd and name, and waits until each shard has
-its primary and its replicas. Nodes are placed so that those of a shard are in zones (--cluster-zone) and on hosts of
-their own as far as there are such; nodes more than that stay free, and replace one that is gone.
+	Details: `Makes shards from running nodes. The nodes must run with --cluster-enabled yes, the same etcd and the same cluster name.
+The command waits until each shard has its primary and its replicas. The nodes of a shard are placed in different zones
+(--cluster-zone) and on different hosts as far as possible. Nodes beyond those stay free and replace a node that is lost.
 
-A change is acknowledged when every node that is in sync has it; one that does not answer is taken out of these. --min-insync is
-how many must stay, the primary counted: with 2 of 3, one node may be gone and changes go on, and whatever was acknowledged
-is on two nodes. Unless given it is 2, with one replica or none 1.
+A change is acknowledged when every in-sync node has it. A node that does not answer leaves the in-sync set. --min-insync is the
+number of nodes, with the primary, that must stay in the set: with 2 of 3, one node may fail while changes continue, and every
+acknowledged change is on two nodes. The default is 2, or 1 with fewer than two replicas.
 
-A command that was interrupted is given again with the same arguments, and goes on.
+If the command is interrupted, run it again with the same arguments: it continues.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)

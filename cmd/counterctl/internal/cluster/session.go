@@ -56,25 +56,25 @@ const (
 )
 
 const commonHelp = `
-etcd and the cluster's name may stand in the environment variables ` + etcdVariable + ` and ` + nameVariable + ` too. A NODE is its
-HOST:PORT, or its id, of which the first digits do.`
+The environment variables ` + etcdVariable + ` and ` + nameVariable + ` can take the place of --etcd and --name. A NODE is given as
+HOST:PORT, or by its id or the first digits of it.`
 
 // addFlags declares them. changes: the command asks before it changes something.
 func addFlags(flags *pflag.FlagSet, changes bool) *flagsOf {
 	f := &flagsOf{}
-	flags.StringVar(&f.urls, "etcd", "", "`URLs` of etcd's members, with commas between them: http://HOST:2379")
-	flags.StringVar(&f.name, "name", "", "the cluster's name")
-	flags.StringVar(&f.etcd.User, "etcd-user", "", "user of etcd")
-	flags.StringVar(&f.etcd.PasswordFile, "etcd-pass-file", "", "file whose first line is the password of etcd's user")
-	flags.StringVar(&f.etcd.CACert, "etcd-cacert", "", "file of CA certificates that sign etcd's; the system's unless given")
-	flags.StringVar(&f.etcd.Cert, "etcd-cert", "", "file of the certificate to show to etcd")
-	flags.StringVar(&f.etcd.Key, "etcd-key", "", "file of its private key")
-	flags.BoolVar(&f.etcd.Insecure, "etcd-insecure", false, "believe any certificate of etcd")
-	flags.DurationVar(&f.wait, "wait", time.Minute, "how long to wait until the cluster is as it was asked to be")
+	flags.StringVar(&f.urls, "etcd", "", "`URLs` of the etcd members, separated by commas: http://HOST:2379")
+	flags.StringVar(&f.name, "name", "", "name of the cluster")
+	flags.StringVar(&f.etcd.User, "etcd-user", "", "user name for etcd")
+	flags.StringVar(&f.etcd.PasswordFile, "etcd-pass-file", "", "file whose first line is the password for etcd")
+	flags.StringVar(&f.etcd.CACert, "etcd-cacert", "", "file of the CA certificates that sign those of etcd (default: those of the system)")
+	flags.StringVar(&f.etcd.Cert, "etcd-cert", "", "file of the client certificate for etcd")
+	flags.StringVar(&f.etcd.Key, "etcd-key", "", "file of the private key of that certificate")
+	flags.BoolVar(&f.etcd.Insecure, "etcd-insecure", false, "accept any certificate of etcd, which permits interception")
+	flags.DurationVar(&f.wait, "wait", time.Minute, "how long to wait until the cluster has the requested state")
 	if changes {
-		flags.BoolVarP(&f.yes, "yes", "y", false, "do it without asking")
+		flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
 	} else {
-		flags.BoolVar(&f.json, "json", false, "print JSON")
+		flags.BoolVar(&f.json, "json", false, "print the result as JSON")
 	}
 	return f
 }
@@ -115,7 +115,7 @@ func withCluster(f *flagsOf, run func(ctx context.Context, s *session, args []st
 func (s *session) load(ctx context.Context) (*topology.Map, error) {
 	m, err := s.Load(ctx)
 	if err == nil && !m.Created() {
-		err = fmt.Errorf("etcd has no cluster %s, but %d nodes that wait for one (counterctl cluster create makes it)", s.flags.name, len(m.Nodes))
+		err = fmt.Errorf("etcd has no cluster %s, but %d nodes that wait for one (create it with counterctl cluster create)", s.flags.name, len(m.Nodes))
 	}
 	return m, err
 }
@@ -138,7 +138,7 @@ func (s *session) confirm() error {
 	}
 	in := stdin()
 	if in == nil {
-		return misuse("want --yes, as there is no terminal to ask: nothing was changed")
+		return misuse("want --yes, because there is no terminal to ask: nothing was changed")
 	}
 	fmt.Fprint(s.out.Stderr, "Do this? Type yes: ")
 	line, err := bufio.NewReader(in).ReadString('\n')
@@ -175,7 +175,7 @@ func (s *session) change(ctx context.Context, make func(m *topology.Map) (topolo
 			return nil, err
 		}
 	}
-	return nil, errors.New("others change the cluster all the time: try again")
+	return nil, errors.New("the cluster is changed by others all the time: try again")
 }
 
 // until waits until a map is as wanted: missing says what it lacks yet, empty for nothing. It tells what is missing each
@@ -203,7 +203,7 @@ func (s *session) until(ctx context.Context, what string, missing func(m *topolo
 	if last == "" {
 		last = "etcd did not answer"
 	}
-	return nil, fmt.Errorf("%s: not within %s: %s (--wait gives it longer; what was begun goes on by itself)", what, s.flags.wait, last)
+	return nil, fmt.Errorf("%s: not done within %s: %s (--wait sets a longer limit; what was started continues)", what, s.flags.wait, last)
 }
 
 // find is the node that a word means.
@@ -233,7 +233,7 @@ func find(m *topology.Map, word string) (*topology.Node, error) {
 type unknownNode struct{ word string }
 
 func (e *unknownNode) Error() string {
-	return fmt.Sprintf("no node %s has registered itself in etcd under this name of a cluster (counterctl cluster status lists those that have)", e.word)
+	return fmt.Sprintf("no node %s is registered in etcd under this cluster name (counterctl cluster status lists the registered nodes)", e.word)
 }
 
 func addresses(m *topology.Map, n *topology.Node) (list []string) {

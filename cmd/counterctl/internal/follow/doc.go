@@ -35,8 +35,12 @@
 // stream comes to that offset; from then on commands count again. A value that still does not fit stays stale until it
 // is written to again.
 //
+// # Files
+//
 //	run.go        the loop
 //	link.go       the connection to the source
+//	links.go      the link runs: snapshots to a file, commands to the spool
+//	reader.go     keys that are read from the source
 //	spool.go      commands that came and were not yet applied, on disk
 //	parser.go     bytes to commands
 //	interpret.go  commands to changes of numbers
