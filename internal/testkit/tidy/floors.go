@@ -76,6 +76,7 @@ var floors = map[string]int{
 	"cmd/counterd/internal/net/tlsconf":      80,
 	"cmd/counterd/internal/commands":         90,
 	"cmd/counterd/internal/commands/acl":     100,
+	"cmd/counterd/internal/commands/admin":   100,
 	"cmd/counterd/internal/commands/dataset": 100,
 	"cmd/counterd/internal/commands/find":    100,
 	"cmd/counterd/internal/nodes/node":       100,

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
@@ -23,10 +22,8 @@ type client struct {
 	call    call
 	srv     *Server
 
-	authed   bool                     // user may execute commands
-	user     atomic.Pointer[acl.User] // never nil; others read it
-	failures int                      // of AUTH, one after the other
-	multi    transaction
+	login login // who it is
+	multi transaction
 
 	lastName []byte // name of the last command, as sent
 	last     *row

@@ -27,7 +27,7 @@ func clientCommand() *row {
 		sub("getname", 2, 0, "2.6.9", "", "Returns the name of this connection.", runClientGetName),
 		sub("setname", 3, 0, "2.6.9", "connection-name", "Sets the name of this connection.", runClientSetName),
 		sub("setinfo", 4, 0, "7.2.0", "LIB-NAME libname | LIB-VER libver", "Sets the name or version of the client library.", runClientSetInfo),
-		asking(sub("tracking", -3, 0, "6.0.0", "ON | OFF [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+		command.Asking(sub("tracking", -3, 0, "6.0.0", "ON | OFF [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
 			"Turns server-assisted client-side caching on or off.", runClientTracking), askTracking),
 		sub("caching", 3, 0, "6.0.0", "YES | NO", "Sets whether the keys of the next command are tracked, in mode OPTIN or OPTOUT.", runClientCaching),
 		sub("trackinginfo", 2, 0, "6.2.0", "", "Returns the state of client-side caching for this connection.", runClientTrackingInfo),
@@ -138,7 +138,7 @@ func runClientSetInfo(c *client, args [][]byte) {
 func runClientKill(c *client, args [][]byte) {
 	if len(args) == 3 {
 		f := clientFilter{addr: string(args[2])}
-		if f.addr == "" || c.kill(&f) == 0 {
+		if f.addr == "" || kill(c, &f) == 0 {
 			c.call.Out.Error("ERR No such client")
 			return
 		}
@@ -150,11 +150,11 @@ func runClientKill(c *client, args [][]byte) {
 		c.call.Out.Error(text)
 		return
 	}
-	c.call.Out.Int(int64(c.kill(&f)))
+	c.call.Out.Int(int64(kill(c, &f)))
 }
 
 // onOff reads ON or OFF into v.
-func (c *client) onOff(arg []byte, v *bool) {
+func onOff(c *client, arg []byte, v *bool) {
 	switch {
 	case resp.EqualFold(arg, "ON"):
 		*v = true
@@ -167,9 +167,9 @@ func (c *client) onOff(arg []byte, v *bool) {
 	c.call.Out.Status("OK")
 }
 
-func runClientNoEvict(c *client, args [][]byte) { c.onOff(args[2], &c.noEvict) }
+func runClientNoEvict(c *client, args [][]byte) { onOff(c, args[2], &c.noEvict) }
 
-func runClientNoTouch(c *client, args [][]byte) { c.onOff(args[2], &c.noTouch) }
+func runClientNoTouch(c *client, args [][]byte) { onOff(c, args[2], &c.noTouch) }
 
 func runClientUnblock(c *client, args [][]byte) {
 	switch {

@@ -195,7 +195,7 @@ func (c *client) line() string {
 		c.session.ID(), c.info.addr(), c.info.laddr(), c.session.Descriptor(), name, int64(c.session.Age()/time.Second), c.session.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), c.subs.CountOf(pubsub.Shard), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, omem, s.memory())
-	fmt.Fprintf(&b, " events=%s cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s", events, cmd, c.user.Load().Name(), redirect, s.proto, lib, ver)
+	fmt.Fprintf(&b, " events=%s cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s", events, cmd, c.login.user.Load().Name(), redirect, s.proto, lib, ver)
 	return b.String()
 }
 
@@ -234,7 +234,7 @@ type clientFilter struct {
 func (f *clientFilter) match(c *client) bool {
 	switch {
 	case f.ids != nil && !f.ids[c.session.ID()], f.addr != "" && f.addr != c.info.addr(), f.laddr != "" && f.laddr != c.info.laddr(),
-		f.kind != "" && f.kind != c.kind(), f.user != nil && f.user != c.user.Load(), f.maxAge > 0 && int64(c.session.Age()/time.Second) < f.maxAge:
+		f.kind != "" && f.kind != c.kind(), f.user != nil && f.user != c.login.user.Load(), f.maxAge > 0 && int64(c.session.Age()/time.Second) < f.maxAge:
 		return false
 	}
 	return c != f.except
@@ -299,7 +299,7 @@ func parseKill(c *client, args [][]byte) (f clientFilter, text string) {
 }
 
 // kill closes the connections that f selects and returns how many. The one that asks is closed after its answer.
-func (c *client) kill(f *clientFilter) int {
+func kill(c *client, f *clientFilter) int {
 	n := 0
 	for _, k := range c.srv.connected() {
 		if !f.match(k) {

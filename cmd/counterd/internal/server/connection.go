@@ -5,6 +5,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/internal/version"
 )
@@ -78,7 +79,7 @@ func runReset(c *client, _ [][]byte) {
 	}
 	c.noEvict, c.noTouch, c.replicaReads = false, false, false
 	c.call.numbers = idmp.Sequence{}
-	c.deauthenticate()
+	c.login.reset()
 	c.call.Out.Status("RESET")
 }
 
@@ -138,7 +139,7 @@ func runHello(c *client, args [][]byte) {
 		c.call.Out.Error(errWrongPass)
 		return
 	}
-	if !c.admitted() {
+	if !c.login.admitted() {
 		c.call.Out.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option " +
 			"can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
@@ -193,4 +194,12 @@ func runAuth(c *client, args [][]byte) {
 		return
 	}
 	c.call.Out.Status("OK")
+}
+
+// mode is what INFO and HELLO say of it. Clients of the forward port are to know of no cluster.
+func (c *call) mode() string {
+	if c.srv.cluster != nil && c.session.Port() != front.Forward {
+		return "cluster"
+	}
+	return "standalone"
 }

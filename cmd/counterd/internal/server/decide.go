@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
@@ -52,7 +54,7 @@ func (c *client) decide(cmd *row, args [][]byte) (*row, decision) {
 // sends is not restricted, no shard but this one is asked, and no command of it is treated specially. carryOut keeps the
 // answer in client.plain: only commands that are not planned change it. A node of a cluster has no plain connections.
 func (c *client) isPlain() bool {
-	return c.srv.cluster == nil && c.authed && !c.multi.active && c.confined == 0 && c.call.reads == nil && !c.silence.skip && !c.call.loading
+	return c.srv.cluster == nil && c.login.authed && !c.multi.active && c.confined == 0 && c.call.reads == nil && !c.silence.skip && !c.call.loading
 }
 
 // takes is what is asked of every command that is planned: the number of its arguments, whether the node's role allows it,
@@ -89,7 +91,7 @@ func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
 	if c.call.reads != nil && !c.readsBehindOwn(cmd) {
 		return cmd, toWait
 	}
-	if cmd != nil && cmd.Plan != nil && c.authed && !c.multi.active && !c.call.loading &&
+	if cmd != nil && cmd.Plan != nil && c.login.authed && !c.multi.active && !c.call.loading &&
 		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.takes(cmd, args) && (c.srv.cluster == nil || c.local(cmd, args)) {
 		if len(args) > longArgs && c.srv.cluster == nil && cmd.Reads() {
 			return cmd, toSlice
@@ -117,7 +119,7 @@ func (c *client) scatters(cmd *row, args [][]byte) bool {
 	if cmd != nil && cmd.Sub != nil && len(args) > 1 { // OBJECT
 		cmd = cmd.Subcommand(args[1])
 	}
-	return cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.call.loading && c.confined == 0 && c.may(cmd, args) &&
+	return cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.login.authed && !c.multi.active && !c.call.loading && c.confined == 0 && c.may(cmd, args) &&
 		c.scatter.Plan(cmd.Access(), args)
 }
 
@@ -160,7 +162,7 @@ func (c *client) mayWait(cmd *row, args [][]byte) bool {
 	if c.confined&confinedReplica != 0 && len(args) > 1 && resp.EqualFold(args[1], "ACK") {
 		return false // of a replica: it is noted, and others may wait for it
 	}
-	if cmd != nil && cmd.Flags&command.NoAuth != 0 && (c.failures >= freeFailures || c.srv.guesses.Waits(c.info.ip())) {
+	if cmd != nil && cmd.Flags&command.NoAuth != 0 && c.login.guessesWait() {
 		return true
 	}
 	if c.forAll(cmd) {
@@ -185,7 +187,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 	if cmd.Sub != nil && len(args) > 1 {
 		sub := cmd.Subcommand(args[1])
 		if sub == nil {
-			if !c.admitted() {
+			if !c.login.admitted() {
 				c.fail(cmd, errNoAuth)
 				return nil, false
 			}
@@ -198,7 +200,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		c.refuse(cmd, cmd.WrongNumber())
 		return nil, false
 	}
-	if cmd.Flags&command.NoAuth == 0 && !c.admitted() {
+	if cmd.Flags&command.NoAuth == 0 && !c.login.admitted() {
 		c.refuse(cmd, errNoAuth)
 		return nil, false
 	}
@@ -206,7 +208,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		return nil, false
 	}
 	if d := c.denied(cmd, args); d.Reason != acl.Allowed {
-		c.refuse(cmd, d.Text(c.user.Load(), cmd.Access()))
+		c.refuse(cmd, d.Text(c.login.user.Load(), cmd.Access()))
 		return nil, false
 	}
 	if c.confined != 0 {
@@ -320,4 +322,115 @@ func didYouMean(suggested string) string {
 		return ""
 	}
 	return " (did you mean " + suggested + "?)"
+}
+
+// Where commands block: what WAIT waits for, and pauses, which hold commands back. A connection that waits is away from
+// its loop.
+
+// flagsOf are a command's flags; EXEC has those of what it executes.
+func (c *client) flagsOf(cmd *row) command.Flags {
+	if !cmd.Is("exec") {
+		return cmd.Flags
+	}
+	f := cmd.Flags
+	for i := range c.multi.queued {
+		q := c.multi.queued[i].cmd.Flags
+		f |= q & command.Write
+		f &= q | ^(command.Loading | command.Stale)
+	}
+	return f
+}
+
+// unheld waits while a pause holds back commands with such flags. It is a place where commands block: see block.
+func (c *client) unheld(f command.Flags) {
+	c.block(context.Background(), func(ctx context.Context) {
+		if !c.srv.node.Unheld(ctx, f, c.peer.Load() != nil) {
+			c.session.Closing = true // the command was not executed, and will not be
+		}
+	})
+}
+
+// Why a wait ended early: causes of its context.
+var (
+	errUnblocked = errors.New("unblocked by CLIENT UNBLOCK")
+	errTimeUp    = errors.New("unblocked by CLIENT UNBLOCK as if its time were over")
+)
+
+// block runs wait, which may take its time: see front.Session.Block.
+func (c *client) block(ctx context.Context, wait func(ctx context.Context)) {
+	c.waited += c.session.Block(ctx, wait)
+}
+
+// interrupt ends the wait of c as CLIENT UNBLOCK does; false if it does not wait, or another one has ended it.
+func (c *client) interrupt(cause error) bool {
+	cancel := c.unblock.Load()
+	if cancel == nil || !c.unblock.CompareAndSwap(cancel, nil) {
+		return false
+	}
+	(*cancel)(cause)
+	return true
+}
+
+// confinement says why a connection may send only some commands: zero for nearly all.
+type confinement uint8
+
+const (
+	confinedSubscriber confinement = 1 << iota // RESP2 with subscriptions: messages look like replies there
+	confinedReplica                            // the log is streamed to it
+	confinedReader                             // it came by a listener for reads only; for as long as it lasts
+)
+
+// confinedText refuses what a confined connection must not send; empty: it may.
+func (c *client) confinedText(cmd *row) string {
+	if c.confined&confinedReader != 0 {
+		if text := readerText(cmd); text != "" {
+			return text
+		}
+	}
+	switch {
+	case c.confined&confinedReplica != 0:
+		if !cmd.Is("replconf") && !cmd.Is("ping") && !cmd.Is("quit") {
+			return "ERR this connection carries the log to a replica: only REPLCONF is allowed"
+		}
+	case c.confined&confinedSubscriber != 0:
+		switch cmd.Name {
+		case "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset":
+		default:
+			return "ERR Can't execute '" + cmd.Name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+		}
+	}
+	return ""
+}
+
+// readerText refuses what must not be sent to a listener for reads only; empty: it may. A password changes nothing
+// there. Who asks may read data and messages, be told what the server is, and set up its own connection; what is not
+// known to be harmless is refused, so a new command is until its row or this says otherwise.
+func readerText(cmd *row) string {
+	switch {
+	case cmd.Reads():
+		return ""
+	case cmd.Flags&command.Write != 0:
+		return errReaderWrites
+	case cmd.Flags&command.Admin != 0:
+		return errReaderMay(cmd)
+	}
+	switch cmd.Group {
+	case "connection", "transactions", "cluster": // what a transaction holds was let in one by one
+		return ""
+	case "pubsub":
+		if !cmd.Is("publish") && !cmd.Is("spublish") {
+			return ""
+		}
+	}
+	switch name, sub, _ := strings.Cut(cmd.Name, "|"); {
+	case name == "info", name == "time", name == "role", name == "lastsave", name == "command", name == "acl", sub == "help":
+		return ""
+	}
+	return errReaderMay(cmd)
+}
+
+const errReaderWrites = "READONLY This port is for reads only: it accepts no changes."
+
+func errReaderMay(cmd *row) string {
+	return "NOPERM This port is for reads only: '" + strings.ReplaceAll(cmd.Name, "|", " ") + "' is not allowed on it"
 }

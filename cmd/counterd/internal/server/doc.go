@@ -12,6 +12,8 @@
 //	command          the table of commands, and what COMMAND says of it
 //	config           settings
 //	acl              users: what they may do, and what a command asks of them
+//	admin            commands about the server as a whole: CONFIG, SAVE, SLOWLOG, ...
+//	heap             the memory of the Go runtime
 //	repl             how nodes follow each other
 //	node             which role this one has, and what it lets pass; commands of replication. It sees a node.Host here
 //	cluster          which role a node of a cluster takes, by what etcd has
@@ -53,7 +55,7 @@
 // In its loop a session must not wait. These make it leave (front.Session.Postpone and Leave), and go on elsewhere:
 //
 //	a command that is not planned and that Redis does not call fast   EXEC, WAIT, PSYNC, FLUSHALL, INFO, ...
-//	a command of more than 512 arguments                              long.go
+//	a command of more than 512 arguments                              longArgs
 //	a batch on cold files                                             Batch.Cold
 //	a commit that needs the disk                                      Ack.Waits: appendfsync always, a disk that lags
 //	replies that the connection does not take                         Session.Send
@@ -66,38 +68,27 @@
 //
 // # Files
 //
-//	server.go loading.go           the server; the store is being opened
-//	handler.go                     what package front asks of a connection, and of the server
+//	server.go                      the server: its start and end, settings in force, certificates and keys; the store is being opened
+//	handler.go                     what package front asks of a connection, and what others ask of the server
 //	client.go                      a connection's protocol state; how a command is executed
+//	decide.go                      whether a command is planned, executed, postponed or refused; what a subscriber, a replica or a port for reads may send
 //	call.go                        a connection's way to the store: what is planned, run and committed
-//	long.go                        commands of very many arguments
-//	decide.go confined.go          whether a command is planned, executed, postponed or refused; what a subscriber, a replica or a port for reads may send
-//	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND
-//	users.go aclcmd.go             who a connection is, and what becomes of it when users change; ACL
-//	numbered.go                    commands with a number: where it comes from
+//	table.go                       the rows of the command table, which is package command's
+//	conns.go findconn.go           what packages dataset, node, scatter, serving, admin and find see of a connection
 //	clusterconn.go                 a connection to a node of a cluster: whether the node takes a command now, or the command waits
-//	clustercmd.go                  CLUSTER, READONLY, READWRITE, ASKING
-//	movecmd.go                     COUNTER.MOVE, of package move
-//	scatterconn.go                 what package scatter sees of a connection, and of a transaction
-//	gather.go                      links of other nodes: COUNTER.LINK
-//	*conn.go                       what packages node, find and dataset see of a connection
-//	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE
+//	login.go users.go              who a connection is; what it may do, and what becomes of it when users change
+//	numbered.go                    commands with a number: where it comes from
 //	multi.go                       transactions; package watch knows what is watched
-//	pubsubcmd.go                   SUBSCRIBE, PUBLISH, and the same of shard channels
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
+//	pubsubcmd.go                   SUBSCRIBE, PUBLISH, and the same of shard channels
 //	trackingcmd.go                 CLIENT TRACKING: what is read is noted, what is told becomes pushes
-//	configcmd.go                   CONFIG. The configuration is package config's
+//	monitorcmd.go                  MONITOR
+//	slow.go                        what SLOWLOG keeps of a command
+//	memorycmd.go                   MEMORY
 //	info.go state.go               INFO; what INFO, /metrics and the console tell of the server: the rows are package facts's
-//	heaplimit.go release.go        the collector's limit; memory that is given back
 //	web.go                         HTTP: who may see what, /healthz, /readyz; faults that a node of a cluster reports
 //	console.go                     what the console shows beside facts: clients, slow commands, settings
-//	monitorcmd.go                  MONITOR
-//	hotcmd.go                      COUNTER.HOT, of package popular
-//	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
-//	reload.go                      certificates and keys, read again while the server runs
-//	persistence.go memorycmd.go    SAVE and its kin; MEMORY
-//	admin.go                       SHUTDOWN, and what has one possible answer here
 //
 // # Lock order
 //

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
@@ -237,7 +238,7 @@ func provokeUsers(p provoker) {
 		{"ACL DRYRUN few NOSUCH", "ERR Command 'NOSUCH' not found"}, {"ACL DRYRUN few GET", "ERR wrong number of arguments for 'get' command"},
 		{"ACL LOG 1 2", "ERR wrong number of arguments for 'acl|log' command"}, {"ACL LOG x", items.ErrNotInteger},
 		{"ACL GENPASS 1 2", "ERR wrong number of arguments for 'acl|genpass' command"}, {"ACL GENPASS x", items.ErrNotInteger},
-		{"ACL GENPASS 4097", "ERR ACL GENPASS argument must be the number of bits"}, {"ACL LOAD", errNoACLFile}, {"ACL SAVE", errNoACLFile},
+		{"ACL GENPASS 4097", "ERR ACL GENPASS argument must be the number of bits"}, {"ACL LOAD", acl.ErrNoFile}, {"ACL SAVE", acl.ErrNoFile},
 	} {
 		p.refused(s, admin, c[0], c[1])
 	}

@@ -16,18 +16,18 @@ import (
 )
 
 // findConn is a client as the commands by condition see it.
-type findConn struct{ *client }
+type findConn struct{ c *client }
 
 var _ find.Conn = findConn{}
 
 // onFind gives the commands by condition what they work on.
 func onFind(c *client) find.Conn { return findConn{c} }
 
-func (c findConn) Call() *items.Call { return &c.client.call.Call }
+func (c findConn) Call() *items.Call { return &c.c.call.Call }
 
-func (c findConn) Schema() *schema.Schema { return c.call.names() }
+func (c findConn) Schema() *schema.Schema { return c.c.call.names() }
 
-func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.call.touchedItems(def, mids) }
+func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.c.call.touchedItems(def, mids) }
 
 // Steps takes turns with the queries of all connections, see Server.queries.
 func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, err error)) (err error) {
@@ -36,36 +36,36 @@ func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, er
 		flags = command.Write
 	}
 	err = find.ErrGone // unless it comes to a step
-	c.session.Busy(func(ctx context.Context) {
+	c.c.session.Busy(func(ctx context.Context) {
 		for done := false; !done; {
 			if done, err = c.turn(ctx, flags, (*counter.Batch).Begin, step); err != nil {
 				return
 			}
-			c.session.GiveWay() // or it would keep a processor for 10 ms at a time
+			c.c.session.GiveWay() // or it would keep a processor for 10 ms at a time
 		}
 	})
 	if errors.Is(err, find.ErrGone) {
-		c.session.Closing = true
+		c.c.session.Closing = true
 	}
-	c.call.answered(1)
+	c.c.call.answered(1)
 	return err
 }
 
 // Alone is one turn with everybody else kept out.
 func (c findConn) Alone(change func(b *counter.Batch) error) (err error) {
 	err = find.ErrGone
-	c.session.Busy(func(ctx context.Context) {
+	c.c.session.Busy(func(ctx context.Context) {
 		_, err = c.turn(ctx, command.Write, (*counter.Batch).BeginExclusive, func(b *counter.Batch) (bool, error) { return true, change(b) })
 	})
 	if errors.Is(err, find.ErrGone) {
-		c.session.Closing = true
+		c.c.session.Closing = true
 	}
 	return err
 }
 
 func (c findConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash uint32, text string) {
-	if rest, text = c.call.number(&num, c.executed, args); text == "" {
-		hash = c.executed.Hash().Add(rest[1:]...).Sum()
+	if rest, text = c.c.call.number(&num, c.c.executed, args); text == "" {
+		hash = c.c.executed.Hash().Add(rest[1:]...).Sum()
 	}
 	return rest, num, hash, text
 }
@@ -79,42 +79,42 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 			return false, find.ErrGone
 		}
 		select {
-		case c.srv.queries <- struct{}{}:
+		case c.c.srv.queries <- struct{}{}:
 		case <-ctx.Done():
 			return false, find.ErrGone
 		}
-		refusal, held := c.srv.node.Judge(flags, false)
+		refusal, held := c.c.srv.node.Judge(flags, false)
 		if refusal == "" && !held {
 			break
 		}
-		<-c.srv.queries
+		<-c.c.srv.queries
 		if refusal != "" {
 			return false, items.Refusal(refusal)
 		}
-		c.srv.node.Unheld(ctx, flags, false)
+		c.c.srv.node.Unheld(ctx, flags, false)
 	}
 	done, err = c.take(flags, begin, step)
 	if flags&command.Write != 0 { // a million changes must not wait in memory for the last one
-		err = errors.Join(err, c.call.commitBatch())
+		err = errors.Join(err, c.c.call.commitBatch())
 	}
 	return done, err
 }
 
 // take takes a step, rests, and lets others have their turn.
 func (c findConn) take(flags command.Flags, begin func(*counter.Batch) error, step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
-	defer func() { <-c.srv.queries }()
-	if err := begin(c.call.Batch); err != nil {
+	defer func() { <-c.c.srv.queries }()
+	if err := begin(c.c.call.Batch); err != nil {
 		return false, err
 	}
-	if text := c.call.unwritten(flags); text != "" {
-		c.call.Batch.End()
+	if text := c.c.call.unwritten(flags); text != "" {
+		c.c.call.Batch.End()
 		return false, items.Refusal(text)
 	}
 	began := time.Now()
-	done, err = step(c.call.Batch)
-	c.call.Batch.End()
+	done, err = step(c.c.call.Batch)
+	c.c.call.Batch.End()
 	if now := time.Now(); !done && err == nil {
-		time.Sleep(c.srv.pace.rest(now, c.srv.stats.InBytes.Load(), now.Sub(began)))
+		time.Sleep(c.c.srv.pace.rest(now, c.c.srv.stats.InBytes.Load(), now.Sub(began)))
 	}
 	return done, err
 }

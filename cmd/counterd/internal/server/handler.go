@@ -7,7 +7,9 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/heap"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
 )
 
 // A client is the handler of its session. All methods of front.Handler are in this file. decide.go has which
@@ -68,21 +70,22 @@ func (c *client) catchUp() bool {
 }
 
 // host is the server as its front sees it.
-type host struct{ *Server }
+type host struct{ srv *Server }
 
 // NewSession makes the client of a connection that came.
 func (s host) NewSession(trusted bool, port front.Port) *front.Session {
 	readonly := port == front.Readonly
-	c := &client{authed: trusted, readonly: readonly}
-	c.user.Store(s.users.Default())
-	c.srv = s.Server
-	c.call = call{srv: s.Server, session: &c.session, info: &c.info}
-	if s.shards != nil && !readonly {
+	c := &client{readonly: readonly}
+	c.login = login{authed: trusted, users: s.srv.users, guesses: s.srv.guesses, session: &c.session, info: &c.info, waited: &c.waited}
+	c.login.user.Store(s.srv.users.Default())
+	c.srv = s.srv
+	c.call = call{srv: s.srv, session: &c.session, info: &c.info}
+	if s.srv.shards != nil && !readonly {
 		c.internal = port == front.Forward
-		c.scatter = scatter.New(scatterConn{c}, &c.call.Call, s.shards, c.internal)
+		c.scatter = scatter.New(scatterConn{c}, &c.call.Call, s.srv.shards, c.internal)
 	}
 	c.info.session = &c.session
-	if s.cluster != nil {
+	if s.srv.cluster != nil {
 		c.call.Elsewhere = c.call.moved
 	}
 	if readonly {
@@ -95,18 +98,18 @@ func (s host) NewSession(trusted bool, port front.Port) *front.Session {
 }
 
 // NeedsPassword tells whether the user that every connection is at first has a password, or is off.
-func (s host) NeedsPassword() bool { return !s.users.Default().Open() }
+func (s host) NeedsPassword() bool { return !s.srv.users.Default().Open() }
 
 // EachSecond is what the server does once a second.
 func (s host) EachSecond() {
-	s.sample()
-	s.releaser.look(s.sampler.Rates().Commands)
-	conf := s.config.Get()
-	s.heap.look(heapUse{maxMemory: int64(conf.MaxMemory), posts: s.store().Admin().TierCounts().Memory, clients: conf.MaxMemoryClients.Of(conf.MaxMemory),
-		held: s.front.Held() + s.pubsub.Unread()})
-	s.pubsub.Look()
-	s.unsaved.commands(s.Server)
-	s.node.RoleChanged() // lags grow with time
+	s.srv.sample()
+	s.srv.releaser.Look(s.srv.sampler.Rates().Commands)
+	conf := s.srv.config.Get()
+	s.srv.heap.Look(heap.Use{MaxMemory: int64(conf.MaxMemory), Posts: s.srv.store().Admin().TierCounts().Memory, Clients: conf.MaxMemoryClients.Of(conf.MaxMemory),
+		Held: s.srv.front.Held() + s.srv.pubsub.Unread()})
+	s.srv.pubsub.Look()
+	s.srv.unsaved.commands(s.srv)
+	s.srv.node.RoleChanged() // lags grow with time
 }
 
 // sample lets the sampler look at the totals and at the memory used.
@@ -116,26 +119,29 @@ func (s *Server) sample() {
 }
 
 // Unread is what subscribers have not read.
-func (s host) Unread() int64 { return s.pubsub.Unread() }
+func (s host) Unread() int64 { return s.srv.pubsub.Unread() }
 
 // The rest of host is the server as a member of a cluster sees it: serving.Host.
 
 var _ serving.Host = host{}
 
+// Store is the one being served.
+func (s host) Store() *counter.Store { return s.srv.store() }
+
 // Follow tells the links to other shards of a new map.
-func (s host) Follow(m *topology.Map, self topology.NodeID) { s.shards.Follow(m, self) }
+func (s host) Follow(m *topology.Map, self topology.NodeID) { s.srv.shards.Follow(m, self) }
 
 // TouchAll says that any key may have changed.
-func (s host) TouchAll() { s.touchedAll() }
+func (s host) TouchAll() { s.srv.touchedAll() }
 
 // EndShardChannels ends subscriptions to shard channels.
-func (s host) EndShardChannels(gone func(channel string) bool) { s.pubsub.EndShard(gone) }
+func (s host) EndShardChannels(gone func(channel string) bool) { s.srv.pubsub.EndShard(gone) }
 
 // Troubles are those that the server reports of itself.
-func (s host) Troubles() []topology.Trouble { return s.troubles() }
+func (s host) Troubles() []topology.Trouble { return s.srv.troubles() }
 
 // CommandRate is how many commands a second are executed.
-func (s host) CommandRate() float64 { return s.sampler.Rates().Commands }
+func (s host) CommandRate() float64 { return s.srv.sampler.Rates().Commands }
 
 // Malformed answers what is no command.
 func (c *client) Malformed(err error) {

@@ -38,29 +38,29 @@ func pubsubCommands() []*row {
 	}
 	return []*row{
 		entry("subscribe", -2, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "channel [channel ...]", "Subscribes to channels.",
-			func(c *client, args [][]byte) { c.subscribe(pubsub.Channel, args[1:]) }),
+			func(c *client, args [][]byte) { subscribe(c, pubsub.Channel, args[1:]) }),
 		entry("unsubscribe", -1, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "[channel [channel ...]]", "Unsubscribes from the given channels, or from all.",
-			func(c *client, args [][]byte) { c.unsubscribe(pubsub.Channel, args[1:]) }),
+			func(c *client, args [][]byte) { unsubscribe(c, pubsub.Channel, args[1:]) }),
 		entry("psubscribe", -2, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "pattern [pattern ...]", "Subscribes to all channels that match the patterns.",
-			func(c *client, args [][]byte) { c.subscribe(pubsub.Pattern, args[1:]) }),
+			func(c *client, args [][]byte) { subscribe(c, pubsub.Pattern, args[1:]) }),
 		entry("punsubscribe", -1, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "[pattern [pattern ...]]", "Unsubscribes from the given patterns, or from all.",
-			func(c *client, args [][]byte) { c.unsubscribe(pubsub.Pattern, args[1:]) }),
+			func(c *client, args [][]byte) { unsubscribe(c, pubsub.Pattern, args[1:]) }),
 		entry("publish", 3, command.Fast, "2.0.0", "O(N+M)", "channel message", "Sends a message to the subscribers of a channel. Returns their number.", runPublish),
 		shard(entry("ssubscribe", -2, command.NoScript|command.NoMulti, "7.0.0", "O(N)", "shardchannel [shardchannel ...]", "Subscribes to shard channels.",
-			func(c *client, args [][]byte) { c.subscribe(pubsub.Shard, args[1:]) }), -1),
+			func(c *client, args [][]byte) { subscribe(c, pubsub.Shard, args[1:]) }), -1),
 		shard(entry("sunsubscribe", -1, command.NoScript|command.NoMulti, "7.0.0", "O(N)", "[shardchannel [shardchannel ...]]", "Unsubscribes from the given shard channels, or from all.",
-			func(c *client, args [][]byte) { c.unsubscribe(pubsub.Shard, args[1:]) }), -1),
+			func(c *client, args [][]byte) { unsubscribe(c, pubsub.Shard, args[1:]) }), -1),
 		shard(entry("spublish", 3, command.Fast, "7.0.0", "O(N)", "shardchannel message", "Sends a message to the subscribers of a shard channel. Returns their number.", runSpublish), 1),
 		container("pubsub", "pubsub", "2.8.0", "A container for commands about subscriptions.",
 			entry("pubsub|channels", -2, 0, "2.8.0", "O(N)", "[pattern]", "Returns the channels that have subscribers.",
-				func(c *client, args [][]byte) { c.channels(pubsub.Channel, args) }),
+				func(c *client, args [][]byte) { channels(c, pubsub.Channel, args) }),
 			entry("pubsub|numsub", -2, 0, "2.8.0", "O(N)", "[channel [channel ...]]", "Returns the number of subscribers of each channel.",
-				func(c *client, args [][]byte) { c.numSub(pubsub.Channel, args) }),
+				func(c *client, args [][]byte) { numSub(c, pubsub.Channel, args) }),
 			entry("pubsub|numpat", 2, 0, "2.8.0", "O(1)", "", "Returns the number of patterns that have subscribers.", runPubsubNumPat),
 			entry("pubsub|shardchannels", -2, 0, "7.0.0", "O(N)", "[pattern]", "Returns the shard channels that have subscribers.",
-				func(c *client, args [][]byte) { c.channels(pubsub.Shard, args) }),
+				func(c *client, args [][]byte) { channels(c, pubsub.Shard, args) }),
 			entry("pubsub|shardnumsub", -2, 0, "7.0.0", "O(N)", "[shardchannel [shardchannel ...]]", "Returns the number of subscribers of each shard channel.",
-				func(c *client, args [][]byte) { c.numSub(pubsub.Shard, args) })),
+				func(c *client, args [][]byte) { numSub(c, pubsub.Shard, args) })),
 	}
 }
 
@@ -72,10 +72,10 @@ func shard(r *row, last int) *row {
 }
 
 // subscribe and unsubscribe answer each name by a push of its own.
-func (c *client) subscribe(kind pubsub.Kind, names [][]byte) {
+func subscribe(c *client, kind pubsub.Kind, names [][]byte) {
 	bytes := 0
 	for _, name := range names {
-		if c.longName(name) {
+		if longName(c, name) {
 			return
 		}
 		bytes += pubsub.Cost(len(name))
@@ -97,7 +97,7 @@ func (c *client) subscribe(kind pubsub.Kind, names [][]byte) {
 }
 
 // longName refuses the name of a channel, or a pattern, that is too long.
-func (c *client) longName(name []byte) bool {
+func longName(c *client, name []byte) bool {
 	if len(name) <= pubsub.MaxName {
 		return false
 	}
@@ -105,7 +105,7 @@ func (c *client) longName(name []byte) bool {
 	return true
 }
 
-func (c *client) unsubscribe(kind pubsub.Kind, names [][]byte) {
+func unsubscribe(c *client, kind pubsub.Kind, names [][]byte) {
 	if c.subs.Started() {
 		_ = c.session.Send()
 	}
@@ -130,7 +130,7 @@ func (c *client) unsubscribeAll() {
 }
 
 func runPublish(c *client, args [][]byte) {
-	if c.longName(args[1]) {
+	if longName(c, args[1]) {
 		return
 	}
 	if c.subs.Started() && !c.call.executing {
@@ -141,11 +141,11 @@ func runPublish(c *client, args [][]byte) {
 	}
 	channel := string(args[1])
 	c.call.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))
-	c.passOn(false, channel, args[2])
+	passOn(c, false, channel, args[2])
 }
 
 func runSpublish(c *client, args [][]byte) {
-	if c.longName(args[1]) {
+	if longName(c, args[1]) {
 		return
 	}
 	if c.subs.Started() && !c.call.executing {
@@ -153,11 +153,11 @@ func runSpublish(c *client, args [][]byte) {
 	}
 	channel := string(args[1])
 	c.call.Out.Int(int64(c.srv.pubsub.PublishShard(channel, args[2])))
-	c.passOn(true, channel, args[2])
+	passOn(c, true, channel, args[2])
 }
 
 // passOn gives a message to the subscribers of replicas.
-func (c *client) passOn(shard bool, channel string, message []byte) {
+func passOn(c *client, shard bool, channel string, message []byte) {
 	if store := c.srv.store(); store.Durable() && !store.Replica() {
 		log := store.Replication()
 		after := log.Visible() // what this connection changed before was committed
@@ -181,7 +181,7 @@ func (s *Server) Publish(shard bool, channel string, message []byte) {
 }
 
 // channels: PUBSUB CHANNELS [pattern], or SHARDCHANNELS.
-func (c *client) channels(kind pubsub.Kind, args [][]byte) {
+func channels(c *client, kind pubsub.Kind, args [][]byte) {
 	if len(args) > 3 {
 		c.call.Out.Error(items.ErrSyntax)
 		return
@@ -190,7 +190,7 @@ func (c *client) channels(kind pubsub.Kind, args [][]byte) {
 		c.call.Out.BulkStrings(c.srv.pubsub.Channels(kind, nil))
 		return
 	}
-	if c.longName(args[2]) {
+	if longName(c, args[2]) {
 		return
 	}
 	pattern := string(args[2])
@@ -198,7 +198,7 @@ func (c *client) channels(kind pubsub.Kind, args [][]byte) {
 }
 
 // numSub: PUBSUB NUMSUB [channel ...], or SHARDNUMSUB.
-func (c *client) numSub(kind pubsub.Kind, args [][]byte) {
+func numSub(c *client, kind pubsub.Kind, args [][]byte) {
 	names := args[2:]
 	c.call.Out.Array(2 * len(names))
 	for i, n := range c.srv.pubsub.Subscribers(kind, names) {

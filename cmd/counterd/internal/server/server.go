@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/admin"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/brake"
@@ -22,6 +24,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/heap"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
@@ -47,8 +50,8 @@ type Server struct {
 	stats    stats.Totals
 	slow     slowlog.Log
 	sampler  stats.Sampler
-	releaser releaser
-	heap     heapLimit
+	releaser heap.Releaser
+	heap     heap.Limit
 	watches  watch.Table
 	tracking tracking.Table
 	monitors monitors
@@ -63,6 +66,7 @@ type Server struct {
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 
+	admin         admin.Server // for the commands about the server
 	unsaved       unsaved
 	startupMemory int64 // bytes used when the server was made
 
@@ -96,6 +100,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 		queries: make(chan struct{}, queryTurns()), walks: make(chan struct{}, queryTurns()), popular: popular.New(time.Now()),
 		guesses: brake.NewGuesses(brake.FreeGuesses, brake.GuessEvery),
 	}
+	s.admin = adminOf(s)
 	s.config.Prepare = s.prepare
 	if err := s.openUsers(&conf); err != nil {
 		return nil, err
@@ -158,6 +163,33 @@ func (s *Server) configured() {
 // Cluster is this node's part in a cluster; nil: it is of none.
 func (s *Server) Cluster() *serving.Member { return s.cluster }
 
+// lastSave is when the newest snapshot was made, in unix seconds, as LASTSAVE has it.
+func (s *Server) lastSave() int64 {
+	if last := s.store().Admin().Snapshots().LastTime; !last.IsZero() {
+		return last.Unix()
+	}
+	return s.started.Unix()
+}
+
+// adminOf is what the commands about the server see of it.
+func adminOf(s *Server) admin.Server {
+	return admin.Server{
+		Config: s.config, Log: s.log, Slow: &s.slow, Popular: s.popular, Store: s.store, LastSave: s.lastSave, UserLines: s.userLines,
+		Configured: func(password bool) {
+			s.configured()
+			if password {
+				s.users.SetPassword(s.config.Get().RequirePass)
+			}
+			s.node.RoleChanged() // min-replicas-to-write, replica-serve-stale-data
+		},
+		ResetStats: func() {
+			s.stats.Reset()
+			s.commands.Each((*row).ResetStats)
+		},
+		Terminate: func() { s.terminated.Do(func() { go s.Terminate() }) },
+	}
+}
+
 // Listen opens all listeners and serves them in the background. On error none is left open.
 func (s *Server) Listen() error {
 	if err := s.listenWeb(); err != nil {
@@ -196,4 +228,149 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.front.Wait(ctx)
 	s.node.Wait()
 	return errors.Join(err, s.closeWeb(ctx))
+}
+
+// Material is the server's certificates, for whoever listens or connects beside it.
+func (s *Server) Material() *tlsconf.Material { return s.tls }
+
+// LinkTLS is how a connection to another node, at a host, is encrypted; nil: it is not.
+func (s *Server) LinkTLS(host string) (*tls.Config, error) {
+	if c := s.config.Get(); !c.TLS.Replication {
+		return nil, nil
+	}
+	return s.tls.Client(host)
+}
+
+// prepare does what may fail of CONFIG SET.
+func (s *Server) prepare(old, next *config.Config) error {
+	if old.TLS != next.TLS {
+		if err := s.tls.Reload(next.TLS); err != nil {
+			return err
+		}
+		s.certificatesRead()
+	}
+	return nil
+}
+
+// Reload is SIGHUP: the files of certificates and keys are read again. Connections that are open keep what they began
+// with. Where a file is wrong everything stays as it was.
+func (s *Server) Reload() {
+	s.config.Hold(func(c *config.Config) {
+		if !c.TLS.Given() {
+			s.log.Warn("SIGHUP: nothing to reload, TLS certificates are not configured; use CONFIG SET to change settings")
+			return
+		}
+		if err := s.tls.Reload(c.TLS); err != nil {
+			s.log.Error("SIGHUP: cannot reload TLS certificates; the previous ones stay in use", "error", err)
+			return
+		}
+		s.certificatesRead()
+	})
+}
+
+// certificatesRead says what is in force now.
+func (s *Server) certificatesRead() {
+	subject, until := s.tls.Certificate()
+	s.log.Info("TLS certificates loaded", "subject", subject, "valid_until", until)
+}
+
+// loadProgress is how far the store's recovery has come.
+type loadProgress struct {
+	openings atomic.Int32 // that have begun and not ended: a link may open the store anew while the first still ends
+
+	mu          sync.Mutex
+	began       time.Time
+	what        string
+	done, total uint64
+	took        time.Duration
+}
+
+// active is one load for every command that is not planned.
+func (l *loadProgress) active() bool { return l.openings.Load() > 0 }
+
+func (l *loadProgress) begin() {
+	l.mu.Lock()
+	l.began = time.Now()
+	l.mu.Unlock()
+	l.openings.Add(1)
+}
+
+func (l *loadProgress) end() {
+	l.mu.Lock()
+	l.took = time.Since(l.began)
+	l.mu.Unlock()
+	l.openings.Add(-1)
+}
+
+// Loading notes progress: what is being read, bytes done and in all. It may be called from several goroutines.
+func (s *Server) Loading(what string, done, total uint64) {
+	l := &s.progress
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.what == what {
+		done = max(done, l.done) // several goroutines
+	} else {
+		s.log.Info("loading", "what", what, "bytes", total)
+	}
+	l.what, l.done, l.total = what, done, total
+}
+
+// loadState is what INFO tells.
+type loadState struct {
+	began       time.Time
+	done, total uint64
+	took        time.Duration
+	eta         time.Duration
+}
+
+func (l *loadProgress) state() loadState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := loadState{began: l.began, done: l.done, total: l.total, took: l.took}
+	if l.done > 0 && l.total > l.done {
+		st.eta = time.Duration(float64(time.Since(l.began)) / float64(l.done) * float64(l.total-l.done))
+	}
+	return st
+}
+
+// Store is the one being served.
+func (s *Server) Store() *counter.Store { return s.store() }
+
+// Opening tells whether a store is being opened, and an empty one holds its place.
+func (s *Server) Opening() bool { return s.progress.active() }
+
+// Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it
+// cannot be opened the server ends: there is nothing to serve.
+func (s *Server) Reopen(change func(dir string) error) error {
+	if s.Open == nil {
+		return errors.New("this server cannot open a store")
+	}
+	empty, err := counter.Open("", counter.Options{})
+	if err != nil {
+		return err
+	}
+	dir := s.store().Path()
+	s.progress.begin()
+	old := s.current.Swap(empty)
+	err = old.Close() // waits for open batches
+	if err == nil {
+		err = change(dir)
+	}
+	store, oerr := s.Open()
+	if oerr != nil {
+		s.log.Error("cannot reopen the store; the server stops", "error", oerr)
+		s.terminated.Do(func() { go s.Terminate() })
+		return errors.Join(err, oerr)
+	}
+	store.Replication().Observe(s.replicated)
+	if s.cluster != nil {
+		store.Groups().Own(s.cluster.Now().Owned)
+	}
+	s.current.Store(store)
+	s.touchedAll() // it may be other data
+	s.popular.Forget(time.Now())
+	s.configured()
+	s.progress.end()
+	_ = empty.Close() // nothing was ever done with it
+	return err
 }

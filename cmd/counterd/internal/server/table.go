@@ -1,11 +1,34 @@
 package server
 
 import (
+	"strconv"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/admin"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 )
+
+type (
+	// row is one row of the command table. Commands that are not planned see the connection.
+	row = command.Row[*client]
+	// commands is the command table of one server.
+	commands = command.Table[*client]
+)
+
+// container is a command that only has subcommands.
+func container(name, group, since, summary string, sub ...*row) *row {
+	return command.Container(func(c *client) *resp.Replies { return &c.call.Out }, name, group, since, summary, sub...)
+}
+
+// onTable gives the commands that the table answers what they work on.
+func onTable(c *client) (*commands, *resp.Replies) { return c.srv.commands, &c.call.Out }
 
 // on makes a handler that sees the call alone one of a connection's.
 func on(run func(*call, [][]byte)) func(*client, [][]byte) {
@@ -22,10 +45,12 @@ func table() []*row {
 	all = append(all, counterCommands()...)
 	all = append(all, find.Commands(onFind)...)
 	all = append(all, dataset.Commands(onDataset)...)
+	all = append(all, command.Commands(onTable)...)
 	all = append(all, transactionCommands()...)
 	all = append(all, connectionCommands()...)
 	all = append(all, pubsubCommands()...)
 	all = append(all, serverCommands()...)
+	all = append(all, serving.Commands(onMember)...)
 	all = append(all, gatherCommands()...)
 	for _, cmd := range all {
 		cmd.Each(func(cmd *row) { cmd.Hidden = hidden[cmd.Name] })
@@ -143,9 +168,6 @@ func counterCommands() []*row {
 		{Name: "counter.drain", Arity: -2, Flags: command.Write | command.Idmp | command.Fast, First: 1, Last: -1, Step: 1, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Returns the values of several counters and resets them to their defaults, as one change.",
 			Syntax:  "key [key ...]" + command.IdmpSyntax, Plan: items.CounterDrain},
-		{Name: "counter.hot", Arity: -2, Flags: command.ReadOnly, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-			Summary: "Returns the posts of a counter that clients of this node write or read most, with estimated reads and writes per second.",
-			Syntax:  "counter [BY <WRITES | READS>] [COUNT count]", Run: on(runHot), Asks: command.AskCounter(1, command.NeedRead)},
 		{Name: "counter.producers", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Lists the remembered producers of numbered commands, most recently used first.", Syntax: "[LIMIT count]", Run: runProducers, Asks: command.NoData},
 		idmpCommand(),
@@ -165,4 +187,77 @@ func transactionCommands() []*row {
 		{Name: "unwatch", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.AllowBusy, Group: "transactions", Since: "2.2.0", Complexity: "O(1)",
 			Summary: "Stops watching all keys.", Run: runUnwatch},
 	}
+}
+
+// Commands about the server as a whole, and those of Redis that have one possible answer here.
+
+func serverCommands() []*row {
+	server := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*call, [][]byte)) *row {
+		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run)}
+	}
+	expire := func(name, since, syntax string) *row {
+		return &row{Name: name, Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: since, Complexity: "O(1)",
+			Syntax: syntax + " [NX | XX | GT | LT]", Summary: "Returns an error: counters do not expire.", Run: refuse("ERR counters do not expire")}
+	}
+	function := func(name string, flags command.Flags, syntax, summary string, run func(*call, [][]byte)) *row {
+		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run), Asks: command.NoData}
+	}
+	return append(append(admin.Commands(onAdmin), node.Commands(onNode)...),
+		clientCommand(), monitorCommand(), memoryCommand(), objectCommand(), acl.Command(onACL),
+		server("info", -1, command.Loading|command.Stale, "1.0.0", "[section [section ...]]", "Returns information and statistics about the server.", runInfo),
+		server("time", 1, command.Loading|command.Stale|command.Fast, "2.6.0", "", "Returns the server time as Unix seconds and microseconds.", runTime),
+		container("module", "server", "4.0.0", "A container for compatibility: there are no modules.",
+			server("module|list", 2, command.Admin|command.NoScript, "4.0.0", "", "Returns an empty list.", runEmptyList)),
+		container("function", "scripting", "7.0.0", "A container for compatibility: there are no functions.",
+			function("list", command.NoScript, "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list.", runEmptyList),
+			function("flush", command.Write|command.NoScript, "[ASYNC | SYNC]", "Returns OK: there are no functions.", runFunctionFlush)),
+		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
+		expire("expireat", "1.2.0", "key unix-time-seconds"), expire("pexpireat", "2.6.0", "key unix-time-milliseconds"),
+		&row{Name: "persist", Arity: 2, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.2.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns 0: counters do not expire.", Run: on(runZero)},
+		&row{Name: "expiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns -1 for a key that exists and -2 otherwise: counters do not expire.", Plan: items.TTL},
+		&row{Name: "pexpiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns -1 for a key that exists and -2 otherwise: counters do not expire. Identical to EXPIRETIME.", Plan: items.TTL},
+	)
+}
+
+// refuse makes a command that answers an error.
+func refuse(text string) func(*client, [][]byte) {
+	return on(func(c *call, _ [][]byte) { c.Out.Error(text) })
+}
+
+func runOK(c *call, _ [][]byte) { c.Out.Status("OK") }
+
+// runFunctionFlush: FUNCTION FLUSH [ASYNC | SYNC], of no functions.
+func runFunctionFlush(c *call, args [][]byte) {
+	if len(args) > 3 || len(args) == 3 && !resp.EqualFold(args[2], "ASYNC") && !resp.EqualFold(args[2], "SYNC") {
+		c.Out.Error(items.ErrSyntax)
+		return
+	}
+	runOK(c, args)
+}
+
+func runZero(c *call, _ [][]byte) { c.Out.Int(0) }
+
+func runEmptyList(c *call, _ [][]byte) { c.Out.Array(0) }
+
+func runTime(c *call, _ [][]byte) {
+	now := time.Now()
+	c.Out.Array(2)
+	c.Out.BulkString(strconv.FormatInt(now.Unix(), 10))
+	c.Out.BulkString(strconv.Itoa(now.Nanosecond() / 1000))
+}
+
+func objectCommand() *row {
+	sub := func(name, since, summary string, plan func(*items.Call, [][]byte)) *row {
+		return &row{Name: "object|" + name, Arity: 3, Flags: command.ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: since, Complexity: "O(1)",
+			Syntax: "key", Summary: summary, Plan: plan}
+	}
+	return container("object", "generic", "2.2.3", "A container for commands about the storage of keys.",
+		sub("encoding", "2.2.3", "Returns int for a counter and listpack for a post, for compatibility.", items.ObjectEncoding),
+		sub("refcount", "2.2.3", "Returns 1.", items.ObjectRefCount),
+		sub("idletime", "2.2.3", "Returns an error: the server does not record accesses.", items.ObjectIdleTime),
+		sub("freq", "4.0.0", "Returns an error: the server does not count accesses.", items.ObjectFreq),
+	)
 }

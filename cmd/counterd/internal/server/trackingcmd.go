@@ -225,7 +225,7 @@ func (c *client) eavesdrops() bool {
 		args = append(args, []byte("prefix"), []byte(p))
 	}
 	a := c.srv.commands.Lookup([]byte("client|tracking")).Access()
-	return c.user.Load().Check(a, args, c.srv.store().Schema()).Reason == acl.DeniedKey
+	return c.login.user.Load().Check(a, args, c.srv.store().Schema()).Reason == acl.DeniedKey
 }
 
 // runClientTracking: CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP].
@@ -272,7 +272,7 @@ func runClientTracking(c *client, args [][]byte) {
 	}
 	switch {
 	case resp.EqualFold(args[2], "ON"):
-		if text := c.startTracking(mode, target, prefixes); text != "" {
+		if text := startTracking(c, mode, target, prefixes); text != "" {
 			c.call.Out.Error(text)
 			return
 		}
@@ -286,7 +286,7 @@ func runClientTracking(c *client, args [][]byte) {
 }
 
 // startTracking makes the connection track; text is the error.
-func (c *client) startTracking(mode tracking.Mode, target *client, prefixes []string) (text string) {
+func startTracking(c *client, mode tracking.Mode, target *client, prefixes []string) (text string) {
 	now := c.trackingState()
 	switch {
 	case len(prefixes) > 0 && !mode.Broadcast:

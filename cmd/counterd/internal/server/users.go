@@ -1,27 +1,21 @@
 package server
 
 import (
-	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/net/brake"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
+	"github.com/counterd/counterd/schema"
 )
 
 // Users, as connections have them. What they may do is package acl's.
-
-const (
-	// freeFailures is how often a connection may give a wrong password without having to wait.
-	freeFailures = 3
-	// failurePause is how long it waits from then on before each answer, right or wrong. EXEC waits for those in its queue.
-	failurePause = time.Second
-)
 
 // openUsers makes the users of the configuration, and takes the commands out of the table that are disabled.
 func (s *Server) openUsers(c *config.Config) error {
@@ -65,95 +59,33 @@ func (s *Server) userLines(c *config.Config) []string {
 	return lines
 }
 
-// admitted tells whether the connection may execute more than AUTH: it has shown who it is, or need not any more.
-func (c *client) admitted() bool {
-	if !c.authed && c.srv.users.Default().Open() {
-		c.become(c.srv.users.Default())
-	}
-	return c.authed
-}
-
-// become makes the connection a user's.
-func (c *client) become(u *acl.User) {
-	c.user.Store(u)
-	c.authed, c.failures = true, 0
-	c.session.Trust(true)
-}
-
-// authenticate makes the connection a user's if the password is right. Not in a loop after too many failures: then it
-// waits, unless EXEC has done so for it.
+// authenticate makes the connection a user's if the password is right, and notes it if not.
 func (c *client) authenticate(by string, name, pass []byte) bool {
-	if c.failures >= freeFailures && !c.call.executing {
-		c.pause(1)
-	}
-	var u *acl.User
-	if check, ok := c.mayGuess(); ok {
-		u = c.srv.users.Authenticate(name, pass)
-		check.End(u != nil)
-	}
-	if u == nil {
-		c.failures++
+	right, ok := c.login.attempt(c.call.executing, name, pass)
+	if !right {
 		c.noteDenial(acl.DeniedAuth, by, string(name))
-		return false
 	}
-	c.become(u)
-	return !u.Gone() // it may have been removed since; who removed it may not have seen this connection
+	return ok
 }
 
 // awaitGuesses makes EXEC wait for the passwords in its queue, as they would wait one by one if all of them were wrong.
 // With the store held nobody can wait. false: the connection has ended, and nothing is executed. REQUIRES not InLoop.
 func (c *client) awaitGuesses() bool {
-	paid := c.failures + c.multi.passwords - freeFailures
+	paid := c.login.failures + c.multi.passwords - freeFailures
 	c.multi.passwords = 0 // they wait once
 	if paid <= 0 {
 		return true
 	}
-	c.pause(paid)
+	c.login.pause(paid)
 	if c.call.loading || c.call.store != c.srv.current.Load() {
 		c.call.begin()
 	}
 	return !c.session.Closing
 }
 
-// pause waits for the time that so many passwords take. It is a place where commands block: see block.
-func (c *client) pause(passwords int) {
-	c.block(context.Background(), func(ctx context.Context) {
-		select {
-		case <-time.After(time.Duration(passwords) * failurePause):
-		case <-ctx.Done():
-		}
-	})
-}
-
-// mayGuess begins the check of a password when the brake on the connection's address lets it: see mayWait. false: the
-// connection has ended, or the store is held and too many wrong passwords came from the address.
-func (c *client) mayGuess() (check brake.Check, ok bool) {
-	if c.session.InLoop() || c.call.executing {
-		return c.srv.guesses.Try(c.info.ip())
-	}
-	if !c.srv.guesses.Waits(c.info.ip()) {
-		if check, ok = c.srv.guesses.Try(c.info.ip()); ok {
-			return check, true
-		}
-	}
-	c.block(context.Background(), func(ctx context.Context) {
-		var err error
-		check, err = c.srv.guesses.Wait(ctx, c.info.ip())
-		ok = err == nil
-	})
-	return check, ok
-}
-
-// deauthenticate brings the connection back to what it was when it came.
-func (c *client) deauthenticate() {
-	c.user.Store(c.srv.users.Default())
-	c.authed = c.srv.users.Default().Open()
-	c.session.Trust(c.authed)
-}
-
 // may is denied for commands that are planned: it notes nothing, and most are answered by a few compares.
 func (c *client) may(cmd *row, args [][]byte) bool {
-	u := c.user.Load()
+	u := c.login.user.Load()
 	if u.Unlimited() {
 		return true
 	}
@@ -162,7 +94,7 @@ func (c *client) may(cmd *row, args [][]byte) bool {
 
 // denied tells whether the connection's user may not execute a whole command, and notes it if so.
 func (c *client) denied(cmd *row, args [][]byte) acl.Denial {
-	u := c.user.Load()
+	u := c.login.user.Load()
 	d := u.Check(cmd.Access(), args, c.call.names())
 	if d.Reason != acl.Allowed {
 		c.noteDenial(d.Reason, d.Object(cmd.Access(), args), u.Name())
@@ -184,7 +116,7 @@ func (c *client) noteDenial(reason acl.Reason, object, user string) {
 
 // overhears tells whether the connection has a subscription that its user has no right to. Anybody may call it.
 func (c *client) overhears() bool {
-	u := c.user.Load()
+	u := c.login.user.Load()
 	if c.subs.Count() == 0 || u.HearsAll() {
 		return false
 	}
@@ -194,7 +126,7 @@ func (c *client) overhears() bool {
 // follows tells whether the connection is shown all commands, or carries the log, and its user has no right to that.
 // Anybody may call it.
 func (c *client) follows() bool {
-	u := c.user.Load()
+	u := c.login.user.Load()
 	may := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool {
 			cmd := c.srv.commands.Lookup([]byte(name))
@@ -209,7 +141,7 @@ func (c *client) follows() bool {
 func (c *call) usersChanged(asks *client) {
 	n := 0
 	for _, k := range c.srv.connected() {
-		if !k.user.Load().Gone() && !k.overhears() && !k.eavesdrops() && !k.follows() {
+		if !k.login.user.Load().Gone() && !k.overhears() && !k.eavesdrops() && !k.follows() {
 			continue
 		}
 		n++
@@ -222,4 +154,41 @@ func (c *call) usersChanged(asks *client) {
 	if n > 0 {
 		c.srv.log.Info("closed connections of users that were changed or deleted", "number", n, "client", c.session.ID())
 	}
+}
+
+// aclConn is a connection as the ACL commands see it.
+type aclConn struct{ c *client }
+
+func onACL(c *client) acl.Conn { return aclConn{c} }
+
+func (a aclConn) Call() *items.Call      { return &a.c.call.Call }
+func (a aclConn) ID() int64              { return a.c.session.ID() }
+func (a aclConn) User() *acl.User        { return a.c.login.user.Load() }
+func (a aclConn) Users() *acl.Users      { return a.c.srv.users }
+func (a aclConn) Denials() *acl.Log      { return &a.c.srv.denials }
+func (a aclConn) Logger() *slog.Logger   { return a.c.srv.log }
+func (a aclConn) Schema() *schema.Schema { return a.c.call.store.Schema() }
+func (a aclConn) WrongNumber() string    { return a.c.executed.WrongNumber() }
+func (a aclConn) ReplyCategories(args [][]byte) {
+	a.c.srv.commands.ReplyCategories(&a.c.call.Out, args)
+}
+func (a aclConn) UsersChanged() { a.c.call.usersChanged(a.c) }
+
+func (a aclConn) File() string {
+	conf := a.c.srv.config.Get()
+	return conf.ACLPath()
+}
+
+func (a aclConn) Lookup(args [][]byte) (*command.Access, string) {
+	cmd := a.c.srv.commands.Find(args[0])
+	if cmd != nil && cmd.Sub != nil && len(args) > 1 {
+		cmd = cmd.Subcommand(args[1])
+	}
+	switch {
+	case cmd == nil:
+		return nil, "ERR Command '" + resp.Printable(args[0], 128) + "' not found"
+	case !cmd.Takes(args):
+		return nil, cmd.WrongNumber()
+	}
+	return cmd.Access(), ""
 }

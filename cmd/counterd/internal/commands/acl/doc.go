@@ -46,6 +46,7 @@
 //	catalog.go           the names of commands that rules know; foreign.go: those that are Redis's alone
 //	file.go              aclfile
 //	log.go               ACL LOG
+//	commands.go          ACL, and what it sees of a connection
 //
 // # Concurrency
 //

@@ -31,4 +31,5 @@
 //	hint.go                        what is added to errors: a command with a similar name, the syntax
 //	instead.go                     commands of Redis that are not here, and what to use instead
 //	times.go                       how long commands take; LATENCY
+//	commands.go                    the rows of COMMAND and LATENCY; commands that only have subcommands
 package command

@@ -9,5 +9,6 @@
 //	host.go      the node as package cluster sees it: roles, acknowledgements, what is served
 //	join.go      what takes part in the cluster: the agent, the mover, the registry
 //	mover.go     the node as package move sees it
+//	commands.go  CLUSTER, READONLY, READWRITE, ASKING; movecommand.go: COUNTER.MOVE
 //	schema.go    the schema of a cluster: one text in etcd
 package serving

@@ -1,3 +1,5 @@
+// Scenario: commands arrive while the store is being opened.
+
 package server
 
 import (

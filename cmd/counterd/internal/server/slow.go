@@ -2,13 +2,11 @@ package server
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
@@ -90,55 +88,4 @@ func batchText(runs []run, total int64) string {
 		parts[i] = k.cmd.Name + " x" + strconv.FormatInt(k.n, 10)
 	}
 	return fmt.Sprintf("(batch of %d: %s)", total, strings.Join(parts, ", "))
-}
-
-func slowlogCommand() *row {
-	return container("slowlog", "server", "2.2.12", "A container for commands about the slow log.",
-		&row{Name: "slowlog|get", Arity: -2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(N)", Syntax: "[count]",
-			Summary: "Returns the newest entries of the slow log, by default 10, with -1 all. Commands of a pipeline that ran together are one entry.", Run: on(runSlowlogGet)},
-		&row{Name: "slowlog|len", Arity: 2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(1)",
-			Summary: "Returns the number of entries in the slow log.", Run: on(runSlowlogLen)},
-		&row{Name: "slowlog|reset", Arity: 2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(N)",
-			Summary: "Clears the slow log.", Run: on(runSlowlogReset)},
-	)
-}
-
-// runSlowlogGet: SLOWLOG GET [count]; an entry is [id, unix time, microseconds, arguments, address, name].
-func runSlowlogGet(c *call, args [][]byte) {
-	n := int64(10)
-	if len(args) > 3 {
-		c.Out.Error(c.srv.commands.Lookup(args[0]).Subcommand(args[1]).WrongNumber())
-		return
-	}
-	if len(args) == 3 {
-		var ok bool
-		if n, ok = resp.Number(args[2]); !ok || n < -1 {
-			c.Out.Error("ERR count should be greater than or equal to -1")
-			return
-		}
-		if n < 0 {
-			n = math.MaxInt32
-		}
-	}
-	list := c.srv.slow.Newest(int(min(n, math.MaxInt32)))
-	c.Out.Array(len(list))
-	for _, e := range list {
-		c.Out.Array(6)
-		c.Out.Int(e.ID)
-		c.Out.Int(e.At.Unix())
-		c.Out.Int(e.Took.Microseconds())
-		c.Out.Array(len(e.Args))
-		for _, a := range e.Args {
-			c.Out.BulkString(a)
-		}
-		c.Out.BulkString(e.Addr)
-		c.Out.BulkString(e.Name)
-	}
-}
-
-func runSlowlogLen(c *call, _ [][]byte) { c.Out.Int(int64(c.srv.slow.Len())) }
-
-func runSlowlogReset(c *call, _ [][]byte) {
-	c.srv.slow.Reset()
-	c.Out.Status("OK")
 }

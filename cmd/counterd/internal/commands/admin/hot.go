@@ -1,10 +1,11 @@
-package server
+package admin
 
 import (
 	"errors"
 	"math"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
@@ -14,11 +15,11 @@ import (
 
 // runHot: COUNTER.HOT counter [BY WRITES | READS] [COUNT count], the posts that connections to this node write or read
 // most, each with its key and how many reads and writes a second there are of it. They are sampled: see package popular.
-func runHot(c *call, args [][]byte) {
+func runHot(c Conn, args [][]byte) {
 	byWrites, count := true, int64(10)
 	for i := 2; i < len(args); i += 2 {
 		if i+1 == len(args) {
-			c.Out.Error(items.ErrSyntax)
+			c.Call().Out.Error(items.ErrSyntax)
 			return
 		}
 		ok := true
@@ -29,22 +30,22 @@ func runHot(c *call, args [][]byte) {
 			byWrites = false
 		case resp.EqualFold(a, "COUNT"):
 			if count, ok = resp.Number(b); !ok || count < 1 || count > 1024 {
-				c.Out.Error("ERR COUNT: want 1 to 1024")
+				c.Call().Out.Error("ERR COUNT: want 1 to 1024")
 				return
 			}
 		default:
-			c.Out.Error(items.ErrSyntax)
+			c.Call().Out.Error(items.ErrSyntax)
 			return
 		}
 	}
 	var list []popular.Rate
 	var keys []string
-	err := c.withStore(false, func(b *counter.Batch) error {
+	err := c.WithStore(false, func(b *counter.Batch) error {
 		def := b.Schema().Counter(string(args[1]))
 		if def == nil {
 			return counter.ErrNoKey
 		}
-		list = c.srv.popular.Top(time.Now(), def.ID, int(count), byWrites)
+		list = c.Server().Popular.Top(time.Now(), def.ID, int(count), byWrites)
 		for _, r := range list {
 			keys = append(keys, string(b.Schema().AppendKey(nil, def, schema.WholeItem, r.Mid)))
 		}
@@ -52,20 +53,26 @@ func runHot(c *call, args [][]byte) {
 	})
 	switch {
 	case errors.Is(err, counter.ErrNoKey):
-		c.Out.Error(items.ErrNoCounter(args[1]))
+		c.Call().Out.Error(items.ErrNoCounter(args[1]))
 		return
 	case err != nil:
-		c.StoreError(err)
+		c.Call().StoreError(err)
 		return
 	}
-	c.Out.Array(len(list))
+	c.Call().Out.Array(len(list))
 	for i, r := range list {
-		c.Out.Map(3)
-		c.Out.BulkString("key")
-		c.Out.BulkString(keys[i])
-		c.Out.BulkString("reads_per_sec")
-		c.Out.Double(math.Round(r.Reads*10) / 10)
-		c.Out.BulkString("writes_per_sec")
-		c.Out.Double(math.Round(r.Writes*10) / 10)
+		c.Call().Out.Map(3)
+		c.Call().Out.BulkString("key")
+		c.Call().Out.BulkString(keys[i])
+		c.Call().Out.BulkString("reads_per_sec")
+		c.Call().Out.Double(math.Round(r.Reads*10) / 10)
+		c.Call().Out.BulkString("writes_per_sec")
+		c.Call().Out.Double(math.Round(r.Writes*10) / 10)
 	}
+}
+
+func hotRow[C any](on func(C) Conn) *command.Row[C] {
+	return &command.Row[C]{Name: "counter.hot", Arity: -2, Flags: command.ReadOnly, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
+		Summary: "Returns the posts of a counter that clients of this node write or read most, with estimated reads and writes per second.",
+		Syntax:  "counter [BY <WRITES | READS>] [COUNT count]", Run: handler(on, runHot), Asks: command.AskCounter(1, command.NeedRead)}
 }

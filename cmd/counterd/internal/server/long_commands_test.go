@@ -1,3 +1,5 @@
+// Scenario: commands of very many arguments run in slices.
+
 package server
 
 import (

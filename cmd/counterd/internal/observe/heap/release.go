@@ -1,18 +1,18 @@
-package server
+package heap
 
 import (
 	"runtime/debug"
 	"runtime/metrics"
 )
 
-// releaser gives the Go heap's unused memory back to the system when a time of load has ended. The runtime does that
+// Releaser gives the Go heap's unused memory back to the system when a time of load has ended. The runtime does that
 // over minutes and only while it allocates, and a server at rest does not: after 280,000 posts loaded in 0.3 s it held
 // 8 MiB of log buffers, three times what the posts take. Used by the janitor alone.
 //
 // Loads of small commands allocate nothing either, so the runtime has no reason to collect: after one MGET of 16 MiB in
 // the midst of 60,000 INCRs a second RSS was 98 MiB in the place of 36 for as long as those went on. So under load what
 // is far above the heap's usual size for some seconds is given back too, more seldom where it grows again.
-type releaser struct {
+type Releaser struct {
 	kept  uint64 // heap held when it was last given back
 	quiet int    // looks in a row without load
 	high  int    // looks in a row with far more held than kept
@@ -31,21 +31,21 @@ const (
 	mostWait    = 60       // seconds: a load that needs the memory again and again pays for a collection a minute
 )
 
-// look is called each second with the rate of commands.
-func (r *releaser) look(rate float64) {
-	held := heapHeld()
+// Look is called each second with the rate of commands.
+func (r *Releaser) Look(rate float64) {
+	inUse := held()
 	if rate >= quietCommands {
 		r.quiet = 0
 	} else {
 		r.quiet++
 	}
-	if held < busyFactor*r.kept+busyRelease {
+	if inUse < busyFactor*r.kept+busyRelease {
 		r.high, r.wait = 0, max(r.wait-1, 0)
 	} else {
 		r.high++
 	}
 	switch {
-	case r.quiet >= quietLooks && held >= r.kept+worthRelease:
+	case r.quiet >= quietLooks && inUse >= r.kept+worthRelease:
 	case r.high >= busyLooks+r.wait:
 		r.wait = min(2*r.wait+busyLooks, mostWait)
 	default:
@@ -53,11 +53,11 @@ func (r *releaser) look(rate float64) {
 	}
 	r.high = 0
 	debug.FreeOSMemory()
-	r.kept = heapHeld()
+	r.kept = held()
 }
 
-// heapHeld is what the Go heap takes of the system, used or not.
-func heapHeld() uint64 {
+// held is what the Go heap takes of the system, used or not.
+func held() uint64 {
 	held := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/unused:bytes"},

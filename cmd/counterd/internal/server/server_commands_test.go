@@ -1,3 +1,5 @@
+// Scenario: commands about the server as a whole.
+
 package server
 
 import (

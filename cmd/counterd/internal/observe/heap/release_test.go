@@ -1,4 +1,4 @@
-package server
+package heap
 
 import "testing"
 
@@ -7,25 +7,25 @@ var ballast []byte
 // TestReleaser: what the heap grew by is given back after a time of load has ended, not at once during it.
 func TestReleaser(t *testing.T) {
 	const size = 64 << 20
-	var r releaser
-	r.look(0)
-	r.look(0) // at rest: the base is known
+	var r Releaser
+	r.Look(0)
+	r.Look(0) // at rest: the base is known
 	ballast = make([]byte, size)
 	for i := 0; i < len(ballast); i += 4096 {
 		ballast[i] = 1
 	}
 	ballast = nil
 	for range busyLooks - 1 {
-		r.look(quietCommands)
+		r.Look(quietCommands)
 	}
-	under := heapHeld()
+	under := held()
 	if under < size {
 		t.Fatalf("the heap holds %d bytes under load, want them kept", under)
 	}
-	r.look(0)
-	r.look(0)
-	if held := heapHeld(); held > under-size/2 {
-		t.Errorf("the heap holds %d bytes at rest, %d under load", held, under)
+	r.Look(0)
+	r.Look(0)
+	if now := held(); now > under-size/2 {
+		t.Errorf("the heap holds %d bytes at rest, %d under load", now, under)
 	}
 }
 
@@ -33,18 +33,18 @@ func TestReleaser(t *testing.T) {
 // takes it again and again.
 func TestReleaserUnderLoad(t *testing.T) {
 	const size = 64 << 20
-	var r releaser
-	r.look(0)
-	r.look(0) // at rest: the base is known
+	var r Releaser
+	r.Look(0)
+	r.Look(0) // at rest: the base is known
 	looks := func() (n int) {
 		ballast = make([]byte, size)
 		for i := 0; i < len(ballast); i += 4096 {
 			ballast[i] = 1
 		}
 		ballast = nil
-		for full := heapHeld(); heapHeld() > full-size/2; n++ {
-			if r.look(quietCommands); n > mostWait+busyLooks {
-				t.Fatalf("the heap holds %d bytes after %d seconds of load, %d before", heapHeld(), n, full)
+		for full := held(); held() > full-size/2; n++ {
+			if r.Look(quietCommands); n > mostWait+busyLooks {
+				t.Fatalf("the heap holds %d bytes after %d seconds of load, %d before", held(), n, full)
 			}
 		}
 		return n
@@ -54,7 +54,7 @@ func TestReleaserUnderLoad(t *testing.T) {
 		t.Errorf("given back after %d and %d seconds, want at most %d and more", first, second, busyLooks)
 	}
 	for range mostWait {
-		r.look(quietCommands)
+		r.Look(quietCommands)
 	}
 	if n := looks(); n > busyLooks {
 		t.Errorf("given back after %d seconds, a minute later, want at most %d", n, busyLooks)

@@ -1,4 +1,4 @@
-package server
+package serving
 
 import (
 	"errors"
@@ -16,46 +16,47 @@ import (
 // COUNTER.MOVE is how the primary of the shard that groups of hash slots move to asks the one that they come from, see
 // package move, and how tools ask how far that is.
 
-// moveCommand is COUNTER.MOVE.
-func moveCommand() *row {
-	sub := func(name string, arity int, syntax, summary string, run func(c *client, m *move.Mover, args [][]byte) error) *row {
-		return &row{Name: "counter.move|" + name, Arity: arity, Flags: command.Admin | command.NoMulti | command.NoScript, Group: "cluster", Since: "0.1.0",
+// moveRow is COUNTER.MOVE.
+func moveRow[C any](on func(C) Conn) *command.Row[C] {
+	sub := func(name string, arity int, syntax, summary string, run func(c Conn, m *move.Mover, args [][]byte) error) *command.Row[C] {
+		return &command.Row[C]{Name: "counter.move|" + name, Arity: arity, Flags: command.Admin | command.NoMulti | command.NoScript, Group: "cluster", Since: "0.1.0",
 			Complexity: "O(N) in the posts of a block", Syntax: syntax, Summary: summary,
-			Run: func(c *client, args [][]byte) {
-				if !c.srv.cluster.Joined() {
-					c.call.Out.Error(route.ErrNoCluster)
+			Run: func(of C, args [][]byte) {
+				c := on(of)
+				if !c.Member().Joined() {
+					c.Call().Out.Error(route.ErrNoCluster)
 					return
 				}
 				var refused *move.RefusedError
-				switch err := run(c, c.srv.cluster.Mover(), args); {
+				switch err := run(c, c.Member().Mover(), args); {
 				case errors.As(err, &refused):
-					c.call.Out.Error(refused.Error())
+					c.Call().Out.Error(refused.Error())
 				case err != nil:
-					c.call.Out.Error(items.ErrorText(err))
+					c.Call().Out.Error(items.ErrorText(err))
 				}
 			}}
 	}
-	return container("counter.move", "cluster", "0.1.0", "A container for commands about moves of hash slot groups. All but PROGRESS are internal to nodes.",
+	return command.Container(func(c C) *resp.Replies { return &on(c).Call().Out }, "counter.move", "cluster", "0.1.0", "A container for commands about moves of hash slot groups. All but PROGRESS are internal to nodes.",
 		sub("open", 4, "move epoch", "Internal: starts to export the groups of a move. Returns the log offset from which the log is kept.",
-			func(c *client, m *move.Mover, args [][]byte) error {
+			func(c Conn, m *move.Mover, args [][]byte) error {
 				n, err := moveNumbers(args[3:])
 				if err != nil {
 					return err
 				}
 				from, err := m.Open(string(args[2]), n[0])
-				return c.moveNumbersReply(err, []uint64{from}, 0)
+				return moveNumbersReply(c, err, []uint64{from}, 0)
 			}),
 		sub("producers", 4, "move place", "Internal: returns a part of the remembered producers of a move's groups.",
-			func(c *client, m *move.Mover, args [][]byte) error {
+			func(c Conn, m *move.Mover, args [][]byte) error {
 				n, err := moveNumbers(args[3:])
 				if err != nil {
 					return err
 				}
 				records, next, err := m.Producers(string(args[2]), int(n[0]))
-				return c.moveReply(err, records, uint64(next))
+				return moveReply(c, err, records, uint64(next))
 			}),
 		sub("rows", 5, "move space mid", "Internal: returns the posts of a move's groups in the next block.",
-			func(c *client, m *move.Mover, args [][]byte) error {
+			func(c Conn, m *move.Mover, args [][]byte) error {
 				n, err := moveNumbers(args[3:])
 				if err != nil {
 					return err
@@ -65,28 +66,28 @@ func moveCommand() *row {
 				if done {
 					last = 1
 				}
-				return c.moveReply(err, records, uint64(next.Space), next.Mid, last)
+				return moveReply(c, err, records, uint64(next.Space), next.Mid, last)
 			}),
 		sub("log", 4, "move offset", "Internal: returns the log records of a move's groups from an offset on.",
-			func(c *client, m *move.Mover, args [][]byte) error {
+			func(c Conn, m *move.Mover, args [][]byte) error {
 				n, err := moveNumbers(args[3:])
 				if err != nil {
 					return err
 				}
 				records, next, end, err := m.Log(string(args[2]), n[0])
-				return c.moveReply(err, records, next, end)
+				return moveReply(c, err, records, next, end)
 			}),
 		sub("hold", 3, "move", "Internal: stops serving a move's groups until etcd has recorded their owner.",
-			func(c *client, m *move.Mover, args [][]byte) error {
+			func(c Conn, m *move.Mover, args [][]byte) error {
 				end, revision, err := m.Hold(string(args[2]))
-				return c.moveNumbersReply(err, []uint64{end, uint64(revision)}, 0)
+				return moveNumbersReply(c, err, []uint64{end, uint64(revision)}, 0)
 			}),
 		sub("progress", 2, "", "Returns the progress of the moves to this shard, one per line.",
-			func(c *client, m *move.Mover, _ [][]byte) error {
+			func(c Conn, m *move.Mover, _ [][]byte) error {
 				list := m.Progress()
-				c.call.Out.Array(len(list))
+				c.Call().Out.Array(len(list))
 				for i := range list {
-					c.call.Out.BulkString(moveLine(&list[i]))
+					c.Call().Out.BulkString(moveLine(&list[i]))
 				}
 				return nil
 			}),
@@ -107,23 +108,23 @@ func moveNumbers(args [][]byte) (list []uint64, err error) {
 }
 
 // moveReply answers numbers, and records behind them.
-func (c *client) moveReply(err error, records []byte, numbers ...uint64) error {
+func moveReply(c Conn, err error, records []byte, numbers ...uint64) error {
 	if err != nil {
 		return err
 	}
-	c.moveNumbersReply(nil, numbers, 1)
-	c.call.Out.Bulk(records)
+	moveNumbersReply(c, nil, numbers, 1)
+	c.Call().Out.Bulk(records)
 	return nil
 }
 
 // moveNumbersReply answers numbers, of an array that has so many elements more.
-func (c *client) moveNumbersReply(err error, numbers []uint64, more int) error {
+func moveNumbersReply(c Conn, err error, numbers []uint64, more int) error {
 	if err != nil {
 		return err
 	}
-	c.call.Out.Array(len(numbers) + more)
+	c.Call().Out.Array(len(numbers) + more)
 	for _, n := range numbers {
-		c.call.Out.BulkUint(n)
+		c.Call().Out.BulkUint(n)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package server
+package heap
 
 import (
 	"math"
@@ -23,23 +23,23 @@ func TestHeapLimit(t *testing.T) {
 		{0, 5000 * mb, 8 * mb, 8 * mb, 90 * mb, 200 * mb}, // indexes have twice what they take, as without a limit
 		{0, 5000 * mb, 256 * mb, 600 * mb, 600 * mb, 632 * mb},
 	} {
-		u := heapUse{maxMemory: c.max, posts: c.posts, clients: c.clients, held: c.held, live: c.live}
-		if got := (heapLimit{}).of(u); got != c.want {
+		u := Use{MaxMemory: c.max, Posts: c.posts, Clients: c.clients, Held: c.held, live: c.live}
+		if got := (Limit{}).of(u); got != c.want {
 			t.Errorf("%+v: got %d, want %d", u, got, c.want)
 		}
 	}
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
-	var h heapLimit
-	h.look(heapUse{posts: 5000 * mb})
+	var h Limit
+	h.Look(Use{Posts: 5000 * mb})
 	if got := debug.SetMemoryLimit(-1); got != before {
 		t.Errorf("without maxmemory: got a limit of %d, want %d as before", got, before)
 	}
-	h.look(heapUse{maxMemory: 8000 * mb, posts: 3000 * mb})
+	h.Look(Use{MaxMemory: 8000 * mb, Posts: 3000 * mb})
 	if got := debug.SetMemoryLimit(-1); got != 5024*mb {
 		t.Errorf("got a limit of %d, want %d", got, 5024*mb)
 	}
-	h.look(heapUse{posts: 3000 * mb})
+	h.Look(Use{Posts: 3000 * mb})
 	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
 		t.Errorf("maxmemory taken away: got a limit of %d, want none", got)
 	}

@@ -1,0 +1,308 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"runtime"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/admin"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/schema"
+)
+
+// datasetConn is a call as package dataset sees it.
+type datasetConn struct {
+	c        *call
+	internal bool // it does not look for keys itself
+}
+
+var _ dataset.Conn = datasetConn{}
+
+// onDataset gives the commands on all data what they work on.
+func onDataset(c *client) dataset.Conn { return datasetConn{&c.call, c.internal} }
+
+func (c datasetConn) Call() *items.Call     { return &c.c.Call }
+func (c datasetConn) Store() *counter.Store { return c.c.srv.store() }
+func (c datasetConn) Executing() bool       { return c.c.executing }
+func (c datasetConn) TouchAll()             { c.c.srv.touchedAll() }
+func (c datasetConn) Log() *slog.Logger     { return c.c.srv.log.With("client", c.c.session.ID()) }
+
+func (c datasetConn) WithStore(exclusive bool, f func(b *counter.Batch) error) error {
+	return c.c.withStore(exclusive, f)
+}
+
+// AppendKey has the mid in braces on a node of a cluster, so that clients look for it where it is.
+func (c datasetConn) AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, col int, mid uint64) []byte {
+	if c.c.srv.cluster != nil && !c.internal {
+		return sch.AppendTagged(dst, def, col, mid)
+	}
+	return sch.AppendKey(dst, def, col, mid)
+}
+
+// AlterCluster waits for etcd, and for the primaries of all shards. On a replica too: the schema is the cluster's.
+func (c datasetConn) AlterCluster(statement string) (done bool, err error) {
+	if c.c.srv.cluster == nil {
+		return false, nil
+	}
+	if c.c.srv.cluster.Hooks().Alter == nil {
+		return true, items.Refusal(route.ErrDown)
+	}
+	err = context.Canceled
+	c.c.session.Block(context.Background(), func(ctx context.Context) { err = c.c.srv.cluster.Hooks().Alter(ctx, statement) })
+	if err == nil {
+		c.Log().Info("schema of the cluster changed", "statement", statement)
+	}
+	return true, err
+}
+
+func (c datasetConn) GiveWay() { c.c.session.GiveWay() }
+
+// Busy has as many at work at once as there are turns for queries: each may hold 100,000 keys.
+func (c datasetConn) Busy(work func(ctx context.Context)) {
+	done := false
+	c.c.session.Busy(func(ctx context.Context) {
+		select {
+		case c.c.srv.walks <- struct{}{}:
+			defer func() { <-c.c.srv.walks }()
+			work(ctx)
+			done = ctx.Err() == nil
+		case <-ctx.Done():
+		}
+	})
+	if !done {
+		c.c.session.Closing = true
+	}
+}
+
+// adminConn is a connection as package admin sees it.
+type adminConn struct{ c *client }
+
+func onAdmin(c *client) admin.Conn { return adminConn{c} }
+
+func (a adminConn) Call() *items.Call     { return &a.c.call.Call }
+func (a adminConn) ID() int64             { return a.c.session.ID() }
+func (a adminConn) WrongNumber() string   { return a.c.executed.WrongNumber() }
+func (a adminConn) End()                  { a.c.session.Closing = true }
+func (a adminConn) Server() *admin.Server { return &a.c.srv.admin }
+
+func (a adminConn) WithStore(exclusive bool, f func(b *counter.Batch) error) error {
+	return a.c.call.withStore(exclusive, f)
+}
+
+// nodeConn is a connection as package node sees it.
+type nodeConn struct{ c *client }
+
+var _ node.PeerConn = nodeConn{}
+
+// onNode gives the commands of replication what they work on.
+func onNode(c *client) (*node.Node, node.PeerConn) { return c.srv.node, nodeConn{c} }
+
+func (c nodeConn) Call() *items.Call   { return &c.c.call.Call }
+func (c nodeConn) LocalAddr() net.Addr { return c.c.session.Conn().LocalAddr() }
+func (c nodeConn) Executing() bool     { return c.c.call.executing }
+func (c nodeConn) End()                { c.c.session.Closing = true }
+func (c nodeConn) Peer() *repl.Peer    { return c.c.peer.Load() }
+func (c nodeConn) Shared() bool        { return c.c.subs.Started() || c.c.silence.off }
+func (c nodeConn) Confine()            { c.c.confined |= confinedReplica }
+func (c nodeConn) Raw() io.Writer      { return &c.c.session }
+func (c nodeConn) Send() error         { return c.c.session.Send() }
+func (c nodeConn) Socket() net.Conn    { return c.c.session.Conn() }
+
+func (c nodeConn) SetPeer(p *repl.Peer) {
+	c.c.peer.Store(p)
+	c.c.session.Share()
+}
+
+func (c nodeConn) Name() string {
+	name, _, _ := c.c.info.names()
+	return name
+}
+
+// Await lets CLIENT UNBLOCK end the wait.
+func (c nodeConn) Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	timed := context.Context(ctx)
+	if d > 0 {
+		var stop func()
+		timed, stop = context.WithTimeout(ctx, d)
+		defer stop()
+	}
+	c.c.unblock.Store(&cancel)
+	defer c.c.unblock.Store(nil)
+	c.c.block(timed, wait)
+	return context.Cause(ctx) == errUnblocked
+}
+
+// SendAway closes connections as CLIENT KILL does by TYPE normal and pubsub.
+func (c nodeConn) SendAway(named func(name string) bool) (n int) {
+	for _, k := range c.c.srv.connected() {
+		if kind := k.kind(); k != c.c && (kind == "normal" || kind == "pubsub") && named(nodeConn{k}.Name()) {
+			k.session.Conn().Close()
+			n++
+		}
+	}
+	return n
+}
+
+// scatterConn is a connection as package scatter sees it.
+type scatterConn struct{ c *client }
+
+var _ scatter.Conn = scatterConn{}
+
+func (s scatterConn) ID() int64                    { return s.c.session.ID() }
+func (s scatterConn) InLoop() bool                 { return s.c.session.InLoop() }
+func (s scatterConn) Leave()                       { s.c.session.Leave() }
+func (s scatterConn) Schema() *schema.Schema       { return s.c.call.names() }
+func (s scatterConn) Lets(f command.Flags) bool    { return s.c.srv.node.Lets(f) }
+func (s scatterConn) Owned() slot.Set              { return s.c.call.store.Groups().Owned() }
+func (s scatterConn) Tracks() bool                 { return s.c.call.reads != nil }
+func (s scatterConn) Run()                         { s.c.call.flush() }
+func (s scatterConn) Numbers() *idmp.Sequence      { return &s.c.call.numbers }
+func (s scatterConn) ErrorReply(reply []byte)      { s.c.srv.stats.ErrorReply(reply) }
+func (s scatterConn) row(cmd *command.Access) *row { return s.c.srv.commands.Row(cmd) }
+
+func (s scatterConn) Command(name string) *command.Access {
+	return s.c.srv.commands.Find([]byte(name)).Access()
+}
+
+func (s scatterConn) Serves(cmd *command.Access) bool {
+	return s.c.srv.node.Lets(cmd.Flags) && s.c.local(s.row(cmd), nil)
+}
+
+func (s scatterConn) Refusal(cmd *command.Access, args [][]byte) string {
+	text, _ := s.c.routed(s.c.srv.cluster.Now(), s.row(cmd), args)
+	return text
+}
+
+func (s scatterConn) Plan(cmd *command.Access, args [][]byte)    { s.c.call.plan(s.row(cmd), args) }
+func (s scatterConn) Execute(cmd *command.Access, args [][]byte) { s.row(cmd).Run(s.c, args) }
+
+func (s scatterConn) Number(num *idmp.Number, cmd *command.Access, args [][]byte) (rest [][]byte, text string) {
+	return s.c.call.number(num, s.row(cmd), args)
+}
+
+func (s scatterConn) Uncommitted() (from int, pending bool) {
+	return s.c.call.unsure, s.c.call.ack.Pending()
+}
+
+func (s scatterConn) Commit() error {
+	s.c.call.unsureN = 0
+	return s.c.call.ack.Commit()
+}
+
+func (s scatterConn) Account(cmd *command.Access, took time.Duration) {
+	s.row(cmd).Account(s.c.session.Lane(), 1, took)
+}
+
+func (s scatterConn) Failed(cmd *command.Access, reply []byte) { s.c.call.failed(s.row(cmd), reply) }
+
+// queue is a transaction as package scatter sees it.
+type queue struct {
+	c *client
+	t *transaction
+}
+
+func (q queue) Len() int             { return len(q.t.queued) }
+func (q queue) Denied() string       { return q.t.denied(q.c) }
+func (q queue) Exec(num idmp.Number) { q.t.exec(q.c, num) }
+
+func (q queue) Unplanned() string {
+	for i := range q.t.queued {
+		if cmd := q.t.queued[i].cmd; cmd.Plan == nil {
+			return cmd.Name
+		}
+	}
+	return ""
+}
+
+func (q queue) EachPost(sch *schema.Schema, f func(mid uint64)) {
+	for i := range q.t.queued {
+		q.t.queued[i].eachPost(sch, f)
+	}
+}
+
+func (q queue) Commands() [][][]byte {
+	list := [][][]byte{{[]byte("MULTI")}}
+	for _, c := range q.t.queued {
+		list = append(list, c.args)
+	}
+	return append(list, [][]byte{[]byte("EXEC")})
+}
+
+// memberConn is a connection as package serving sees it.
+type memberConn struct{ c *client }
+
+func onMember(c *client) serving.Conn { return memberConn{c} }
+
+func (m memberConn) Call() *items.Call        { return &m.c.call.Call }
+func (m memberConn) Member() *serving.Member  { return m.c.srv.cluster }
+func (m memberConn) Secure() bool             { return m.c.session.Secure() }
+func (m memberConn) SetReplicaReads(yes bool) { m.c.replicaReads = yes }
+func (m memberConn) End()                     { m.c.session.Closing = true }
+
+func (m memberConn) Block(wait func(ctx context.Context)) { m.c.block(context.Background(), wait) }
+
+// errGone says that the client has gone: nobody reads the answer.
+var errGone = errors.New("the connection has ended")
+
+// EachKey calls f with the keys of posts in a slot, most of them at most. It takes turns with other walks, in steps.
+func (m memberConn) EachKey(of uint16, most int, f func(key []byte)) error {
+	if most == 0 {
+		return nil
+	}
+	c := m.c
+	conn := datasetConn{&c.call, c.internal}
+	step := func(cursor uint64) (next uint64, err error) {
+		err = c.call.withStore(false, func(b *counter.Batch) error {
+			var list []counter.ScanItem
+			list, next, err = b.Scan(nil, cursor, slotStep)
+			for _, it := range list {
+				if slot.Of(it.Mid) == of && most > 0 {
+					f(conn.AppendKey(nil, b.Schema(), it.Counter, schema.WholeItem, it.Mid))
+					most--
+				}
+			}
+			return err
+		})
+		return next, err
+	}
+	if c.call.executing {
+		return errSlotHeld
+	}
+	err := errGone
+	conn.Busy(func(ctx context.Context) {
+		cursor, ends := uint64(0), func(uint64) bool { return false }
+		if group := slot.GroupOf(of); c.call.store.SlotGroups() { // its posts stand together
+			cursor = slot.Least(group, 0)
+			ends = func(cursor uint64) bool { return slot.Group(cursor) != group }
+		}
+		for {
+			if cursor, err = step(cursor); err != nil || cursor == 0 || ends(cursor&math.MaxInt64) || most == 0 || ctx.Err() != nil {
+				return
+			}
+			runtime.Gosched() // or it would keep a processor for 10 ms at a time
+		}
+	})
+	return err
+}
+
+// slotStep is how many posts are looked at before others have their turn.
+const slotStep = 1000
+
+var errSlotHeld = items.Refusal("ERR posts of a hash slot are not looked for in a transaction, which keeps others waiting")

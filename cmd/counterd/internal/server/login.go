@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/brake"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
+)
+
+// login is who a connection is, and how it has shown that. Only the goroutine that runs the session uses it, except for
+// user.
+type login struct {
+	authed   bool                     // user may execute commands
+	user     atomic.Pointer[acl.User] // never nil; others read it
+	failures int                      // wrong passwords, one after the other
+
+	users   *acl.Users
+	guesses *brake.Guesses
+	session *front.Session
+	info    *clientInfo
+	waited  *time.Duration // of the connection: see client.block
+}
+
+const (
+	// freeFailures is how often a connection may give a wrong password without having to wait.
+	freeFailures = 3
+	// failurePause is how long it waits from then on before each answer, right or wrong. EXEC waits for those in its queue.
+	failurePause = time.Second
+)
+
+// admitted tells whether the connection may execute more than AUTH: it has shown who it is, or need not any more.
+func (l *login) admitted() bool {
+	if !l.authed && l.users.Default().Open() {
+		l.become(l.users.Default())
+	}
+	return l.authed
+}
+
+// become makes the connection a user's.
+func (l *login) become(u *acl.User) {
+	l.user.Store(u)
+	l.authed, l.failures = true, 0
+	l.session.Trust(true)
+}
+
+// attempt makes the connection a user's if the password is right. Not in a loop after too many failures: then it waits,
+// unless EXEC, which holds the store, has done so for it. right tells whether the password was.
+func (l *login) attempt(held bool, name, pass []byte) (right, ok bool) {
+	if l.failures >= freeFailures && !held {
+		l.pause(1)
+	}
+	var u *acl.User
+	if check, ok := l.mayGuess(held); ok {
+		u = l.users.Authenticate(name, pass)
+		check.End(u != nil)
+	}
+	if u == nil {
+		l.failures++
+		return false, false
+	}
+	l.become(u)
+	return true, !u.Gone() // it may have been removed since; who removed it may not have seen this connection
+}
+
+// guessesWait tells whether another password has to wait.
+func (l *login) guessesWait() bool { return l.failures >= freeFailures || l.guesses.Waits(l.info.ip()) }
+
+// pause waits for the time that so many passwords take. It is a place where commands block: see client.block.
+func (l *login) pause(passwords int) {
+	l.block(func(ctx context.Context) {
+		select {
+		case <-time.After(time.Duration(passwords) * failurePause):
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (l *login) block(wait func(ctx context.Context)) {
+	*l.waited += l.session.Block(context.Background(), wait)
+}
+
+// mayGuess begins the check of a password when the brake on the connection's address lets it. false: the connection has
+// ended, or the store is held and too many wrong passwords came from the address.
+func (l *login) mayGuess(held bool) (check brake.Check, ok bool) {
+	if l.session.InLoop() || held {
+		return l.guesses.Try(l.info.ip())
+	}
+	if !l.guesses.Waits(l.info.ip()) {
+		if check, ok = l.guesses.Try(l.info.ip()); ok {
+			return check, true
+		}
+	}
+	l.block(func(ctx context.Context) {
+		var err error
+		check, err = l.guesses.Wait(ctx, l.info.ip())
+		ok = err == nil
+	})
+	return check, ok
+}
+
+// reset brings the connection back to who it was when it came.
+func (l *login) reset() {
+	l.user.Store(l.users.Default())
+	l.authed = l.users.Default().Open()
+	l.session.Trust(l.authed)
+}
