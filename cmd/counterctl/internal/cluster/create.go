@@ -30,9 +30,9 @@ If the command is interrupted, run it again with the same arguments: it continue
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
-		shards := flags.Int("shards", 1, "how many shards to make, at most 256")
-		replicas := flags.Int("replicas", 2, "replicas of each")
-		least := flags.Int("min-insync", 0, "nodes of a shard that must be in sync, else its changes are refused")
+		shards := flags.Int("shards", 1, "number of shards, at most 256")
+		replicas := flags.Int("replicas", 2, "replicas of each shard")
+		least := flags.Int("min-insync", 0, "nodes of a shard that must be in sync for changes to be accepted")
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 0 {
 				return misuse("got no nodes, want their HOST:PORT")

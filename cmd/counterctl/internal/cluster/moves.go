@@ -18,17 +18,17 @@ import (
 var moveCommand = command{
 	Name:    "cluster move",
 	Summary: "move hash slots to another shard",
-	Details: `Moves groups of 64 hash slots, with all their posts, while they are read and written: the shard that is to have them fetches
-them, and at the end their writes are held for at most half a second. --groups are ranges of groups from 0 to 255, as 0-3,17;
---slots are ranges of hash slots, which must be whole groups. Whoever interrupts the command leaves the moves that have begun
-going on; --abort ends one that is not committed, by its id as counterctl cluster status prints it.
+	Details: `Moves groups of 64 hash slots, with all their posts, to another shard while clients read and write them. That shard copies the
+posts; at the end, changes of them are delayed for at most half a second. --groups takes ranges of groups from 0 to 255, such as
+0-3,17; --slots takes ranges of hash slots, which must be whole groups. If the command is interrupted, the moves that it has
+started continue. --abort stops a move that is not yet committed, by the id that counterctl cluster status prints.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
 		groups := flags.String("groups", "", "`ranges` of groups")
 		slots := flags.String("slots", "", "`ranges` of hash slots")
-		to := flags.String("to", "", "`shard` that they go to")
-		abort := flags.String("abort", "", "`id` of a move that is to end")
+		to := flags.String("to", "", "`shard` that gets them")
+		abort := flags.String("abort", "", "`id` of a move to stop")
 		atOnce := addAtOnce(flags)
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 {
@@ -63,18 +63,18 @@ going on; --abort ends one that is not committed, by its id as counterctl cluste
 var rebalanceCommand = command{
 	Name:    "cluster rebalance",
 	Summary: "move hash slots until the shards have equal data or equal load",
-	Details: `Plans moves of groups of 64 hash slots after which each shard has its part, prints them, and makes them one after another for
-each shard, while all is read and written. Few bytes are moved: a group goes once, from a shard above the mean to one below.
+	Details: `Plans moves of groups of 64 hash slots that give every shard an equal share, prints the plan, and carries it out while clients
+read and write. It moves as little data as possible: each group moves once, from a shard above the mean to one below it.
 
---by bytes counts what the shards hold, load the commands they answer, groups neither; a shard's groups count for the same
-part of it. Below 1 GiB bytes say nothing, and groups are counted.
+--by selects what is made equal: the bytes that the shards store, their load in commands, or the number of groups. The groups of
+a shard count equally. With less than 1 GiB of data, the number of groups is used instead of bytes.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
 		by := &oneOf{value: "bytes", of: []string{"bytes", "load", "groups"}}
-		flags.Var(by, "by", "what is to be the same")
-		tolerance := flags.Float64("tolerance", 0.05, "part of the mean by which a shard may differ")
-		planOnly := flags.Bool("plan", false, "print what would be moved, and end")
+		flags.Var(by, "by", "what to make equal")
+		tolerance := flags.Float64("tolerance", 0.05, "allowed deviation from the mean, as a fraction of it")
+		planOnly := flags.Bool("plan", false, "print the plan and exit")
 		flags.BoolVar(&f.json, "json", false, "print the plan as JSON")
 		atOnce := addAtOnce(flags)
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {

@@ -18,15 +18,15 @@ var addCommand = command{
 	Name:    "cluster add",
 	Args:    "NODE...",
 	Summary: "turn free nodes into new shards, or into replicas of a shard",
-	Details: `Makes new shards of nodes that run and are free, each of as many as the cluster's shards are to have, or with --to replicas
-of a shard. A new shard owns nothing until counterctl cluster rebalance or move gives it something.
+	Details: `Turns free, running nodes into new shards, each with as many nodes as the cluster is set to. With --to, the nodes become replicas
+of an existing shard. A new shard owns no hash slots until counterctl cluster rebalance or move gives it some.
 
-To replace a node that is lost, nothing need be done where a node is free: the shard takes it by itself. Else start one, and
-add it with --to; then counterctl cluster remove takes out the lost one.
+A lost node is replaced by a free one automatically. If no node is free, start one, add it with --to, and then remove the lost
+node with counterctl cluster remove.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
-		to := flags.Int("to", 0, "`shard` whose replicas they become")
+		to := flags.Int("to", 0, "`shard` that gets the nodes as replicas")
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 0 {
 				return misuse("got no nodes, want their HOST:PORT")
@@ -43,18 +43,18 @@ var removeCommand = command{
 	Name:    "cluster remove",
 	Args:    "NODE...",
 	Summary: "remove nodes, or a whole shard, from a cluster",
-	Details: `Takes nodes out of their shards: a primary hands over to another node first. One that runs is retired, so that no shard takes
-it again, and can be stopped then; one that is gone is forgotten. With --shard a whole shard goes: its groups of hash slots
-are moved to the others first, by bytes, and its nodes are free then.
+	Details: `Removes nodes from their shards. A primary hands over to another node first. A running node is retired, so that no shard takes it
+again, and can then be stopped; a lost node is deleted from etcd. With --shard, a whole shard is removed: its hash slots move
+to the other shards first, and its nodes become free.
 
-It refuses what would leave a shard with fewer nodes in sync than its changes need; --force does it, where a node is lost for
-good.
+The command refuses to leave a shard with fewer in-sync nodes than changes need. --force overrides this, for nodes that are lost
+for good.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
 		f.node = connect.AddFlags(flags)
 		shard := flags.String("shard", "", "`shard` to remove")
-		force := flags.Bool("force", false, "also where fewer nodes stay in sync than changes need; one stays in any case")
+		force := flags.Bool("force", false, "remove nodes even if fewer stay in sync than changes need; one always stays")
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			switch {
 			case (*shard == "") == (len(args) == 0):
@@ -71,18 +71,19 @@ var failoverCommand = command{
 	Name:    "cluster failover",
 	Args:    "SHARD",
 	Summary: "make another node of a shard the primary",
-	Details: `The primary holds its writes for at most half a second, until the other node has all, which leads then. Nothing fails.
+	Details: `Makes another node of the shard its primary. The old primary delays changes for at most half a second, until the new one has
+all of them. No request fails.
 
---force does not wait for the primary: nothing that was acknowledged is lost, as the other node is in sync. --unclean takes a
-node that is not in sync, where no other is left: what was acknowledged and it does not have is lost for ever. It prints
-what that is as far as it is known, and asks.
+--force does not wait for the old primary. No acknowledged change is lost, because the new primary is in sync. --unclean accepts a
+node that is not in sync, for when no other is left: acknowledged changes that it lacks are lost for good. The command prints
+what is known about them and asks for confirmation.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
 		f.node = connect.AddFlags(flags)
-		to := flags.String("to", "", "`node` that is to lead; unless given the one in sync that has most")
-		force := flags.Bool("force", false, "do not wait for the primary, which is gone or hangs")
-		unclean := flags.Bool("unclean", false, "take a node that may lack what was acknowledged: that is lost")
+		to := flags.String("to", "", "`node` to make the primary (default: the in-sync node with the most log)")
+		force := flags.Bool("force", false, "do not wait for the old primary, which is lost or hangs")
+		unclean := flags.Bool("unclean", false, "accept a node that may lack acknowledged changes, which are then lost")
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 1 || *force && *unclean {
 				return misuse("want one shard, and --force or --unclean or none of them")
@@ -109,13 +110,13 @@ what that is as far as it is known, and asks.
 var setCommand = command{
 	Name:    "cluster set",
 	Summary: "change how many replicas and how many in-sync nodes a shard needs",
-	Details: `Changes what counterctl cluster create was told. Shards that want more replicas take free nodes by themselves; those that have more keep
-them until counterctl cluster remove takes them out. Nodes act on --min-insync as soon as they hear of it.
+	Details: `Changes the values that counterctl cluster create was given. Shards that need more replicas take free nodes automatically. Shards
+that have too many keep them until counterctl cluster remove takes them out. --min-insync takes effect at once.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
 		replicas := flags.Int("replicas", 0, "replicas of each shard")
-		least := flags.Int("min-insync", 0, "nodes of a shard that must be in sync, else its changes are refused")
+		least := flags.Int("min-insync", 0, "nodes of a shard that must be in sync for changes to be accepted")
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 || !flags.Changed("replicas") && !flags.Changed("min-insync") {
 				return misuse("want --replicas or --min-insync, and no arguments")

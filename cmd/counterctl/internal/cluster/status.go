@@ -20,9 +20,9 @@ import (
 var statusCommand = command{
 	Name:    "cluster status",
 	Summary: "print the shards, nodes and moves of a cluster",
-	Details: `Prints what etcd knows: each shard with its epoch, hash slots and figures, its nodes with their role, and whether they run and
-are in sync, the nodes that are free, and the groups of hash slots that are being moved. LAG is by how many bytes of log a
-node is behind its primary; figures are of some seconds ago.
+	Details: `Prints the state of the cluster in etcd: the shards with their epochs, hash slots and statistics; their nodes with role, whether
+they run and whether they are in sync; the free nodes; and the moves of hash slots. LAG is how many bytes of log a node is
+behind its primary. Statistics are some seconds old.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, false)
@@ -46,17 +46,17 @@ node is behind its primary; figures are of some seconds ago.
 var checkCommand = command{
 	Name:    "cluster check",
 	Summary: "report the problems of a cluster",
-	Details: `Prints a line for each thing that is wrong: alarms of etcd, slots that nobody serves, shards without a primary or with too few nodes in sync,
-nodes that are gone, replicas of a shard on one host or in one zone, moves that do not end, versions that differ, and each
-trouble that a node reports of itself, as a disk that hangs. Exit status 1
-if something was found that somebody should look at; what begins with NOTE is none of that.
+	Details: `Prints a line for each problem: alarms of etcd, hash slots that no shard serves, shards without a primary or with too few in-sync
+nodes, lost nodes, replicas of a shard on one host or in one zone, moves that do not end, different versions, and problems that
+nodes report themselves, such as a disk that hangs. The exit status is 1 if a line needs attention; lines that begin with
+NOTE do not.
 
-Between two nodes that are restarted, as for a new version, counterctl cluster check --until-well waits until all nodes are
-in sync again. A node that is stopped by SIGTERM hands its role over before.
+During an upgrade, run counterctl cluster check --until-well between two nodes: it waits until all nodes are in sync again. A node
+that is stopped by SIGTERM hands its role over first.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, false)
-		untilWell := flags.Bool("until-well", false, "wait until nothing is wrong, at most as long as --wait says")
+		untilWell := flags.Bool("until-well", false, "wait until there are no problems, for --wait at most")
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 {
 				return misuse("got %q, want no arguments", args)
