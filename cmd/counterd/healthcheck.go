@@ -30,7 +30,7 @@ func healthCheck(pid int) error {
 	}
 	addr, secure := clientAddress(&conf)
 	if addr == "" {
-		return errors.New("the server listens for no clients: it has no port, no TLS port and no unix socket")
+		return errors.New("the server has no port, TLS port or Unix socket for clients")
 	}
 	opts := wire.Options{Timeout: healthTimeout, Answer: healthTimeout}
 	if secure {

@@ -38,7 +38,7 @@ func CheckName(name string) error {
 // TLS is how the connections are made; nil: by plain http.
 func TLS(conf EtcdConfig) (*tls.Config, error) {
 	if len(conf.Endpoints) == 0 {
-		return nil, errors.New("got no etcd, want URLs as http://HOST:2379")
+		return nil, errors.New("got no etcd URL, want URLs such as http://HOST:2379")
 	}
 	scheme := ""
 	for _, e := range conf.Endpoints {
@@ -53,7 +53,7 @@ func TLS(conf EtcdConfig) (*tls.Config, error) {
 	}
 	if scheme == "http" {
 		if conf.CACert != "" || conf.Cert != "" || conf.Key != "" || conf.Insecure {
-			return nil, errors.New("got certificates for etcd, which is reached by http: want https")
+			return nil, errors.New("got certificates for etcd with http URLs, want https URLs")
 		}
 		return nil, nil
 	}

@@ -83,7 +83,7 @@ var (
 	// ErrConflict says that a change was not made, as a key has another revision than it compares.
 	ErrConflict = topology.ErrConflict
 	// ErrUnknown says that a change may have been made, or may be made yet.
-	ErrUnknown = errors.New("etcd did not say whether it was done")
+	ErrUnknown = errors.New("etcd did not confirm whether the change was made")
 	// ErrLost says that a lease is no more.
 	ErrLost = errors.New("the lease is lost")
 	// ErrTaken says that another process registered as the same node since.

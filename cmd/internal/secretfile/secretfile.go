@@ -18,7 +18,7 @@ const MaxSize = 16 << 20
 const openToOthers fs.FileMode = 0o007
 
 // ErrOpenToOthers is the error of a file that others may read, write or execute.
-var ErrOpenToOthers = errors.New("everybody on this machine can get at it")
+var ErrOpenToOthers = errors.New("every user of this machine can access it")
 
 // Read returns what a file holds. The permissions are those of the file that is read, also where path is a link.
 func Read(path string) ([]byte, error) {

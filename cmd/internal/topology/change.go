@@ -35,7 +35,7 @@ func refuse(what, format string, args ...any) error {
 }
 
 // ErrConflict says that a change was not made, as something that it compares has changed.
-var ErrConflict = errors.New("it was changed by another at the same moment")
+var ErrConflict = errors.New("another client changed it at the same time")
 
 // Same compares a key without writing it.
 func (c *Change) Same(key string, revision int64) {

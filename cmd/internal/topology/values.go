@@ -183,7 +183,7 @@ func decode[T any](value []byte) (*T, error) {
 		return nil, err
 	}
 	if d.More() {
-		return nil, errors.New("got more behind the value")
+		return nil, errors.New("got more data after the value")
 	}
 	return v, nil
 }
@@ -261,7 +261,7 @@ func (s *Shard) check(id ShardID) error {
 	case len(s.InSync) > maxInSync:
 		return fmt.Errorf("got %d nodes in sync, want at most %d", len(s.InSync), maxInSync)
 	case len(s.InSync) == 0:
-		return errors.New("got nobody in sync, want one node at least")
+		return errors.New("got no node in sync, want at least one")
 	case s.Primary != "" && !s.Has(s.Primary):
 		return fmt.Errorf("got primary %s, want one of those in sync: %s", s.Primary, s.InSync)
 	}

@@ -233,7 +233,7 @@ func provokeUsers(p provoker) {
 	})
 	for _, c := range [][2]string{
 		{"ACL SETUSER a nosense", "ERR Error in ACL SETUSER modifier 'n...': Syntax error"}, {"ACL SETUSER a (+get", "ERR Unmatched parenthesis in acl selector"},
-		{"ACL SETUSER a +nosuch", "ERR Error in ACL SETUSER modifier '+nosuch': Unknown command"}, {"ACL SETUSER 'a on", "ERR a user's name does not begin with a quote"},
+		{"ACL SETUSER a +nosuch", "ERR Error in ACL SETUSER modifier '+nosuch': Unknown command"}, {"ACL SETUSER 'a on", "ERR a user name cannot begin with a quote"},
 		{"ACL DELUSER default", "ERR The 'default' user cannot be removed"}, {"ACL DRYRUN nobody GET 1", "ERR User 'nobody' not found"},
 		{"ACL DRYRUN few NOSUCH", "ERR Command 'NOSUCH' not found"}, {"ACL DRYRUN few GET", "ERR wrong number of arguments for 'get' command"},
 		{"ACL LOG 1 2", "ERR wrong number of arguments for 'acl|log' command"}, {"ACL LOG x", items.ErrNotInteger},

@@ -114,7 +114,7 @@ func TestRulesRefused(t *testing.T) {
 		"+select|": "Syntax error", "+select|0|1": "Allowing first-arg of a subcommand is not supported", "allkeys ~b": "after the * pattern", "&* &b": "'allchannels' flag",
 		"<hidden": "modifier '<...': The password you are trying to remove", "#abc": "modifier '#...': The password hash must be exactly 64",
 		"#" + strings.Repeat("A", 64): "exactly 64", "%~x": "Syntax error", "%RR~x": "Syntax error", "%X~x": "Syntax error", "%R": "Syntax error",
-		"(+get": "Unmatched parenthesis in acl selector starting at '(+get'", "(nosense)": "Syntax error", "(>hidden)": "modifier '(>...': Syntax error", "(~a hidden": "at '(~a'", "( hidden )": "modifier '(h... )': Syntax error", "+script|nosuch": "Unknown command", "(on)": "Syntax error", "(~a))": "no rule ends in )",
+		"(+get": "Unmatched parenthesis in acl selector starting at '(+get'", "(nosense)": "Syntax error", "(>hidden)": "modifier '(>...': Syntax error", "(~a hidden": "at '(~a'", "( hidden )": "modifier '(h... )': Syntax error", "+script|nosuch": "Unknown command", "(on)": "Syntax error", "(~a))": "cannot end with )",
 		"~" + strings.Repeat("x", maxPattern+1): "at most", ">" + strings.Repeat("x", maxPasswordSize+1): "A password has at most",
 	} {
 		_, err := us.Set("u", strings.Fields(rules))
@@ -327,7 +327,7 @@ func TestFile(t *testing.T) {
 	for text, want := range map[string]string{
 		"user a on\nusr b\n": ":2: should start with user", "\n\nuser a +nosuch +get\n": ":3: Error in applying operation '+nosuch': Unknown",
 		"user a >hidden hidden\n": ":1: Error in applying operation 'h...': Syntax error", "user a on\nuser a off\n": ":2: Duplicate user 'a'", "user a (+get\n": ":1: Error in applying operation '(+get': Unmatched",
-		"# comment\n": ":1: should start", "user \"a on": ":1: a user's name",
+		"# comment\n": ":1: should start", "user \"a on": ":1: a user name",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

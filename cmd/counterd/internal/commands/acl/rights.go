@@ -31,7 +31,7 @@ var (
 	errHash        = errors.New("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
 	errFirstArg    = errors.New("Allowing first-arg of a subcommand is not supported")
 
-	errBracket       = errors.New("In a selector no rule ends in )")
+	errBracket       = errors.New("A rule in a selector cannot end with )")
 	errLongPattern   = fmt.Errorf("A pattern has at most %d bytes", maxPattern)
 	errManyPatterns  = fmt.Errorf("A user has at most %d patterns of a kind", maxPatterns)
 	errManyRules     = fmt.Errorf("A user has at most %d rules of commands", maxRules)

@@ -111,7 +111,7 @@ func (us *Users) Set(name string, rules []string) (*User, error) {
 	}
 	if u == nil {
 		if len(us.byName) >= maxUsers {
-			return nil, fmt.Errorf("there are %d users, which is the most", maxUsers)
+			return nil, fmt.Errorf("too many users, want at most %d", maxUsers)
 		}
 		u = &User{name: name}
 		us.byName[name] = u
@@ -125,9 +125,9 @@ func checkName(name string) error {
 	case badName(name):
 		return errors.New("Usernames can't contain spaces or null characters")
 	case strings.IndexAny(name, "\"'") == 0: // in a configuration file it would be a quote
-		return errors.New("a user's name does not begin with a quote")
+		return errors.New("a user name cannot begin with a quote")
 	case name == "" || len(name) > maxName:
-		return fmt.Errorf("a user's name has 1..%d bytes, got %d", maxName, len(name))
+		return fmt.Errorf("a user name has 1..%d bytes, got %d", maxName, len(name))
 	}
 	return nil
 }

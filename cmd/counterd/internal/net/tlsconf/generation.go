@@ -67,7 +67,7 @@ func serverOf(base *tls.Config, c config.TLS, own tls.Certificate, cas *x509.Cer
 	switch {
 	case c.AuthClients == "no":
 	case cas == nil:
-		return nil, errors.New("tls-auth-clients: clients cannot be checked, as there is neither tls-ca-cert-file nor tls-ca-cert-dir")
+		return nil, errors.New("tls-auth-clients: cannot verify clients, because neither tls-ca-cert-file nor tls-ca-cert-dir is set")
 	case c.AuthClients == "optional":
 		s.ClientAuth = tls.VerifyClientCertIfGiven
 	default:

@@ -44,8 +44,8 @@ func readPair(certName, certFile, keyName, keyFile, pass string) (pair tls.Certi
 }
 
 var (
-	errPassWanted = errors.New("the key is encrypted: its password is wanted (tls-key-file-pass)")
-	errPassWrong  = errors.New("the key is encrypted, and not with this password (tls-key-file-pass)")
+	errPassWanted = errors.New("the key is encrypted: set its password (tls-key-file-pass)")
+	errPassWrong  = errors.New("the key is encrypted with another password (tls-key-file-pass)")
 )
 
 // decrypted returns the PEM of a private key without its password: that of OpenSSL 1.1 and later (PKCS #8, RFC 8018), or

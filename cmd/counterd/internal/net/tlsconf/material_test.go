@@ -236,11 +236,11 @@ func TestWrongFiles(t *testing.T) {
 		"holds no certificate in PEM":                func(c *config.TLS) { c.CACertFile = empty },
 		"tls-ca-cert-dir: open /none":                func(c *config.TLS) { c.CACertDir = "/none" },
 		"tls-ca-cert-dir: no file of":                func(c *config.TLS) { c.CACertDir = filepath.Dir(empty) },
-		"tls-auth-clients: clients cannot be":        func(c *config.TLS) { c.CACertFile = "" },
+		"tls-auth-clients: cannot verify clients":    func(c *config.TLS) { c.CACertFile = "" },
 		"tls-client-key-file: open /none":            func(c *config.TLS) { c.ClientCertFile, c.ClientKeyFile = own.CertFile, "/none" },
 		`tls-protocols: got "TLSv1.1"`:               func(c *config.TLS) { c.Protocols = "TLSv1.1 TLSv1.2" },
 		`tls-ciphers: got "AES128-SHA"`:              func(c *config.TLS) { c.Ciphers = "AES128-SHA" },
-		"which leaves none":                          func(c *config.TLS) { c.Ciphers = "!MEDIUM" },
+		"which leaves no cipher suite":               func(c *config.TLS) { c.Ciphers = "!MEDIUM" },
 		"tls-ciphersuites: ":                         func(c *config.TLS) { c.CipherSuites = "TLS_CHACHA20_POLY1305_SHA256" },
 		"TLS_AES_256_GCM_SHA384 is missing in \"TLS": func(c *config.TLS) { c.CipherSuites = "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256" },
 	} {

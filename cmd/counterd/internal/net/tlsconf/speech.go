@@ -33,7 +33,7 @@ func protocols(text string) (least, most uint16, err error) {
 		case "tlsv1.3":
 			v = tls.VersionTLS13
 		default:
-			return 0, 0, fmt.Errorf("tls-protocols: got %.64q, want TLSv1.2, TLSv1.3 or both: what is older is not safe", word)
+			return 0, 0, fmt.Errorf("tls-protocols: got %.64q, want TLSv1.2, TLSv1.3 or both: older versions are not secure", word)
 		}
 		if least == 0 || v < least {
 			least = v
@@ -92,7 +92,7 @@ func ciphers(text string) (ids []uint16, err error) {
 	}
 	if len(ids) == 0 {
 		if len(names) > 0 {
-			return nil, fmt.Errorf("tls-ciphers: got %.64q, which leaves none", text)
+			return nil, fmt.Errorf("tls-ciphers: got %.64q, which leaves no cipher suite", text)
 		}
 		return ciphers("DEFAULT")
 	}
