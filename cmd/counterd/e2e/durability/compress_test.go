@@ -58,7 +58,7 @@ func TestCompressedLog(t *testing.T) {
 	}
 	b = harness.StartIn(t, b.Dir, append(args, "--replicaof", fmt.Sprintf("127.0.0.1 %d", a.Port))...)
 	caughtUp(b)
-	if got := b.Log.From(0); strings.Contains(got, "snapshot has been copied") || !strings.Contains(got, "resumed replication from the primary's log") {
+	if got := b.Log.From(0); strings.Contains(got, "copied the snapshot of the primary") || !strings.Contains(got, "resumed replication from the primary's log") {
 		t.Errorf("the replica took a full copy:\n%s", got)
 	}
 	if got, want := b.Dial(t).Do("COUNTER.DIGEST").Raw, c.Do("COUNTER.DIGEST").Raw; got != want {

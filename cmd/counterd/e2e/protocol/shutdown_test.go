@@ -155,7 +155,7 @@ func TestHangup(t *testing.T) {
 	if err := s.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(harness.IoTimeout); !strings.Contains(s.Log.String(), "SIGHUP: no file is to be read again"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(harness.IoTimeout); !strings.Contains(s.Log.String(), "SIGHUP: nothing to reload"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no word of it in the log")
 		}

@@ -187,7 +187,7 @@ func TestHandoverToStranger(t *testing.T) {
 		b.wipe()
 		a.start("")
 		until(t, "the link says why it is down", func() bool { return strings.Contains(a.info("counterd_link_error"), repl.ErrForeign.Error()) })
-		until(t, "the log says that somebody has to say who leads", func() bool { return a.said("REPLICAOF NO ONE makes this the primary") })
+		until(t, "the log says that somebody has to say who leads", func() bool { return a.said("REPLICAOF NO ONE makes this node primary") })
 		kept(t, a)
 		a.dial().want("REPLICAOF "+b.addr(), "+OK") // who says so means it
 		until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
