@@ -13,7 +13,6 @@ import (
 var retired = map[string]string{
 	`status page`: "console",
 	`hot\.Slot`:   "hot.Ref",
-	`GetBatch`:    "nothing: a request reads posts one by one",
 	`OneRound`:    "nothing: no release had it",
 	`lanes-seed`:  "-seed (package testkit/seed)",
 	`grouped`:     "change set, or a word of its own",
