@@ -18,7 +18,7 @@ func (a *Ack) Pending() bool { return a.log != nil }
 // Waits tells whether Commit waits for more than a write(): for a sync, for a disk that fell behind, or for others to
 // have the log.
 func (a *Ack) Waits() bool {
-	return a.log != nil && (a.log.Waits(a.pos, a.seen) || !a.here && a.log.Confirmed() < max(a.pos, a.seen))
+	return a.log != nil && (a.log.Waits(a.pos, a.seen) || !a.here && a.log.Quorum().Confirmed() < max(a.pos, a.seen))
 }
 
 // WaitsHere is Waits as far as this node is concerned.
@@ -35,13 +35,13 @@ func (a *Ack) Write() {
 // Await is Commit for who does not wait: it has w told when others have what they must have, or will not, and Commit is
 // to be called then. false: Commit may be called now, and does not wait for others.
 func (a *Ack) Await(w persist.Waiter) bool {
-	if a.log == nil || a.here || !a.log.HasQuorum() || a.log.Waits(a.pos, a.seen) {
+	if a.log == nil || a.here || !a.log.Quorum().Required() || a.log.Waits(a.pos, a.seen) {
 		return false
 	}
 	if a.log.CommitHere(a.pos) != nil || a.log.ShowHere(a.seen) != nil { // Commit tells
 		return false
 	}
-	return a.log.Await(max(a.pos, a.seen), w)
+	return a.log.Quorum().Await(max(a.pos, a.seen), w)
 }
 
 // Commit is Batch.Commit for what was deferred to a.

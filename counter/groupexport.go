@@ -148,7 +148,7 @@ func (x *GroupExport) Producers(at, max int) (records []byte, next int, err erro
 }
 
 // confirmed is up to where the log is given.
-func (x *GroupExport) confirmed() uint64 { return min(x.s.log.Written(), x.s.log.Confirmed()) }
+func (x *GroupExport) confirmed() uint64 { return min(x.s.log.Written(), x.s.log.Quorum().Confirmed()) }
 
 // ExportPlace is where Rows goes on: a keyspace's number, and a mid. The zero value is the beginning.
 type ExportPlace struct {

@@ -54,7 +54,7 @@ func (r *Replication) stopConfirming() {
 	r.quorum.mu.Lock()
 	defer r.quorum.mu.Unlock()
 	r.quorum.resting = true
-	r.s.log.Doubt(ErrDeposed)
+	r.s.log.Quorum().Doubt(ErrDeposed)
 }
 
 // LeadAt makes the store a primary in a term of an epoch, which is higher than all that its log knows: else the error
@@ -73,7 +73,7 @@ func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
 	if seen := r.Epoch(); epoch <= seen {
 		return 0, &EpochError{epoch, seen}
 	}
-	r.s.log.Confirm(0) // what a term before confirmed others may lack
+	r.s.log.Quorum().Confirm(0) // what a term before confirmed others may lack
 	if err = r.changeRole(func(end uint64) format.Lineage {
 		at = end
 		l := r.Lineage()
@@ -87,7 +87,7 @@ func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
 	r.quorum.mu.Lock()
 	defer r.quorum.mu.Unlock()
 	r.quorum.resting, r.quorum.owner = false, nil
-	r.s.log.Doubt(nil)
+	r.s.log.Quorum().Doubt(nil)
 	return at, nil
 }
 
@@ -101,7 +101,7 @@ func (r *Replication) Epoch() uint64 {
 // Only an Elected store is told.
 func (r *Replication) Confirm(pos uint64) {
 	if r.s.log != nil && r.s.opts.Elected {
-		r.s.log.Confirm(pos)
+		r.s.log.Quorum().Confirm(pos)
 	}
 }
 
@@ -113,11 +113,11 @@ func (r *Replication) Confirmed() uint64 {
 	if r.s.log == nil {
 		return Everywhere
 	}
-	return r.s.log.Confirmed()
+	return r.s.log.Quorum().Confirmed()
 }
 
 // Awaited tells whether somebody waits for Confirm.
-func (r *Replication) Awaited() bool { return r.s.log != nil && r.s.log.Awaited() }
+func (r *Replication) Awaited() bool { return r.s.log != nil && r.s.log.Quorum().Awaited() }
 
 // Doubt has who waits for Confirm answered by an *UncertainError, until it is called with nil, or LeadAt is.
 func (r *Replication) Doubt(err error) {
@@ -127,6 +127,6 @@ func (r *Replication) Doubt(err error) {
 	r.quorum.mu.Lock()
 	defer r.quorum.mu.Unlock()
 	if r.quorum.owner = err; !r.quorum.resting {
-		r.s.log.Doubt(err)
+		r.s.log.Quorum().Doubt(err)
 	}
 }

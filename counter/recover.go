@@ -444,7 +444,7 @@ func (s *recovery) replay(from uint64) error {
 	}
 	s.log, s.replayed = log, rec.End
 	if s.opts.Elected { // before there is a role
-		log.Quorum(true)
+		log.Quorum().Require(true)
 	}
 	s.producers.resume()
 	if rec.Torn != nil {

@@ -31,7 +31,7 @@ func (v *sight) safe(log *persist.Log) uint64 {
 	if v.here {
 		return log.Visible()
 	}
-	return min(log.Visible(), log.Confirmed())
+	return min(log.Visible(), log.Quorum().Confirmed())
 }
 
 // noteSeen remembers that what the log has below pos is in the batch's results. A block knows the record of its last change

@@ -70,7 +70,7 @@ func (l *Log) Close() error {
 	l.closing = true
 	l.refuse(reasonClosed, format.ErrClosed)
 	l.mu.Unlock()
-	l.endQuorum()
+	l.quorum.end()
 	if !l.opts.Manual {
 		close(l.stop)
 		l.loops.Wait()

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -21,11 +22,23 @@ func (l *Log) Commit(pos uint64) error {
 	if err := l.CommitHere(pos); err != nil {
 		return err
 	}
-	return l.confirm(pos)
+	return l.quorum.wait(pos)
 }
 
 // CommitHere is Commit for this node alone.
 func (l *Log) CommitHere(pos uint64) error { return l.reach(pos, (*progress).reached) }
+
+// Quorum returns what acknowledgements wait for beside this node.
+func (l *Log) Quorum() *Quorum { return &l.quorum }
+
+// CommitWithin is Commit for callers that wait no longer than ctx lasts. It returns the error of ctx if ctx ends while the
+// bytes below pos are not confirmed: they may be confirmed later.
+func (l *Log) CommitWithin(ctx context.Context, pos uint64) error {
+	if err := l.CommitHere(pos); err != nil {
+		return err
+	}
+	return l.quorum.waitWithin(ctx, pos)
+}
 
 // Show returns nil when what the bytes below pos made may be shown: a crash does not take it back, which is a kill of
 // the process, and under SyncAlways a power failure too, nor does another node that takes this one's place. It does
@@ -37,7 +50,7 @@ func (l *Log) Show(pos uint64) error {
 	if err := l.ShowHere(pos); err != nil {
 		return err
 	}
-	return l.confirm(pos)
+	return l.quorum.wait(pos)
 }
 
 // ShowHere is Show for this node alone.

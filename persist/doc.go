@@ -123,7 +123,7 @@
 //
 // # Locks
 //
-// Block lock of the engine, then Log.mu; Log.packMu, then Log.dropMu, then Log.mu; Log.qmu, then what Waiter.Resume
+// Block lock of the engine, then Log.mu; Log.packMu, then Log.dropMu, then Log.mu; Quorum.mu, then what Waiter.Resume
 // takes. Dir.mu and dirLock.mu alone. No file is touched under Log.mu: the roles of writer and syncer are taken under it
 // and worked without it (log.go).
 //

@@ -29,7 +29,7 @@ type Log struct {
 	// Read without a lock by every command.
 	progress
 	admission
-	quorum
+	quorum Quorum
 
 	_ [64]byte // what appenders write stays off the cache line that everybody reads
 

@@ -138,7 +138,7 @@ func newLog(opts LogOptions, end uint64) *Log {
 	l.logger = opts.Logger
 	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
 	l.policy.Store(int32(opts.Policy))
-	l.confirmed.Store(everywhere)
+	l.quorum.confirmed.Store(everywhere)
 	l.written.Store(end)
 	l.durable.Store(end)
 	l.tail.init(end, opts.History.Epoch, opts.Now)

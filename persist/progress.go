@@ -14,8 +14,6 @@ type progress struct {
 	hangs   atomic.Bool   // a call of the disk has not ended for MaxUnsyncedAge: see stall
 	behind  atomic.Bool   // more than half of MaxUnsynced is not durable
 	layout  atomic.Uint64 // changes when the list of segments does, before written passes the change
-	// confirmed is the offset below which all other nodes have the log that must: see quorum.
-	confirmed atomic.Uint64
 }
 
 // How the disk is.

@@ -6,22 +6,27 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/counterd/counterd/persist/format"
 )
 
-// quorum is what others than this node have to do before a change is acknowledged: each node that must have the log up
-// to the change has said so. Who they are the owner knows, and tells how far all of them are (Confirm). Commit and Show
-// wait for that behind what they wait for here; readers of the log do not, or nobody would ever get what is to be
-// confirmed.
+// Quorum knows which part of the log all other nodes have that must have it before a change is acknowledged. The owner of
+// the log knows these nodes and tells how far all of them are (Confirm). Log.Commit and Log.Show wait for Quorum after they
+// have waited for this node's disk. Readers of the log do not wait for it: otherwise no node would get what it has to
+// confirm.
 //
-// Invariant: waiting is in rising order of pos, and nothing in it may be acknowledged, or is in doubt.
+// Quorum has a lock of its own and reaches nothing else of the log.
 //
-// qmu is a leaf, but for what Waiter.Resume takes.
-type quorum struct {
-	qmu      sync.Mutex
-	hopeless error // why who waits is not to wait any longer; nil: there is hope
-	ended    bool  // hopeless stays
+// Invariant: waiting is in rising order of pos. Nothing in it may be acknowledged yet, and nothing is in doubt.
+//
+// mu is a leaf, but for what Waiter.Resume takes.
+type Quorum struct {
+	confirmed atomic.Uint64 // all other nodes that must have the log have it below this offset
+
+	mu       sync.Mutex // guards the rest
+	hopeless error      // why who waits is not to wait any longer; nil: there is hope
+	ended    bool       // hopeless stays
 	waiting  []waiting
 }
 
@@ -46,93 +51,93 @@ func (e *UnconfirmedError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *UnconfirmedError) Unwrap() error { return e.Err }
 
-// Quorum makes acknowledgements wait for Confirm from now on, which nothing is confirmed of yet, or no more.
-func (l *Log) Quorum(on bool) {
+// Require makes acknowledgements wait for Confirm from now on; nothing is confirmed yet. Require(false) ends that.
+func (q *Quorum) Require(on bool) {
 	if on {
-		l.Confirm(0)
+		q.Confirm(0)
 	} else {
-		l.Confirm(everywhere)
+		q.Confirm(everywhere)
 	}
 }
 
-// HasQuorum tells whether acknowledgements wait for Confirm. One atomic load.
-func (l *Log) HasQuorum() bool { return l.confirmed.Load() != everywhere }
+// Required tells whether acknowledgements wait for Confirm. One atomic load.
+func (q *Quorum) Required() bool { return q.confirmed.Load() != everywhere }
 
 // Confirmed is the offset below which everybody has the log who must; the largest number where nobody must.
-func (l *Log) Confirmed() uint64 { return l.confirmed.Load() }
+func (q *Quorum) Confirmed() uint64 { return q.confirmed.Load() }
 
 // Confirm tells that everybody who must have the log has it up to pos. It may fall, as more must have it: what is
 // acknowledged behind its return is with them too.
-func (l *Log) Confirm(pos uint64) {
-	l.qmu.Lock()
-	defer l.qmu.Unlock()
-	l.confirmed.Store(pos)
+func (q *Quorum) Confirm(pos uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.confirmed.Store(pos)
 	n := 0
-	for n < len(l.waiting) && l.waiting[n].pos <= pos {
+	for n < len(q.waiting) && q.waiting[n].pos <= pos {
 		n++
 	}
-	l.resume(n)
+	q.resume(n)
 }
 
 // Doubt has all who wait for Confirm, and who would, answered by an *UnconfirmedError of err, until it is called with
 // nil. What is confirmed already is acknowledged as ever.
-func (l *Log) Doubt(err error) {
-	l.qmu.Lock()
-	defer l.qmu.Unlock()
-	if l.ended {
+func (q *Quorum) Doubt(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended {
 		return
 	}
-	if l.hopeless = err; err != nil {
-		l.resume(len(l.waiting))
+	if q.hopeless = err; err != nil {
+		q.resume(len(q.waiting))
 	}
 }
 
-// endQuorum is Doubt for good, by ErrClosed, or by what it was called with last: who was told to go on and did not come
+// end is Doubt for good, by ErrClosed, or by what it was called with last: who was told to go on and did not come
 // to it yet hears that reason.
-func (l *Log) endQuorum() {
-	l.qmu.Lock()
-	defer l.qmu.Unlock()
-	if l.ended = true; l.hopeless == nil {
-		l.hopeless = format.ErrClosed
+func (q *Quorum) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended = true; q.hopeless == nil {
+		q.hopeless = format.ErrClosed
 	}
-	l.resume(len(l.waiting))
+	q.resume(len(q.waiting))
 }
 
-// resume tells the first n who wait. REQUIRES: qmu.
-func (l *Log) resume(n int) {
+// resume tells the first n who wait. REQUIRES: mu.
+func (q *Quorum) resume(n int) {
 	if n == 0 {
 		return
 	}
-	for i := range l.waiting[:n] {
-		l.waiting[i].who.Resume()
+	for i := range q.waiting[:n] {
+		q.waiting[i].who.Resume()
 	}
-	l.waiting = slices.Delete(l.waiting, 0, n)
+	q.waiting = slices.Delete(q.waiting, 0, n)
 }
 
 // Await has w told when the log is confirmed up to pos, or that is in doubt: then it should ask again. false: it is so
 // already, and w is not told.
-func (l *Log) Await(pos uint64, w Waiter) bool {
-	if l.confirmed.Load() >= pos {
+func (q *Quorum) Await(pos uint64, w Waiter) bool {
+	if q.confirmed.Load() >= pos {
 		return false
 	}
-	l.qmu.Lock()
-	defer l.qmu.Unlock()
-	if l.confirmed.Load() >= pos || l.hopeless != nil {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.confirmed.Load() >= pos || q.hopeless != nil {
 		return false
 	}
-	i := len(l.waiting)
-	for i > 0 && l.waiting[i-1].pos > pos { // what comes later waits for more, nearly always
+	i := len(q.waiting)
+	for i > 0 && q.waiting[i-1].pos > pos { // what comes later waits for more, nearly always
 		i--
 	}
-	l.waiting = slices.Insert(l.waiting, i, waiting{pos, w})
+	q.waiting = slices.Insert(q.waiting, i, waiting{pos, w})
 	return true
 }
 
 // Awaited tells whether somebody waits for Confirm.
-func (l *Log) Awaited() bool {
-	l.qmu.Lock()
-	defer l.qmu.Unlock()
-	return len(l.waiting) > 0
+func (q *Quorum) Awaited() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) > 0
 }
 
 // signal is a Waiter that is a goroutine.
@@ -140,29 +145,25 @@ type signal chan struct{}
 
 func (s signal) Resume() { close(s) }
 
-// confirm waits until pos is confirmed.
-func (l *Log) confirm(pos uint64) error {
-	for l.confirmed.Load() < pos {
-		if s := make(signal); l.Await(pos, s) {
+// wait returns when pos is confirmed, or is in doubt.
+func (q *Quorum) wait(pos uint64) error {
+	for q.confirmed.Load() < pos {
+		if s := make(signal); q.Await(pos, s) {
 			<-s
 			continue
 		}
-		if err := l.inDoubt(pos); err != nil {
+		if err := q.inDoubt(pos); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// CommitWithin is Commit for callers that wait no longer than ctx lasts. It returns the error of ctx if that ends while the
-// bytes below pos are not confirmed: then they may be confirmed later.
-func (l *Log) CommitWithin(ctx context.Context, pos uint64) error {
-	if err := l.CommitHere(pos); err != nil {
-		return err
-	}
-	for l.confirmed.Load() < pos {
+// waitWithin is wait for callers that wait no longer than ctx lasts.
+func (q *Quorum) waitWithin(ctx context.Context, pos uint64) error {
+	for q.confirmed.Load() < pos {
 		s := make(signal)
-		if l.Await(pos, s) {
+		if q.Await(pos, s) {
 			select {
 			case <-s:
 			case <-ctx.Done():
@@ -170,7 +171,7 @@ func (l *Log) CommitWithin(ctx context.Context, pos uint64) error {
 			}
 			continue
 		}
-		if err := l.inDoubt(pos); err != nil {
+		if err := q.inDoubt(pos); err != nil {
 			return err
 		}
 	}
@@ -178,11 +179,11 @@ func (l *Log) CommitWithin(ctx context.Context, pos uint64) error {
 }
 
 // inDoubt is why a change is not waited for any longer; nil: it is confirmed, or is to be waited for.
-func (l *Log) inDoubt(pos uint64) error {
-	l.qmu.Lock()
-	defer l.qmu.Unlock()
-	if l.confirmed.Load() >= pos || l.hopeless == nil {
+func (q *Quorum) inDoubt(pos uint64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.confirmed.Load() >= pos || q.hopeless == nil {
 		return nil
 	}
-	return fmt.Errorf("log: %w", &UnconfirmedError{l.hopeless})
+	return fmt.Errorf("log: %w", &UnconfirmedError{q.hopeless})
 }

@@ -33,10 +33,10 @@ func TestAwait(t *testing.T) {
 	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	l := quorumLog(t)
-	if l.HasQuorum() || l.Await(1<<60, nil) {
+	if l.Quorum().Required() || l.Quorum().Await(1<<60, nil) {
 		t.Fatal("somebody waits where nobody is asked")
 	}
-	l.Quorum(true)
+	l.Quorum().Require(true)
 	type asker struct {
 		counted
 		pos uint64
@@ -47,16 +47,16 @@ func TestAwait(t *testing.T) {
 		switch rng.IntN(6) {
 		case 0:
 			confirmed = uint64(rng.IntN(1000)) // it may fall
-			l.Confirm(confirmed)
+			l.Quorum().Confirm(confirmed)
 		case 1:
 			if doubt = rng.IntN(3) == 0; doubt {
-				l.Doubt(errors.New("doubt"))
+				l.Quorum().Doubt(errors.New("doubt"))
 			} else {
-				l.Doubt(nil)
+				l.Quorum().Doubt(nil)
 			}
 		default:
 			a := &asker{pos: uint64(rng.IntN(1200))}
-			if got, want := l.Await(a.pos, a), a.pos > confirmed && !doubt; got != want {
+			if got, want := l.Quorum().Await(a.pos, a), a.pos > confirmed && !doubt; got != want {
 				t.Fatalf("seed %d, step %d: waits for %d: %v, want %v, as %d is confirmed, doubt %v", seed, i, a.pos, got, want, confirmed, doubt)
 			} else if got {
 				waiting = append(waiting, a)
@@ -72,8 +72,8 @@ func TestAwait(t *testing.T) {
 				still = append(still, a)
 			}
 		}
-		if waiting = still; l.Awaited() != (len(waiting) > 0) {
-			t.Fatalf("seed %d, step %d: awaited %v, %d wait", seed, i, l.Awaited(), len(waiting))
+		if waiting = still; l.Quorum().Awaited() != (len(waiting) > 0) {
+			t.Fatalf("seed %d, step %d: awaited %v, %d wait", seed, i, l.Quorum().Awaited(), len(waiting))
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestAwait(t *testing.T) {
 // same time; what is closed under them they tell of.
 func TestCommitConfirmed(t *testing.T) {
 	l := quorumLog(t)
-	l.Quorum(true)
+	l.Quorum().Require(true)
 	const n = 200
 	ends := make([]uint64, n)
 	for i := range ends {
@@ -101,17 +101,17 @@ func TestCommitConfirmed(t *testing.T) {
 			err := f(end)
 			var unconfirmed *UnconfirmedError
 			switch last := end == ends[n-1]; {
-			case !last && (err != nil || l.Confirmed() < end):
-				t.Errorf("acknowledged up to %d, %v, as %d was confirmed", end, err, l.Confirmed())
+			case !last && (err != nil || l.Quorum().Confirmed() < end):
+				t.Errorf("acknowledged up to %d, %v, as %d was confirmed", end, err, l.Quorum().Confirmed())
 			case last && (!errors.As(err, &unconfirmed) || !errors.Is(err, format.ErrClosed)):
 				t.Errorf("the last one, when the log was closed: %v", err)
 			}
 		})
 	}
 	for _, end := range ends[:n-1] {
-		l.Confirm(end)
+		l.Quorum().Confirm(end)
 	}
-	for !l.Awaited() { // the last one is there
+	for !l.Quorum().Awaited() { // the last one is there
 		time.Sleep(time.Millisecond)
 	}
 	if err := l.Close(); err != nil {
