@@ -207,7 +207,7 @@ func TestPackingDamaged(t *testing.T) {
 		return damage
 	}
 	damage := check(sim)
-	if damage == nil || damage.LogOffset < now[1].Start || damage.LogOffset >= now[1].End || !strings.Contains(damage.Want, "packed block") {
+	if damage == nil || damage.LogOffset < now[1].Start || damage.LogOffset >= now[1].End || !strings.Contains(damage.Want, "packed chunk") {
 		t.Fatalf("%+v", damage)
 	}
 	s = openDir(t, "data", opts, "")
