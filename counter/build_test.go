@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/query"
 	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
@@ -64,7 +65,7 @@ func addAll(b *Build, c *schema.Counter, p Posts, rnd *rand.Rand) error {
 func checkBuilt(t testing.TB, s *Store, want map[uint64][2]uint64) {
 	t.Helper()
 	got := map[uint64][2]uint64{}
-	err := s.Find(Query{Counter: s.Schema().Counters()[0], To: schema.MaxMid}, func(mid uint64, values []uint64) bool {
+	err := s.Find(query.Query{Counter: s.Schema().Counters()[0], To: schema.MaxMid}, func(mid uint64, values []uint64) bool {
 		got[mid] = [2]uint64(values)
 		return true
 	})

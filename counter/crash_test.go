@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
@@ -304,7 +305,7 @@ func (p *player) once(t testing.TB, b *Batch, o *Once) error {
 
 // update changes one post, that there is, of those up to op's, several columns of it at once.
 func (p *player) update(b *Batch, op Op) error {
-	q := Query{Counter: op.Counter, To: op.Mid, Desc: true, Limit: 1}
+	q := query.Query{Counter: op.Counter, To: op.Mid, Desc: true, Limit: 1}
 	changes := []Change{{op.Kind, op.Column, op.Arg}}
 	if other := int16(len(op.Counter.Columns)) - 1 - op.Column; op.Kind != OpDelete && other != op.Column {
 		changes = append(changes, Change{OpAdd, other, 1})
@@ -322,7 +323,7 @@ func (p *player) update(b *Batch, op Op) error {
 // updateWhole changes some posts as one change. b is open, exclusively, afterwards.
 func (p *player) updateWhole(b *Batch, op Op) error {
 	change := Change{op.Kind, op.Column, op.Arg}
-	u, err := NewUpdate(Query{Counter: op.Counter, To: op.Mid, Where: []Condition{{op.Column, Less, 9}}}, []Change{change}, ReturnNothing)
+	u, err := NewUpdate(query.Query{Counter: op.Counter, To: op.Mid, Where: []query.Condition{{Column: op.Column, Op: query.Less, Value: 9}}}, []Change{change}, ReturnNothing)
 	for done := false; err == nil && !done; b.End() {
 		if err = b.Begin(); err == nil {
 			done, err = u.Gather(b)

@@ -118,7 +118,7 @@ func (d *digesting) block(b *Batch, counterName string, group int, at uint64) (n
 	b.noteSeen(blk.Logged)
 	own := &b.s.own
 	add := func(mid uint64, row []uint64) {
-		if own.hides(mid) {
+		if own.Hides(mid) {
 			return
 		}
 		h := mix(mid)

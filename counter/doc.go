@@ -94,9 +94,9 @@
 // # Queries
 //
 // Find, Top, Aggregate and Update take the items that meet a Query, a range or a list of mids and conditions on columns
-// (query.go), in steps of 0.3 ms, each in a batch: a search (querysearch.go) goes on at a mid, whatever happened to the
-// blocks. It holds a hot block's lock for 3 us at a time (queryhot.go) and a cold block's while it compares rows with
-// the overlay (querycold.go). What cannot meet the conditions is passed over: files and pages by the bounds of their
+// (query/query.go), in steps of 0.3 ms, each in a batch: a search (query/search.go) goes on at a mid, whatever happened to the
+// blocks. It holds a hot block's lock for 3 us at a time (query/hotblock.go) and a cold block's while it compares rows with
+// the overlay (query/coldblock.go). What cannot meet the conditions is passed over: files and pages by the bounds of their
 // values, hot blocks where no value of the overflow table does. Update checks and changes an item under one lock.
 //
 // Processor time a post of the range, beside a plain loop over arrays of 8 bytes a value (BenchmarkQuery, 1 M posts,
@@ -130,7 +130,7 @@
 //	          (BenchmarkGroupedBytes)
 //	GET       8-12 % more processor time, INCR 7: a lock and a directory for nearly each post
 //	SCAN      goes from group to group; its cursor is a mid of the group it is in
-//	queries   in order of mids (querymerge.go) a search of each group runs, and their rows are merged; the first row
+//	queries   in order of mids (query/merge.go) a search of each group runs, and their rows are merged; the first row
 //	          waits for 256 open blocks. Top, Aggregate and Digests take one group after the other
 //	nothing   an empty group has no file in a snapshot, and an empty counter takes 0.5 MB of memory
 //
@@ -170,10 +170,8 @@
 //	slotgroups.go groupstate.go             groups of hash slots: which may be touched, which are on their way
 //	groupexport.go groupimport.go           what another store needs to take them over, and how it does
 //
-//	query.go querysearch.go                 queries: what they ask, and the search that goes on at a mid
-//	queryhot.go querycold.go querymerge.go  its steps in hot and in cold blocks; the groups' rows in one order
-//	queryfind.go querytop.go                what is made of the rows
-//	queryaggregate.go queryupdate.go
+//	internal/query                          queries: the search that goes on at a mid; rows, largest values, sums
+//	find.go update.go updaterow.go           queries as a batch runs them; changes of what a query finds
 //	scan.go scancache.go randomitem.go      items in order of mid; one by chance
 //
 //	build.go buildspace.go                  a directory is made without a store

@@ -19,7 +19,7 @@ var (
 	ErrClosed = errors.New("counter: store is closed")
 
 	// ErrNoKey: a key names no column or item of the schema.
-	ErrNoKey = errors.New("counter: no such counter or column")
+	ErrNoKey = block.ErrNoKey
 
 	// ErrCold: a page of a cold file is damaged or cannot be read, and what was asked for was not set since. The other
 	// items are served.

@@ -11,6 +11,7 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
@@ -251,10 +252,10 @@ func (c *exportBlock) selectHot(ks *block.Keyspace, blk *block.Block, mid uint64
 		q.Defaults = append(q.Defaults, col.Default)
 	}
 	for from, buckets, held := 0, blk.Tab.Buckets(), 0; from < buckets; {
-		to, before := min(from+selectBuckets, buckets), len(c.flat)
+		to, before := min(from+query.SelectBuckets, buckets), len(c.flat)
 		c.flat = blk.Tab.Select(c.flat, from, to, q)
 		from = to
-		if held += selectCost + foundCost*(len(c.flat)-before)/(1+len(q.Columns)); held < selectHold || from == buckets {
+		if held += query.SelectCost + query.FoundCost*(len(c.flat)-before)/(1+len(q.Columns)); held < query.SelectHold || from == buckets {
 			continue
 		}
 		held = 0

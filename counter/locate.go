@@ -68,11 +68,11 @@ func (b *Batch) locateThose(from, to int) {
 		if grouped {
 			ks = sp[slot.Group(op.Mid)]
 			dir = ks.Dir.Load()
-			if own.some && own.lacks(ks.Group) && !b.silent && !b.carrier {
+			if own.Some && own.Lacks(ks.Group) && !b.silent && !b.carrier {
 				b.disown(op)
 				continue
 			}
-		} else if own.hides(op.Mid) && !b.silent && !b.carrier {
+		} else if own.Hides(op.Mid) && !b.silent && !b.carrier {
 			b.disown(op)
 			continue
 		}

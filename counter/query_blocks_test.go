@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
@@ -142,28 +143,28 @@ func TestQuerySkips(t *testing.T) {
 			pages += blk.Cold.File.Pages()
 		}
 	}
-	first := func(q Query, n int) (found int, read int) {
-		f, err := NewFind(q)
+	first := func(q query.Query, n int) (found int, read int) {
+		f, err := query.NewFind(q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stepping(t, s, f.Step, func() { found += f.Rows().Len() })
-		return found, f.search.read
+		stepping(t, s, viewing(f.Step), func() { found += f.Rows().Len() })
+		return found, f.Search.Read
 	}
-	all := Query{Counter: def, To: schema.MaxMid}
+	all := query.Query{Counter: def, To: schema.MaxMid}
 	if found, read := first(all, 0); found != len(m["a"]) || read < pages || read > pages+pages/4 {
 		t.Errorf("all items: got %d of %d, %d pages read of %d", found, len(m["a"]), read, pages)
 	}
 	for _, desc := range []bool{false, true} {
 		for _, test := range []struct {
 			what  string
-			where []Condition
+			where []query.Condition
 			most  float64 // share of the pages
 		}{
-			{"the largest x", []Condition{{2, Greater, 1 << 31}}, 0.3},
-			{"not in all blocks", []Condition{{0, Less, 1 << 12}}, 0.8},
-			{"no such x", []Condition{{2, Greater, 1<<32 - 1}}, 0},
-			{"impossible", []Condition{{1, GreaterEqual, 1 << 63}}, 0},
+			{"the largest x", []query.Condition{{Column: 2, Op: query.Greater, Value: 1 << 31}}, 0.3},
+			{"not in all blocks", []query.Condition{{Column: 0, Op: query.Less, Value: 1 << 12}}, 0.8},
+			{"no such x", []query.Condition{{Column: 2, Op: query.Greater, Value: 1<<32 - 1}}, 0},
+			{"impossible", []query.Condition{{Column: 1, Op: query.GreaterEqual, Value: 1 << 63}}, 0},
 		} {
 			q := all
 			q.Where, q.Desc = test.where, desc
@@ -176,13 +177,13 @@ func TestQuerySkips(t *testing.T) {
 			}
 		}
 	}
-	top, err := NewTop(all, 2, 5)
+	top, err := query.NewTop(all, 2, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stepping(t, s, top.Step, func() {})
-	if top.search.read > pages/2 {
-		t.Errorf("the top 5 of x: read %d of %d pages, want half of them at most", top.search.read, pages)
+	stepping(t, s, viewing(top.Step), func() {})
+	if top.Search.Read > pages/2 {
+		t.Errorf("the top 5 of x: read %d of %d pages, want half of them at most", top.Search.Read, pages)
 	}
 }
 
@@ -194,17 +195,17 @@ func TestQueryWhileReplaced(t *testing.T) {
 	ks := s.spaces[def.ID][0]
 	for _, desc := range []bool{false, true} {
 		for _, replaced := range []int{1, 3} {
-			f, err := NewFind(Query{Counter: def, To: schema.MaxMid, Desc: desc})
+			f, err := query.NewFind(query.Query{Counter: def, To: schema.MaxMid, Desc: desc})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []uint64
 			pauses := 0
-			f.search.pause = func() {
+			f.Search.Pause = func() {
 				if pauses++; pauses%2 == 0 || pauses > 2*replaced {
 					return
 				}
-				blk := f.search.blk
+				blk := f.Search.Blk
 				switch {
 				case pauses == 3 && !blk.Open():
 					if err := s.Admin().Demote("a", blk.Lo); err != nil {
@@ -226,7 +227,7 @@ func TestQueryWhileReplaced(t *testing.T) {
 				}
 				b.Run()
 			}
-			stepping(t, s, f.Step, func() {
+			stepping(t, s, viewing(f.Step), func() {
 				for i := range f.Rows().Len() {
 					mid, vals := f.Rows().At(i)
 					if got = append(got, mid); vals[2] != m["a"][mid]["x"] {
@@ -234,7 +235,7 @@ func TestQueryWhileReplaced(t *testing.T) {
 					}
 				}
 			})
-			if want := modelFind(f.search.q, m["a"]); pauses == 0 || !slices.Equal(got, want) {
+			if want := modelFind(f.Search.Query, m["a"]); pauses == 0 || !slices.Equal(got, want) {
 				t.Fatalf("desc %v: got %d items, want %d, after %d pauses", desc, len(got), len(want), pauses)
 			}
 		}
@@ -341,13 +342,13 @@ func TestQueryConcurrent(t *testing.T) {
 		q.Limit, q.Offset, q.Columns = 0, 0, nil
 		what := fmt.Sprintf("%+v", q)
 		want := modelFind(q, still)
-		f, err := NewFind(q)
+		f, err := query.NewFind(q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.search.most = []int{10, 1000}[rng.IntN(2)]
+		f.Search.Most = []int{10, 1000}[rng.IntN(2)]
 		at, n, last := 0, 0, uint64(0)
-		stepping(t, s, f.Step, func() {
+		stepping(t, s, viewing(f.Step), func() {
 			for i := range f.Rows().Len() {
 				mid, vals := f.Rows().At(i)
 				if n > 0 && (mid <= last) != q.Desc || mid < q.From || mid > q.To {
@@ -356,7 +357,7 @@ func TestQueryConcurrent(t *testing.T) {
 				last = mid
 				n++
 				for _, c := range q.Where {
-					if !c.meets(vals[c.Column]) {
+					if !meets(c, vals[c.Column]) {
 						t.Fatalf("%s: found %d %v", what, mid, vals)
 					}
 				}
@@ -377,26 +378,26 @@ func TestQueryConcurrent(t *testing.T) {
 			t.Fatalf("%s: found %d of %d items that nobody touches", what, at, len(want))
 		}
 		k := 1 + rng.IntN(50)
-		top, err := NewTop(q, 0, k)
+		top, err := query.NewTop(q, 0, k)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stepping(t, s, top.Step, func() {})
+		stepping(t, s, viewing(top.Step), func() {})
 		got := map[uint64]bool{}
-		worst := ranked{}
+		worst := query.Ranked{}
 		for i := range top.Rows().Len() {
 			mid, vals := top.Rows().At(i)
 			if row, is := still[mid]; got[mid] || is && row["v"] != vals[0] {
 				t.Fatalf("%s: top %d: %d %v, want %v", what, i, mid, vals, row)
 			}
-			got[mid], worst = true, ranked{vals[0], mid}
+			got[mid], worst = true, query.Ranked{Value: vals[0], Mid: mid}
 		}
 		for _, mid := range want {
-			if r := (ranked{still[mid]["v"], mid}); !got[mid] && (len(got) < k || worst.below(r)) {
-				t.Fatalf("%s: the top %d lack %d with %d", what, k, mid, r.value)
+			if r := (query.Ranked{Value: still[mid]["v"], Mid: mid}); !got[mid] && (len(got) < k || worst.Below(r)) {
+				t.Fatalf("%s: the top %d lack %d with %d", what, k, mid, r.Value)
 			}
 		}
-		hi, lo, _, err := s.Aggregate(q, Count, 0)
+		hi, lo, _, err := s.Aggregate(q, query.Count, 0)
 		if err != nil || hi != 0 || lo < uint64(len(want)) || lo > uint64(len(want)+2*len(moving)) {
 			t.Fatalf("%s: counted %d, %v; %d that nobody touches", what, lo, err, len(want))
 		}
@@ -420,13 +421,13 @@ func TestQueryShowsCold(t *testing.T) {
 		})
 	}
 	b := s.NewBatch()
-	step := func(f *Find) (values []uint64) {
+	step := func(f *query.Find) (values []uint64) {
 		if err := b.Begin(); err != nil {
 			t.Fatal(err)
 		}
 		for done := false; !done && len(values) == 0; { // a step may end at once where others want the processor
 			var err error
-			if done, err = f.Step(b); err != nil {
+			if done, err = f.Step((*view)(b)); err != nil {
 				t.Fatal(err)
 			}
 			for i := range f.Rows().Len() {
@@ -438,8 +439,8 @@ func TestQueryShowsCold(t *testing.T) {
 		b.End()
 		return values
 	}
-	q := Query{Counter: def, From: file.PageStart(1), To: schema.MaxMid, Columns: []int16{2}, Where: []Condition{{2, Equal, 77}}}
-	only, err := NewFind(q)
+	q := query.Query{Counter: def, From: file.PageStart(1), To: schema.MaxMid, Columns: []int16{2}, Where: []query.Condition{{Column: 2, Op: query.Equal, Value: 77}}}
+	only, err := query.NewFind(q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,11 +452,11 @@ func TestQueryShowsCold(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.Where = nil
-	f, err := NewFind(q)
+	f, err := query.NewFind(q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.search.most = 1 // a page a step
+	f.Search.Most = 1 // a page a step
 	change(1)
 	if seen := step(f); len(seen) != 1 || b.seen < s.log.Position() {
 		t.Errorf("what was there: seen %v, up to %d of the log, which is at %d", seen, b.seen, s.log.Position())

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -48,12 +49,12 @@ func TestUpdateDamaged(t *testing.T) {
 	flip(t, cold, bad<<12+100)
 	lo, hi := file.PageStart(bad), file.PageStart(bad+1)
 	remove := []Change{{Kind: OpDelete}}
-	for _, q := range []Query{{Counter: def, From: lo, To: hi - 1}, {Counter: def, Mids: []uint64{lo}, To: schema.MaxMid}} {
+	for _, q := range []query.Query{{Counter: def, From: lo, To: hi - 1}, {Counter: def, Mids: []uint64{lo}, To: schema.MaxMid}} {
 		if n, err := s.Update(q, remove, ReturnNothing, nil); n != 0 || !errors.Is(err, block.ErrCold) {
 			t.Errorf("a deletion of %d, %v: got %d, %v", q.From, q.Mids, n, err)
 		}
 	}
-	u, err := NewUpdate(Query{Counter: def, From: file.PageStart(bad - 1), To: hi}, []Change{{Kind: OpAdd, Arg: 1}}, ReturnNothing)
+	u, err := NewUpdate(query.Query{Counter: def, From: file.PageStart(bad - 1), To: hi}, []Change{{Kind: OpAdd, Arg: 1}}, ReturnNothing)
 	if err != nil {
 		t.Fatal(err)
 	}

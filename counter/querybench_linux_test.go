@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -31,7 +32,7 @@ func queryStores(b *testing.B) (stores [2]*Store, arrays [4][]uint64) {
 		stores[i] = s
 	}
 	demoteAll(b, stores[1])
-	if err := stores[0].Find(Query{Counter: stores[0].Schema().Counter("weibo"), To: schema.MaxMid}, func(mid uint64, vals []uint64) bool {
+	if err := stores[0].Find(query.Query{Counter: stores[0].Schema().Counter("weibo"), To: schema.MaxMid}, func(mid uint64, vals []uint64) bool {
 		arrays[0] = append(arrays[0], mid)
 		for c, v := range vals {
 			arrays[1+c] = append(arrays[1+c], v)
@@ -66,26 +67,26 @@ func BenchmarkQuery(b *testing.B) {
 			read := 0
 			for range max(b.N/len(arrays[0]), 5) {
 				for k, s := range stores {
-					q := Query{Counter: s.Schema().Counter("weibo"), To: schema.MaxMid}
+					q := query.Query{Counter: s.Schema().Counter("weibo"), To: schema.MaxMid}
 					if test.lo > 0 {
-						q.Where = []Condition{{0, GreaterEqual, test.lo}, {0, LessEqual, test.hi}}
+						q.Where = []query.Condition{{Column: 0, Op: query.GreaterEqual, Value: test.lo}, {Column: 0, Op: query.LessEqual, Value: test.hi}}
 					}
-					f, err := NewFind(q)
+					f, err := query.NewFind(q)
 					if err != nil {
 						b.Fatal(err)
 					}
-					f.search.pause = func() {} // it takes long in a goroutine that keeps its thread
+					f.Search.Pause = func() {} // it takes long in a goroutine that keeps its thread
 					began := threadTime(b)
 					found[k] = 0
-					if err := s.steps(f.Step, func() bool { found[k] += f.Rows().Len(); return true }); err != nil {
+					if err := s.steps(viewing(f.Step), func() bool { found[k] += f.Rows().Len(); return true }); err != nil {
 						b.Fatal(err)
 					}
 					took[k] = append(took[k], float64(threadTime(b)-began)/float64(len(arrays[0])))
-					read = f.search.read
+					read = f.Search.Read
 				}
 				began := threadTime(b)
 				found[2] = 0
-				out := make([]uint64, 0, 4*stepRows)
+				out := make([]uint64, 0, 4*query.StepRows)
 				for i, v := range arrays[1] {
 					if v >= test.lo && v <= test.hi {
 						if len(out) == cap(out) {
@@ -140,20 +141,20 @@ func BenchmarkTop(b *testing.B) {
 				}
 			}
 			began := threadTime(b)
-			var top *Top
+			var top *query.Top
 			parts := 0
 			for range b.N {
 				var err error
-				if top, err = NewTop(Query{Counter: s.Schema().Counter("weibo"), To: schema.MaxMid}, 0, 100); err != nil {
+				if top, err = query.NewTop(query.Query{Counter: s.Schema().Counter("weibo"), To: schema.MaxMid}, 0, 100); err != nil {
 					b.Fatal(err)
 				}
-				if err := s.steps(top.Step, func() bool { parts = len(top.parts); return true }); err != nil {
+				if err := s.steps(viewing(top.Step), func() bool { parts = len(top.Parts); return true }); err != nil {
 					b.Fatal(err)
 				}
 			}
 			b.ReportMetric(float64(threadTime(b)-began)/float64(b.N)/1e6, "ms")
 			b.ReportMetric(float64(len(blocks)-parts)/float64(len(blocks)), "blocks")
-			b.ReportMetric(float64(top.search.read)/float64(max(pages, 1)), "pages")
+			b.ReportMetric(float64(top.Search.Read)/float64(max(pages, 1)), "pages")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
@@ -179,13 +180,13 @@ func BenchmarkQueryTail(b *testing.B) {
 						time.Sleep(time.Millisecond)
 						continue
 					case 1:
-						for began := time.Now(); time.Since(began) < stepTime; {
+						for began := time.Now(); time.Since(began) < query.StepTime; {
 						}
 						runtime.Gosched()
 						continue
 					}
-					f, _ := NewFind(Query{Counter: def, To: schema.MaxMid, Where: []Condition{{0, GreaterEqual, 1}}})
-					_ = s.steps(f.Step, func() bool { runtime.Gosched(); return !stop.Load() && mode.Load() == 2 })
+					f, _ := query.NewFind(query.Query{Counter: def, To: schema.MaxMid, Where: []query.Condition{{Column: 0, Op: query.GreaterEqual, Value: 1}}})
+					_ = s.steps(viewing(f.Step), func() bool { runtime.Gosched(); return !stop.Load() && mode.Load() == 2 })
 				}
 			}()
 			rng := rand.New(rand.NewPCG(1, 1))

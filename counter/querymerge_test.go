@@ -1,3 +1,5 @@
+// Scenario: queries over all groups of hash slots, with damage and in windows.
+
 package counter
 
 import (
@@ -6,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
@@ -50,9 +53,9 @@ func TestFindGroupDamaged(t *testing.T) {
 	for _, desc := range []bool{false, true} {
 		for _, limit := range []int{0, len(mids)} {
 			var found []uint64
-			q := Query{Counter: def, To: schema.MaxMid, Desc: desc, Limit: limit}
+			q := query.Query{Counter: def, To: schema.MaxMid, Desc: desc, Limit: limit}
 			err := s.Find(q, func(mid uint64, _ []uint64) bool { found = append(found, mid); return true })
-			var damage *RangeError
+			var damage *query.RangeError
 			if !errors.As(err, &damage) {
 				t.Fatalf("desc %v: got %v, want a range that cannot be read", desc, err)
 			}
@@ -101,14 +104,14 @@ func TestFindWindow(t *testing.T) {
 	for _, test := range []struct {
 		limit int
 		rows  int // copied at a time at most
-	}{{10, 4096}, {1000, 16384}, {0, 5 * mergedFront / 4}} {
+	}{{10, 4096}, {1000, 16384}, {0, 5 * query.MergedFront / 4}} {
 		for _, desc := range []bool{false, true} {
-			f, err := NewFind(Query{Counter: s.Schema().Counter("weibo"), To: schema.MaxMid, Desc: desc, Limit: test.limit})
+			f, err := query.NewFind(query.Query{Counter: s.Schema().Counter("weibo"), To: schema.MaxMid, Desc: desc, Limit: test.limit})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var found []uint64
-			stepping(t, s, f.Step, func() {
+			stepping(t, s, viewing(f.Step), func() {
 				for i := range f.Rows().Len() {
 					mid, _ := f.Rows().At(i)
 					found = append(found, mid)
@@ -124,7 +127,7 @@ func TestFindWindow(t *testing.T) {
 			if !slices.Equal(found, want) {
 				t.Errorf("limit %d, desc %v: got %d items that are not the %d wanted", test.limit, desc, len(found), len(want))
 			}
-			if rows := cap(f.search.front.flat) / f.search.front.width; rows == 0 || rows > test.rows {
+			if rows := cap(f.Search.Front.Flat) / f.Search.Front.Width; rows == 0 || rows > test.rows {
 				t.Errorf("limit %d, desc %v: %d rows in memory, want %d at most", test.limit, desc, rows, test.rows)
 			}
 		}

@@ -16,8 +16,8 @@ func (b *Batch) RandomItem(from BlockInfo) (mid uint64, ok bool, err error) {
 	b.noteSeen(block.Logged)
 	mids, lost := block.AppendMids(make([]uint64, 0, block.Items()))
 	block.Mu.Unlock()
-	if own := &b.s.own; own.some {
-		mids = slices.DeleteFunc(mids, own.hides)
+	if own := &b.s.own; own.Some {
+		mids = slices.DeleteFunc(mids, own.Hides)
 	}
 	switch {
 	case len(mids) > 0:

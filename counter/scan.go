@@ -60,12 +60,12 @@ const toldCursor = hot.EndMid
 // returns a *LostError. REQUIRES the batch to be open.
 func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) (items []ScanItem, next uint64, err error) {
 	count = max(1, count)
-	if !b.s.slotGroups && !b.s.own.some {
+	if !b.s.slotGroups && !b.s.own.Some {
 		return b.scanGroup(dst, 0, false, cursor, count)
 	}
 	first, group, upto := slot.Group(0), slot.Group(cursor&^toldCursor), len(dst)+count
 	for {
-		if next = 0; !b.s.own.lacks(group) {
+		if next = 0; !b.s.own.Lacks(group) {
 			dst, next, err = b.scanGroup(dst, group, true, cursor, upto-len(dst))
 		}
 		if err != nil || next != 0 {
@@ -160,7 +160,7 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 				continue
 			}
 			p.mids = p.mids[1:]
-			if !(mixed && slot.Group(first) != group) && !b.s.own.hides(first) && exists(b, p.ks, first) {
+			if !(mixed && slot.Group(first) != group) && !b.s.own.Hides(first) && exists(b, p.ks, first) {
 				dst = append(dst, ScanItem{p.def, first})
 			}
 		}

@@ -3,7 +3,6 @@ package counter
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/block"
@@ -106,10 +105,10 @@ func (g Groups) Own(set slot.Set) {
 // hideGroups brings what clients may touch up to date: not what Own did not name, nor what the log says is not here.
 // REQUIRES Store.gate held exclusively, or a replay.
 func (s *Store) hideGroups() {
-	own, hidden := ownership{}, s.moving.hidden()
-	for i := range own.foreign {
-		own.foreign[i] = s.disowned[i] | hidden[i]
-		own.some = own.some || own.foreign[i] != 0
+	own, hidden := block.Ownership{}, s.moving.hidden()
+	for i := range own.Foreign {
+		own.Foreign[i] = s.disowned[i] | hidden[i]
+		own.Some = own.Some || own.Foreign[i] != 0
 	}
 	s.own = own
 }
@@ -118,55 +117,20 @@ func (s *Store) hideGroups() {
 func (g Groups) Owned() (set slot.Set) {
 	g.s.gate.RLock()
 	defer g.s.gate.RUnlock()
-	for i, foreign := range g.s.own.foreign {
+	for i, foreign := range g.s.own.Foreign {
 		set[i] = ^foreign
 	}
 	return set
 }
 
-// ownership is which groups clients may touch. The zero value is all of them. Guarded by Store.gate.
-type ownership struct {
-	foreign slot.Set // those they may not
-	some    bool     // there are some
-}
-
-// lacks tells whether a group is not owned.
-func (o *ownership) lacks(group uint8) bool { return o.foreign[group>>6]>>(group&63)&1 != 0 }
-
-// hides tells whether a post is not to be seen. One compare while all groups are owned.
-func (o *ownership) hides(mid uint64) bool { return o.some && o.lacks(slot.Group(mid)) }
-
-// check returns a *NotOwnedError for a post that is not to be touched.
-func (o *ownership) check(mid uint64) error {
-	if !o.some {
-		return nil
-	}
-	if of := slot.Of(mid); o.lacks(slot.GroupOf(of)) {
-		return &NotOwnedError{of}
-	}
-	return nil
-}
-
 // hidden tells whether all items of a keyspace are not to be seen.
 func (s *Store) hidden(ks *block.Keyspace) bool {
-	return s.slotGroups && s.own.some && s.own.lacks(ks.Group)
-}
-
-// share is the part of n posts of all groups that is owned.
-func (o *ownership) share(n int) int {
-	if !o.some {
-		return n
-	}
-	owned := slot.Groups
-	for _, set := range o.foreign {
-		owned -= bits.OnesCount64(set)
-	}
-	return int(uint64(n) * uint64(owned) / slot.Groups)
+	return s.slotGroups && s.own.Some && s.own.Lacks(ks.Group)
 }
 
 // disown answers operation op, whose post is not to be touched: it is not run, and has no block.
 func (b *Batch) disown(op *Op) {
-	op.block, op.Err = nil, b.s.own.check(op.Mid)
+	op.block, op.Err = nil, notOwned(&b.s.own, op.Mid)
 	b.foreign = true
 }
 
@@ -193,4 +157,15 @@ func (r *changeSets) disowned(g changeSet) bool {
 
 // Owns tells whether clients may touch the posts of a hash slot, as long as the batch is open. REQUIRES the batch to be
 // open.
-func (b *Batch) Owns(of uint16) bool { return !b.s.own.lacks(slot.GroupOf(of)) }
+func (b *Batch) Owns(of uint16) bool { return !b.s.own.Lacks(slot.GroupOf(of)) }
+
+// notOwned returns a *NotOwnedError for a post that is not to be touched.
+func notOwned(o *block.Ownership, mid uint64) error {
+	if !o.Some {
+		return nil
+	}
+	if of := slot.Of(mid); o.Lacks(slot.GroupOf(of)) {
+		return &NotOwnedError{of}
+	}
+	return nil
+}

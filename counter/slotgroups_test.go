@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
@@ -148,7 +149,7 @@ func TestOwn(t *testing.T) {
 	check("SCAN", listed, slices.Sorted(slices.Values(owned)))
 	for _, desc := range []bool{false, true} {
 		var found []uint64
-		if err := s.Find(Query{Counter: def, To: 1 << 62, Desc: desc}, func(mid uint64, _ []uint64) bool {
+		if err := s.Find(query.Query{Counter: def, To: 1 << 62, Desc: desc}, func(mid uint64, _ []uint64) bool {
 			found = append(found, mid)
 			return true
 		}); err != nil {
@@ -159,20 +160,20 @@ func TestOwn(t *testing.T) {
 		}
 		check("Find", found, owned)
 	}
-	if _, n, _, err := s.Aggregate(Query{Counter: def, To: 1 << 62}, Count, 0); err != nil || n != uint64(len(owned)) {
+	if _, n, _, err := s.Aggregate(query.Query{Counter: def, To: 1 << 62}, query.Count, 0); err != nil || n != uint64(len(owned)) {
 		t.Errorf("Count: got %d, %v, want %d", n, err, len(owned))
 	}
-	if _, n, _, err := s.Aggregate(Query{Counter: def, To: 1 << 62}, Sum, 0); err != nil || n != sum {
+	if _, n, _, err := s.Aggregate(query.Query{Counter: def, To: 1 << 62}, query.Sum, 0); err != nil || n != sum {
 		t.Errorf("Sum: got %d, %v, want %d", n, err, sum)
 	}
-	top, err := s.Top(Query{Counter: def, To: 1 << 62}, 0, 3)
+	top, err := s.Top(query.Query{Counter: def, To: 1 << 62}, 0, 3)
 	if err != nil || top.Len() != 3 {
 		t.Fatal(err)
 	}
 	if mid, _ := top.At(0); mid != owned[len(owned)-1] {
 		t.Errorf("Top: got %d, want %d", mid, owned[len(owned)-1])
 	}
-	if changed, err := s.Update(Query{Counter: def, To: 1 << 62}, []Change{{Kind: OpAdd, Column: 1, Arg: 1}}, ReturnNothing, nil); err != nil || changed != len(owned) {
+	if changed, err := s.Update(query.Query{Counter: def, To: 1 << 62}, []Change{{Kind: OpAdd, Column: 1, Arg: 1}}, ReturnNothing, nil); err != nil || changed != len(owned) {
 		t.Errorf("Update: got %d, %v, want %d", changed, err, len(owned))
 	}
 	digests, err := s.Admin().Digests("weibo", 0, 1<<63, 1)
@@ -376,7 +377,7 @@ func TestOpenBlocksShrink(t *testing.T) {
 	mids := fillRows(t, s, 60_000, 1, (*stream).together)
 	def := s.Schema().Counter("weibo")
 	sum := func() (hi, lo uint64) {
-		hi, lo, _, err := s.Aggregate(Query{Counter: def, To: schema.MaxMid}, Sum, 1)
+		hi, lo, _, err := s.Aggregate(query.Query{Counter: def, To: schema.MaxMid}, query.Sum, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ type Store struct {
 	altered uint64
 
 	slotGroups bool // a counter's items are kept by group of hash slots; set before there are any
-	own        ownership
+	own        block.Ownership
 	disowned   slot.Set // that Own did not name
 	moving     groupStates
 	replica    atomic.Bool // written under gate held exclusively
@@ -296,7 +296,7 @@ func (b *Batch) Items() int {
 	if s.slotGroups {
 		return n
 	}
-	return s.own.share(n)
+	return s.own.Share(n)
 }
 
 // Adopt puts a schema in force that was made elsewhere, of the same one as this store's: what it has not is dropped. text

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -63,23 +64,23 @@ var shows = map[string]func(s *Store, b *Batch) error{
 		return with(b, func() error { _, err := b.Digest("a", 0, 9); return err })
 	},
 	"find": func(s *Store, _ *Batch) error {
-		return s.Find(showQuery(s, GreaterEqual, 0), func(uint64, []uint64) bool { return true })
+		return s.Find(showQuery(s, query.GreaterEqual, 0), func(uint64, []uint64) bool { return true })
 	},
 	"find in a list": func(s *Store, _ *Batch) error {
-		q := showQuery(s, GreaterEqual, 0)
+		q := showQuery(s, query.GreaterEqual, 0)
 		q.Mids = []uint64{2}
 		return s.Find(q, func(uint64, []uint64) bool { return true })
 	},
 	"find nothing": func(s *Store, _ *Batch) error {
-		return s.Find(showQuery(s, Equal, 3), func(uint64, []uint64) bool { return true })
+		return s.Find(showQuery(s, query.Equal, 3), func(uint64, []uint64) bool { return true })
 	},
-	"top": func(s *Store, _ *Batch) error { _, err := s.Top(showQuery(s, Less, 99), 0, 3); return err },
+	"top": func(s *Store, _ *Batch) error { _, err := s.Top(showQuery(s, query.Less, 99), 0, 3); return err },
 	"aggregate": func(s *Store, _ *Batch) error {
-		_, _, _, err := s.Aggregate(showQuery(s, Less, 99), Sum, 0)
+		_, _, _, err := s.Aggregate(showQuery(s, query.Less, 99), query.Sum, 0)
 		return err
 	},
 	"update nothing": func(s *Store, _ *Batch) error {
-		_, err := s.Update(showQuery(s, Equal, 15), []Change{{Kind: OpAdd, Arg: 1}}, ReturnNothing, nil)
+		_, err := s.Update(showQuery(s, query.Equal, 15), []Change{{Kind: OpAdd, Arg: 1}}, ReturnNothing, nil)
 		return err
 	},
 	"block of": func(s *Store, b *Batch) error {
@@ -87,8 +88,8 @@ var shows = map[string]func(s *Store, b *Batch) error{
 	},
 }
 
-func showQuery(s *Store, op Compare, v uint64) Query {
-	return Query{Counter: s.Schema().Counter("a"), To: 9, Where: []Condition{{0, op, v}}}
+func showQuery(s *Store, op query.Compare, v uint64) query.Query {
+	return query.Query{Counter: s.Schema().Counter("a"), To: 9, Where: []query.Condition{{Column: 0, Op: op, Value: v}}}
 }
 
 func except(err, but error) error {

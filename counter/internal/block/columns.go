@@ -1,6 +1,8 @@
 package block
 
 import (
+	"errors"
+
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/schema"
 )
@@ -97,3 +99,6 @@ func (cs *Columns) FileColumns() []coldstore.Column {
 	}
 	return cols
 }
+
+// ErrNoKey: a name is that of no counter or column of the schema.
+var ErrNoKey = errors.New("counter: no such counter or column")

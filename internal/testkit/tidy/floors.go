@@ -42,6 +42,7 @@ var floors = map[string]int{
 	"coldstore":              30,
 	"counter/internal":       40,
 	"counter/internal/block": 45,
+	"counter/internal/query": 50,
 	"counter/datadir":        40,
 	"counter/client":         20,
 	"counter":                60,

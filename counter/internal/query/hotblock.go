@@ -1,4 +1,4 @@
-package counter
+package query
 
 import (
 	"cmp"
@@ -11,24 +11,24 @@ import (
 // after a millisecond only, if who lets it go takes it again at once. Reads of 16 blocks beside a query that is in one
 // of them all the time took 670 us at p99.9 so, 100 with 8 us, and take 31 with 3, which costs the query a tenth.
 const (
-	selectBuckets = 64
-	selectCost    = 1000 // ns
-	foundCost     = 25
-	selectHold    = 3000
+	SelectBuckets = 64
+	SelectCost    = 1000 // ns
+	FoundCost     = 25
+	SelectHold    = 3000
 )
 
-// enterHot copies the items of s.blk, a hot block, that meet the query to front. Where there are more than are wanted,
-// or than may be kept, it takes those that come first, and moves the end of what front covers. REQUIRES s.blk.Mu held;
+// enterHot copies the items of s.Blk, a hot block, that meet the query to front. Where there are more than are wanted,
+// or than may be kept, it takes those that come first, and moves the end of what front covers. REQUIRES s.Blk.Mu held;
 // it is unlocked.
-func (s *search) enterHot(b *Batch, left int) {
-	blk := s.blk
+func (s *Search) enterHot(b View, left int) {
+	blk := s.Blk
 	if !s.selection(blk) {
-		b.noteSeen(blk.Logged)
+		b.NoteSeen(blk.Logged)
 		blk.Mu.Unlock()
 		return
 	}
 	s.edits = blk.Edits
-	keep := max(maxFront/s.front.width, 64)
+	keep := max(maxFront/s.Front.Width, 64)
 	if s.sink == nil {
 		keep = min(keep, max(left, 64))
 	}
@@ -37,19 +37,19 @@ func (s *search) enterHot(b *Batch, left int) {
 		buckets = 1
 	}
 	for from, held := 0, 0; ; {
-		to := min(from+selectBuckets, buckets)
-		before := s.front.Len()
-		s.front.flat = blk.Tab.Select(s.front.flat, from, to, &s.hot)
+		to := min(from+SelectBuckets, buckets)
+		before := s.Front.Len()
+		s.Front.Flat = blk.Tab.Select(s.Front.Flat, from, to, &s.hot)
 		if from = to; from == buckets {
 			break
 		}
-		if held += selectCost + foundCost*(s.front.Len()-before); held < selectHold {
+		if held += SelectCost + FoundCost*(s.Front.Len()-before); held < SelectHold {
 			continue
 		}
 		held = 0
 		blk.Mu.Unlock() // others have their turn
-		s.pause()
-		if s.sink == nil && s.front.Len() > 2*keep {
+		s.Pause()
+		if s.sink == nil && s.Front.Len() > 2*keep {
 			s.drop()
 			s.sort()
 			s.shorten(keep)
@@ -57,12 +57,12 @@ func (s *search) enterHot(b *Batch, left int) {
 		blk.Mu.Lock()
 		if blk.Dead { // its items are elsewhere now
 			blk.Mu.Unlock()
-			s.leave()
+			s.Leave()
 			return
 		}
 	}
 	edited := blk.Edits != s.edits
-	b.noteSeen(blk.Logged)
+	b.NoteSeen(blk.Logged)
 	blk.Mu.Unlock()
 	s.drop()
 	switch {
@@ -77,10 +77,10 @@ func (s *search) enterHot(b *Batch, left int) {
 }
 
 // shorten leaves of front, which is sorted, so many rows, those that come first.
-func (s *search) shorten(keep int) {
+func (s *Search) shorten(keep int) {
 	order := s.order
 	if len(order) > keep {
-		if s.q.Desc {
+		if s.Query.Desc {
 			order = order[len(order)-keep:]
 			s.lo = order[0].mid
 		} else {
@@ -88,12 +88,12 @@ func (s *search) shorten(keep int) {
 			s.hi = order[keep-1].mid
 		}
 	}
-	w := s.front.width
-	s.page.flat = s.page.flat[:0]
+	w := s.Front.Width
+	s.page.Flat = s.page.Flat[:0]
 	for _, p := range order {
-		s.page.flat = append(s.page.flat, s.front.flat[int(p.row)*w:][:w]...)
+		s.page.Flat = append(s.page.Flat, s.Front.Flat[int(p.row)*w:][:w]...)
 	}
-	s.front.flat, s.page.flat = s.page.flat, s.front.flat[:0]
+	s.Front.Flat, s.page.Flat = s.page.Flat, s.Front.Flat[:0]
 	for i := range order {
 		order[i].row = uint32(i)
 	}
@@ -102,39 +102,39 @@ func (s *search) shorten(keep int) {
 }
 
 // giveFront moves rows of front, of a hot block, to rows: so many, or all, and leaves the block then.
-func (s *search) giveFront(left int) {
+func (s *Search) giveFront(left int) {
 	if s.sink != nil {
-		s.rows.flat = append(s.rows.flat, s.front.flat...)
+		s.Rows.Flat = append(s.Rows.Flat, s.Front.Flat...)
 		s.done()
 		return
 	}
-	n := min(left, len(s.order), max(s.most-s.rows.Len(), 1))
-	w := s.front.width
+	n := min(left, len(s.order), max(s.Most-s.Rows.Len(), 1))
+	w := s.Front.Width
 	for range n {
 		p := s.order[0]
-		if s.q.Desc {
+		if s.Query.Desc {
 			p = s.order[len(s.order)-1]
 			s.order = s.order[:len(s.order)-1]
 		} else {
 			s.order = s.order[1:]
 		}
-		s.rows.flat = append(s.rows.flat, s.front.flat[int(p.row)*w:][:w]...)
+		s.Rows.Flat = append(s.Rows.Flat, s.Front.Flat[int(p.row)*w:][:w]...)
 	}
 	if len(s.order) == 0 {
 		s.done()
 		return
 	}
-	mid, _ := s.rows.At(s.rows.Len() - 1)
+	mid, _ := s.Rows.At(s.Rows.Len() - 1)
 	s.passTo(mid)
 }
 
 // done leaves the block, of which nothing is left.
-func (s *search) done() {
+func (s *Search) done() {
 	end := s.hi
-	if s.q.Desc {
+	if s.Query.Desc {
 		end = s.lo
 	}
-	s.leave()
+	s.Leave()
 	s.passTo(end)
 }
 
@@ -146,13 +146,13 @@ type placed struct {
 
 // sort makes order of the rows of front: rising, each mid once. An item that was deleted and made again while its block
 // was looked at may be there twice; the row that was found later stays.
-func (s *search) sort() {
-	w := s.front.width
-	n := s.front.Len()
+func (s *Search) sort() {
+	w := s.Front.Width
+	n := s.Front.Len()
 	s.order = slices.Grow(s.order[:0], 2*n)
 	order, from := s.order[:n], s.order[n:2*n]
 	for i := range from {
-		from[i] = placed{s.front.flat[i*w], uint32(i)}
+		from[i] = placed{s.Front.Flat[i*w], uint32(i)}
 	}
 	s.ends = sortPlaced(order, from, s.ends)
 	k := 0

@@ -1,4 +1,4 @@
-package counter
+package query
 
 import (
 	"fmt"
@@ -55,7 +55,7 @@ type QueryError struct{ What string }
 func (e *QueryError) Error() string { return "counter: query: " + e.What }
 
 // DroppedError says that the counter of a query, or a column that it uses, was dropped after the query was made. It matches
-// ErrNoKey.
+// block.ErrNoKey.
 type DroppedError struct {
 	Counter string
 	Column  string // empty: it is the counter
@@ -66,14 +66,14 @@ func (e *DroppedError) Error() string {
 	if e.Column != "" {
 		what = "column " + e.Column + " of counter " + e.Counter
 	}
-	return fmt.Sprintf("%v: %s was dropped meanwhile", ErrNoKey, what)
+	return fmt.Sprintf("%v: %s was dropped meanwhile", block.ErrNoKey, what)
 }
 
-// Is makes errors.Is(err, ErrNoKey) true.
-func (e *DroppedError) Is(target error) bool { return target == ErrNoKey }
+// Is makes errors.Is(err, block.ErrNoKey) true.
+func (e *DroppedError) Is(target error) bool { return target == block.ErrNoKey }
 
-// place is the index of column c in def, the query's counter as it is in the schema in force.
-func (q *Query) place(def *schema.Counter, c int16) (int, error) {
+// Place is the index of column c in def, the query's counter as it is in the schema in force.
+func (q *Query) Place(def *schema.Counter, c int16) (int, error) {
 	col := &q.Counter.Columns[c]
 	i := def.Index(col.ID)
 	if i < 0 {
@@ -119,12 +119,12 @@ func (q *Query) check() error {
 		return &QueryError{fmt.Sprintf("a list of more than %d", MaxQueryList)}
 	}
 	for _, c := range q.Columns {
-		if err := q.checkColumn(c); err != nil {
+		if err := q.CheckColumn(c); err != nil {
 			return err
 		}
 	}
 	for _, c := range q.Where {
-		if err := q.checkColumn(c.Column); err != nil {
+		if err := q.CheckColumn(c.Column); err != nil {
 			return err
 		}
 		if c.Op > GreaterEqual {
@@ -134,7 +134,7 @@ func (q *Query) check() error {
 	return nil
 }
 
-func (q *Query) checkColumn(c int16) error {
+func (q *Query) CheckColumn(c int16) error {
 	if c < 0 || int(c) >= len(q.Counter.Columns) {
 		return &QueryError{fmt.Sprintf("column %d of %s, which has %d", c, q.Counter.Name, len(q.Counter.Columns))}
 	}
@@ -201,30 +201,30 @@ func (s *span) add(op Compare, v uint64) bool {
 
 // Rows are items that were found: mids and values of the columns asked for, in the order of the query.
 type Rows struct {
-	width int      // 1 + columns
-	flat  []uint64 // mid and values of each
+	Width int      // 1 + columns
+	Flat  []uint64 // mid and values of each
 }
 
 // Len is how many there are.
 func (r *Rows) Len() int {
-	if r.width == 0 {
+	if r.Width == 0 {
 		return 0
 	}
-	return len(r.flat) / r.width
+	return len(r.Flat) / r.Width
 }
 
 // At returns row i. values is valid as long as the rows are.
 func (r *Rows) At(i int) (mid uint64, values []uint64) {
-	row := r.flat[i*r.width : (i+1)*r.width : (i+1)*r.width]
+	row := r.Flat[i*r.Width : (i+1)*r.Width : (i+1)*r.Width]
 	return row[0], row[1:]
 }
 
-func (r *Rows) clear() { r.flat = r.flat[:0] }
+func (r *Rows) Clear() { r.Flat = r.Flat[:0] }
 
 // reverse turns the order of the rows from number from on.
 func (r *Rows) reverse(from int) {
 	for i, j := from, r.Len()-1; i < j; i, j = i+1, j-1 {
-		a, b := r.flat[i*r.width:(i+1)*r.width], r.flat[j*r.width:(j+1)*r.width]
+		a, b := r.Flat[i*r.Width:(i+1)*r.Width], r.Flat[j*r.Width:(j+1)*r.Width]
 		for k := range a {
 			a[k], b[k] = b[k], a[k]
 		}
@@ -232,7 +232,7 @@ func (r *Rows) reverse(from int) {
 }
 
 // drop removes n of the first rows.
-func (r *Rows) drop(n int) { r.flat = r.flat[:copy(r.flat, r.flat[n*r.width:])] }
+func (r *Rows) drop(n int) { r.Flat = r.Flat[:copy(r.Flat, r.Flat[n*r.Width:])] }
 
 // cut leaves the first n rows.
-func (r *Rows) cut(n int) { r.flat = r.flat[:n*r.width] }
+func (r *Rows) cut(n int) { r.Flat = r.Flat[:n*r.Width] }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/block"
-	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -30,7 +30,7 @@ const (
 // record, while its block is locked: each item is changed as a whole or not at all, and only while it meets the query.
 // Items are changed one after the other. Not safe for concurrent use.
 type Update struct {
-	search  search
+	search  query.Search
 	changes []Change
 	ret     Returning
 	columns []int16 // of the rows: see Columns
@@ -55,7 +55,7 @@ type Update struct {
 func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 	u := &Update{changes: slices.Clone(changes), ret: ret}
 	q.Offset = 0
-	if err := u.search.init(q, []int16{}); err != nil { // the search needs no more than what it compares
+	if err := u.search.Init(q, []int16{}); err != nil { // the search needs no more than what it compares
 		return nil, err
 	}
 	if u.named = q.Columns != nil; u.named {
@@ -66,24 +66,24 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 		}
 	}
 	if len(changes) == 0 {
-		return nil, &QueryError{"no change"}
+		return nil, &QueryError{What: "no change"}
 	}
 	seen := make(map[int16]bool)
 	for _, c := range changes {
 		if c.Kind == OpDelete {
 			if len(changes) > 1 || ret == ReturnNew {
-				return nil, &QueryError{"a deletion goes with no other change, and leaves nothing to return"}
+				return nil, &QueryError{What: "a deletion goes with no other change, and leaves nothing to return"}
 			}
 			continue
 		}
-		if err := q.checkColumn(c.Column); err != nil {
+		if err := q.CheckColumn(c.Column); err != nil {
 			return nil, err
 		}
 		if c.Kind != OpSet && c.Kind != OpAdd && c.Kind != OpReset {
-			return nil, &QueryError{fmt.Sprintf("operation %d is no change", c.Kind)}
+			return nil, &QueryError{What: fmt.Sprintf("operation %d is no change", c.Kind)}
 		}
 		if seen[c.Column] {
-			return nil, &QueryError{fmt.Sprintf("column %s is changed twice", q.Counter.Columns[c.Column].Name)}
+			return nil, &QueryError{What: fmt.Sprintf("column %s is changed twice", q.Counter.Columns[c.Column].Name)}
 		}
 		seen[c.Column] = true
 		if c.Kind == OpSet && c.Arg > q.Counter.Columns[c.Column].Limit() {
@@ -91,7 +91,7 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 		}
 	}
 	if ret > ReturnNew {
-		return nil, &QueryError{fmt.Sprintf("returning %d", ret)}
+		return nil, &QueryError{What: fmt.Sprintf("returning %d", ret)}
 	}
 	return u, nil
 }
@@ -100,7 +100,7 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 // Other errors are ErrNotReady, ErrMaxMemory and ErrNoMemory. REQUIRES b to be open; and b.Commit, or Defer, before it
 // is told.
 func (u *Update) Step(b *Batch) (done bool, err error) {
-	u.rows.clear()
+	u.rows.Clear()
 	u.mids = u.mids[:0]
 	s := &u.search
 	b.checkState()
@@ -108,18 +108,18 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 		if u.full() {
 			return true, nil
 		}
-		limit := stepRows
-		if s.q.Limit > 0 {
-			limit = min(limit, s.q.Limit-u.changed)
+		limit := query.StepRows
+		if s.Query.Limit > 0 {
+			limit = min(limit, s.Query.Limit-u.changed)
 		}
-		if err := s.step(b, limit, true); err != nil {
+		if err := s.Step((*view)(b), limit, true); err != nil {
 			return false, err
 		}
-		for i := range s.rows.Len() {
-			mid, _ := s.rows.At(i)
+		for i := range s.Rows.Len() {
+			mid, _ := s.Rows.At(i)
 			u.pending = append(u.pending, mid)
 		}
-	} else if err := s.bind(b); err != nil {
+	} else if err := s.Bind((*view)(b)); err != nil {
 		return false, err
 	}
 	if err := u.bind(); err != nil {
@@ -127,7 +127,7 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 	}
 	n := 0
 	for began := time.Now(); n < len(u.pending) && !u.full(); n++ {
-		if n&63 == 63 && time.Since(began) > stepTime {
+		if n&63 == 63 && time.Since(began) > query.StepTime {
 			break
 		}
 		if err = u.updateItem(b, u.pending[n]); err != nil {
@@ -138,8 +138,8 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 	if err != nil && len(u.mids) > 0 { // those first: the next step comes here again
 		err = nil
 	}
-	if done = err == nil && (u.full() || s.over && len(u.pending) == 0); done {
-		s.leave()
+	if done = err == nil && (u.full() || s.Over && len(u.pending) == 0); done {
+		s.Leave()
 	}
 	return done, err
 }
@@ -154,19 +154,19 @@ func (u *Update) Gather(b *Batch) (done bool, err error) {
 	s := &u.search
 	most := min(MaxGathered, format.MaxAppend/(32+16*len(u.changes)))
 	want := most + 1
-	if s.q.Limit > 0 {
-		want = min(want, s.q.Limit)
+	if s.Query.Limit > 0 {
+		want = min(want, s.Query.Limit)
 	}
 	b.checkState()
 	if u.fit == len(u.pending) && u.fit < want {
-		if err := s.step(b, want-u.fit, true); err != nil {
+		if err := s.Step((*view)(b), want-u.fit, true); err != nil {
 			return false, err
 		}
-		for i := range s.rows.Len() {
-			mid, _ := s.rows.At(i)
+		for i := range s.Rows.Len() {
+			mid, _ := s.Rows.At(i)
 			u.pending = append(u.pending, mid)
 		}
-	} else if err := s.bind(b); err != nil {
+	} else if err := s.Bind((*view)(b)); err != nil {
 		return false, err
 	}
 	if err := u.bind(); err != nil {
@@ -178,8 +178,8 @@ func (u *Update) Gather(b *Batch) (done bool, err error) {
 	if u.fit > most {
 		return false, &TooManyError{most}
 	}
-	if done = u.fit == len(u.pending) && (s.over || u.fit == want); done {
-		s.leave()
+	if done = u.fit == len(u.pending) && (s.Over || u.fit == want); done {
+		s.Leave()
 	}
 	return done, nil
 }
@@ -191,7 +191,7 @@ func (u *Update) check(b *Batch) error {
 	defer func() { u.try = false }()
 	n := u.fit
 	for began := time.Now(); n < len(u.pending); n++ {
-		if n&63 == 63 && time.Since(began) > stepTime {
+		if n&63 == 63 && time.Since(began) > query.StepTime {
 			break
 		}
 		mid := u.pending[n]
@@ -218,13 +218,13 @@ func (e *TooManyError) Error() string {
 // first change, which is any but ErrNoMemory. Items that do not fit (see Unfit) stay as they are. REQUIRES
 // BeginExclusive: then it is one change to readers, replicas and after a crash.
 func (u *Update) Apply(b *Batch) error {
-	u.rows.clear()
+	u.rows.Clear()
 	u.mids = u.mids[:0]
 	b.checkState()
 	if len(u.pending) == 0 {
 		return nil
 	}
-	if err := u.search.bind(b); err != nil {
+	if err := u.search.Bind((*view)(b)); err != nil {
 		return err
 	}
 	if err := u.bind(); err != nil {
@@ -245,17 +245,17 @@ func (u *Update) Apply(b *Batch) error {
 }
 
 // full tells whether as many items were changed as shall be.
-func (u *Update) full() bool { return u.search.q.Limit > 0 && u.changed >= u.search.q.Limit }
+func (u *Update) full() bool { return u.search.Query.Limit > 0 && u.changed >= u.search.Query.Limit }
 
-// bind finds the columns of the changes and of the rows in the schema in force. REQUIRES search.bind.
+// bind finds the columns of the changes and of the rows in the schema in force. REQUIRES Search.Bind.
 func (u *Update) bind() error {
-	def, q := u.search.ks.Def, &u.search.q
+	def, q := u.search.Ks.Def, &u.search.Query
 	u.places, u.shown = u.places[:0], u.shown[:0]
 	for _, c := range u.changes {
 		if c.Kind == OpDelete {
 			continue
 		}
-		i, err := q.place(def, c.Column)
+		i, err := q.Place(def, c.Column)
 		if err != nil {
 			return err
 		}
@@ -266,49 +266,49 @@ func (u *Update) bind() error {
 	}
 	left := u.columns[:0]
 	for _, c := range u.columns {
-		i, err := q.place(def, c)
+		i, err := q.Place(def, c)
 		if err == nil {
 			left, u.shown = append(left, c), append(u.shown, i)
 		} else if u.named {
 			return err
 		}
 	}
-	u.columns, u.rows.width = left, 1+len(left)
+	u.columns, u.rows.Width = left, 1+len(left)
 	return nil
 }
 
 // updateItem changes one item if it still meets the query.
 func (u *Update) updateItem(b *Batch, mid uint64) error {
 	s := &u.search
-	if u.fits = false; b.s.own.hides(mid) {
+	if u.fits = false; b.s.own.Hides(mid) {
 		return nil
 	}
-	was, ks := s.ks, s.space.Of(mid)
-	s.ks = ks
+	was, ks := s.Ks, s.Space.Of(mid)
+	s.Ks = ks
 	blk := ks.Lock(mid)
 	defer func() {
 		blk.Mu.Unlock()
-		s.ks = was
+		s.Ks = was
 	}()
 	b.noteSeen(blk.Logged)
 	p, err := ks.Find(blk, mid)
 	if err != nil {
-		return s.damage(mid, mid, err)
+		return s.Damage(mid, mid, err)
 	}
 	if !p.Found() {
 		return nil
 	}
-	s.rows.clear()
-	if err := s.item(&s.rows, blk, mid, p); err != nil {
-		return s.damage(mid, mid, err)
+	s.Rows.Clear()
+	if err := s.Item(&s.Rows, blk, mid, p); err != nil {
+		return s.Damage(mid, mid, err)
 	}
-	if s.rows.Len() == 0 {
+	if s.Rows.Len() == 0 {
 		return nil
 	}
 	deletes := u.changes[0].Kind == OpDelete
 	if !deletes || u.ret == ReturnOld {
 		if u.row, err = ks.AppendRow(u.row[:0], blk, mid, p); err != nil {
-			return s.damage(mid, mid, err)
+			return s.Damage(mid, mid, err)
 		}
 	}
 	if b.refused != nil {
@@ -322,7 +322,7 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 		}
 		switch {
 		case !deletes && !p.Readable():
-			return s.damage(mid, mid, errDamaged)
+			return s.Damage(mid, mid, query.ErrDamaged)
 		case !deletes && b.full && p.Where != block.InTable && u.fits:
 			return ErrMaxMemory
 		}
@@ -346,7 +346,7 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 			return ErrMaxMemory
 		}
 		if !p.Readable() { // all columns that there are now happen to be known
-			return s.damage(mid, mid, errDamaged)
+			return s.Damage(mid, mid, query.ErrDamaged)
 		}
 		if blk, err = u.setColumns(b, ks, blk, mid, p); err != nil {
 			return err
@@ -362,32 +362,11 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 			u.row[c] = u.values[i].Value
 		}
 	}
-	u.rows.flat = append(u.rows.flat, mid)
+	u.rows.Flat = append(u.rows.Flat, mid)
 	for _, c := range u.shown {
-		u.rows.flat = append(u.rows.flat, u.row[c])
+		u.rows.Flat = append(u.rows.Flat, u.row[c])
 	}
 	return nil
-}
-
-// compute makes values of the changes and the row, and tells whether all of them fit their columns.
-func (u *Update) compute() bool {
-	def := u.search.ks.Def
-	u.values = u.values[:0]
-	for i, c := range u.changes {
-		col := &def.Columns[u.places[i]]
-		v := c.Arg
-		switch c.Kind {
-		case OpReset:
-			v = col.Default
-		case OpAdd:
-			var ok bool
-			if v, ok = add(u.row[u.places[i]], int64(c.Arg), col.Limit()); !ok {
-				return false
-			}
-		}
-		u.values = append(u.values, format.ColumnValue{Column: col.ID, Value: v})
-	}
-	return true
 }
 
 // Rows are those of the items that the last step changed, if they shall be returned.
@@ -422,44 +401,4 @@ func (s *Store) Update(q Query, changes []Change, ret Returning, fn func(mid uin
 		return true
 	})
 	return u.changed, err
-}
-
-// setColumns gives columns of the item at p, which was found and can be read, their values, and logs that as one
-// record. It returns the block that is locked afterwards. On an error nothing was changed.
-func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid uint64, p block.Location) (*block.Block, error) {
-	places, values := u.places, u.values
-	var err error
-	for i, c := range places {
-		// As for a change of one column: the default is what a block without it answers anyway.
-		if blk.Span.Data != nil && values[i].Value != ks.Def.Columns[c].Default && ks.Field(blk, c) < 0 {
-			if blk, err = ks.Repack(blk, mid); err != nil {
-				return blk, err
-			}
-			if p, err = ks.Find(blk, mid); err != nil {
-				return blk, err
-			}
-		}
-	}
-	var ref hot.Ref
-	if blk, ref, err = ks.Ensure(blk, mid, p); err != nil {
-		return blk, err
-	}
-	for i, c := range places {
-		if f := ks.Field(blk, c); f >= 0 {
-			blk.Tab.Set(ref, f, values[i].Value)
-		}
-	}
-	b.mark(blk, mid)
-	if b.s.log != nil {
-		if len(values) == 1 {
-			b.pos = b.s.log.AppendSet(ks.Def.ID, values[0].Column, mid, values[0].Value)
-		} else if b.pos, err = b.s.log.AppendItem(ks.Def.ID, mid, values); err != nil {
-			panic("counter: BUG: a record that the log does not take: " + err.Error())
-		}
-		blk.Logged = b.pos
-	}
-	if blk.Tab.Crowded() {
-		blk = ks.Widen(blk, mid)
-	}
-	return blk, nil
 }

@@ -1,4 +1,4 @@
-package counter
+package query
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ const MaxTop = 100_000
 // largest such value first, until the least of k items found is above all that are left; pages are passed over in the
 // same way.
 type Top struct {
-	search search
+	Search Search
 	k      int
 	column int // of the span that grows
 	best   ranking
@@ -31,7 +31,7 @@ type Top struct {
 	from, to uint64
 	at       uint64 // of the blocks that are asked
 	asked    bool
-	parts    []topPart
+	Parts    []topPart
 }
 
 // topPart is the range of a block, and a value that no item in it is above.
@@ -48,88 +48,88 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 		return nil, &QueryError{fmt.Sprintf("the top %d, want 1 to %d", k, MaxTop)}
 	}
 	q.Limit, q.Offset, q.Desc, q.Columns = 0, 0, false, []int16{column}
-	if err := t.search.init(q, q.Columns); err != nil {
+	if err := t.Search.Init(q, q.Columns); err != nil {
 		return nil, err
 	}
-	s := &t.search
-	t.from, t.to, t.at, t.rows.width = s.q.From, s.q.To, s.q.From, 2
+	s := &t.Search
+	t.from, t.to, t.at, t.rows.Width = s.Query.From, s.Query.To, s.Query.From, 2
 	t.column = s.spanFor(int(column))
 	s.sink, s.single = t.addRows, true
-	if s.over {
+	if s.Over {
 		t.asked = true
 	} else if s.mids != nil {
-		t.asked, t.parts = true, []topPart{{0, t.from, t.to, math.MaxUint64}}
+		t.asked, t.Parts = true, []topPart{{0, t.from, t.to, math.MaxUint64}}
 	}
-	s.over = true // until the first part
+	s.Over = true // until the first part
 	return t, nil
 }
 
 // addRows ranks rows.
 func (t *Top) addRows(rows *Rows) {
-	for i := 0; i < len(rows.flat); i += 2 {
-		t.best.add(ranked{rows.flat[i+1], rows.flat[i]}, t.k)
+	for i := 0; i < len(rows.Flat); i += 2 {
+		t.best.add(Ranked{rows.Flat[i+1], rows.Flat[i]}, t.k)
 	}
-	if sp := &t.search.spans[t.column]; len(t.best) == t.k && t.best[0].value > sp.lo {
-		t.search.narrow(t.column, t.best[0].value, sp.hi)
+	if sp := &t.Search.spans[t.column]; len(t.best) == t.k && t.best[0].Value > sp.lo {
+		t.Search.narrow(t.column, t.best[0].Value, sp.hi)
 	}
 }
 
 // Step is Find.Step; the rows are known when it is done. An item whose value stays is ranked exactly, one that changes
 // meanwhile by some value it had.
-func (t *Top) Step(b *Batch) (done bool, err error) {
-	s := &t.search
+func (t *Top) Step(b View) (done bool, err error) {
+	s := &t.Search
 	if !t.asked {
 		return false, t.askNext(b)
 	}
-	if s.over {
+	if s.Over {
 		if !t.nextPart() {
 			for _, r := range t.best.sorted() {
-				t.rows.flat = append(t.rows.flat, r.mid, r.value)
+				t.rows.Flat = append(t.rows.Flat, r.Mid, r.Value)
 			}
 			t.best = nil
 			return true, nil
 		}
 	}
-	return false, s.step(b, math.MaxInt, false)
+	return false, s.Step(b, math.MaxInt, false)
 }
 
 // nextPart has the search begin with the next block, if one can have a better item.
 func (t *Top) nextPart() bool {
-	if len(t.parts) == 0 {
+	if len(t.Parts) == 0 {
 		return false
 	}
-	p := t.parts[0]
-	if len(t.best) == t.k && !t.best[0].below(ranked{p.most, p.hi}) {
+	p := t.Parts[0]
+	if len(t.best) == t.k && !t.best[0].Below(Ranked{p.most, p.hi}) {
 		return false // and none of the others can
 	}
-	t.parts = t.parts[1:]
-	t.search.group = p.group
-	t.search.restart(p.lo, p.hi)
+	t.Parts = t.Parts[1:]
+	t.Search.group = p.group
+	t.Search.restart(p.lo, p.hi)
 	return true
 }
 
 // askNext gets the parts.
-func (t *Top) askNext(b *Batch) error {
-	s := &t.search
-	if err := s.bind(b); err != nil {
+func (t *Top) askNext(b View) error {
+	s := &t.Search
+	if err := s.Bind(b); err != nil {
 		return err
 	}
-	for began := time.Now(); time.Since(began) < stepTime; {
-		blk := s.ks.Lock(t.at)
-		p := topPart{s.group, max(blk.Lo, t.from), min(blk.Hi-1, t.to), mostOf(s.ks, blk, s.wanted[0])}
-		b.noteSeen(blk.Logged)
+	for began := time.Now(); time.Since(began) < StepTime; {
+		blk := s.Ks.Lock(t.at)
+		p := topPart{s.group, max(blk.Lo, t.from), min(blk.Hi-1, t.to), mostOf(s.Ks, blk, s.wanted[0])}
+		b.NoteSeen(blk.Logged)
 		blk.Mu.Unlock()
-		if !b.s.hidden(s.ks) {
-			t.parts = append(t.parts, p)
+		if !s.hidden(b) {
+			t.Parts = append(t.Parts, p)
 		}
 		if p.hi >= t.to {
-			if int(s.group)+1 < len(s.space) {
+			if int(s.group)+1 < len(s.Space) {
 				s.group++
-				s.ks, t.at = s.space[s.group], t.from
+				s.Ks, t.at = s.Space[s.group], t.from
 				continue
 			}
 			t.asked = true
-			slices.SortFunc(t.parts, func(a, b topPart) int {
+			slices.SortFunc(t.Parts, func(a, b topPart) int {
 				return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(b.hi, a.hi))
 			})
 			return nil
@@ -168,37 +168,28 @@ func mostOf(ks *block.Keyspace, b *block.Block, c int) uint64 {
 // Rows are mid and value of the items found, the best first. REQUIRES that Step is done.
 func (t *Top) Rows() *Rows { return &t.rows }
 
-// Top is NewTop and all its steps.
-func (s *Store) Top(q Query, column int16, k int) (*Rows, error) {
-	t, err := NewTop(q, column, k)
-	if err != nil {
-		return nil, err
-	}
-	return t.Rows(), s.steps(t.Step, func() bool { return true })
-}
+// Ranked is an item and what it is ranked by.
+type Ranked struct{ Value, Mid uint64 }
 
-// ranked is an item and what it is ranked by.
-type ranked struct{ value, mid uint64 }
-
-func (r ranked) below(x ranked) bool { return r.value < x.value || r.value == x.value && r.mid < x.mid }
+func (r Ranked) Below(x Ranked) bool { return r.Value < x.Value || r.Value == x.Value && r.Mid < x.Mid }
 
 // ranking holds the best so far, as a heap: the least of them at [0].
-type ranking []ranked
+type ranking []Ranked
 
 // add takes r if it is one of the k best.
-func (h *ranking) add(r ranked, k int) {
+func (h *ranking) add(r Ranked, k int) {
 	s := *h
 	if len(s) < k {
 		s = append(s, r)
 		i := len(s) - 1
-		for i > 0 && s[i].below(s[(i-1)/2]) {
+		for i > 0 && s[i].Below(s[(i-1)/2]) {
 			s[i], s[(i-1)/2] = s[(i-1)/2], s[i]
 			i = (i - 1) / 2
 		}
 		*h = s
 		return
 	}
-	if !s[0].below(r) {
+	if !s[0].Below(r) {
 		return
 	}
 	i := 0
@@ -207,10 +198,10 @@ func (h *ranking) add(r ranked, k int) {
 		if c >= len(s) {
 			break
 		}
-		if c+1 < len(s) && s[c+1].below(s[c]) {
+		if c+1 < len(s) && s[c+1].Below(s[c]) {
 			c++
 		}
-		if !s[c].below(r) {
+		if !s[c].Below(r) {
 			break
 		}
 		s[i] = s[c]
@@ -221,8 +212,8 @@ func (h *ranking) add(r ranked, k int) {
 
 // sorted puts the best first. It is no heap any more.
 func (h ranking) sorted() ranking {
-	slices.SortFunc(h, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.mid, a.mid))
+	slices.SortFunc(h, func(a, b Ranked) int {
+		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(b.Mid, a.Mid))
 	})
 	return h
 }

@@ -11,12 +11,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/schema"
 )
 
 // randomQuery is any query on the schema in force. mid gives mids that items may have.
-func randomQuery(rng *rand.Rand, def *schema.Counter, mid func() uint64) Query {
-	q := Query{Counter: def, To: schema.MaxMid, Desc: rng.IntN(2) == 0}
+func randomQuery(rng *rand.Rand, def *schema.Counter, mid func() uint64) query.Query {
+	q := query.Query{Counter: def, To: schema.MaxMid, Desc: rng.IntN(2) == 0}
 	if rng.IntN(2) == 0 {
 		q.From = mid()
 	}
@@ -50,31 +51,31 @@ func randomQuery(rng *rand.Rand, def *schema.Counter, mid func() uint64) Query {
 	return q
 }
 
-func randomCondition(rng *rand.Rand, def *schema.Counter) Condition {
-	c := Condition{Column: int16(rng.IntN(len(def.Columns))), Op: Compare(rng.IntN(6)), Value: rng.Uint64() >> rng.IntN(64)}
+func randomCondition(rng *rand.Rand, def *schema.Counter) query.Condition {
+	c := query.Condition{Column: int16(rng.IntN(len(def.Columns))), Op: query.Compare(rng.IntN(6)), Value: rng.Uint64() >> rng.IntN(64)}
 	switch rng.IntN(4) {
 	case 0:
 		c.Value = rng.Uint64N(4)
 	case 1:
 		c.Value = def.Columns[c.Column].Default
 	case 2:
-		c.Op = Compare(1 + rng.IntN(5)) // hardly anything is equal
+		c.Op = query.Compare(1 + rng.IntN(5)) // hardly anything is equal
 	}
 	return c
 }
 
 // meets is what conditions mean, word for word.
-func (c Condition) meets(v uint64) bool {
+func meets(c query.Condition, v uint64) bool {
 	switch c.Op {
-	case Equal:
+	case query.Equal:
 		return v == c.Value
-	case NotEqual:
+	case query.NotEqual:
 		return v != c.Value
-	case Less:
+	case query.Less:
 		return v < c.Value
-	case LessEqual:
+	case query.LessEqual:
 		return v <= c.Value
-	case Greater:
+	case query.Greater:
 		return v > c.Value
 	default:
 		return v >= c.Value
@@ -82,11 +83,11 @@ func (c Condition) meets(v uint64) bool {
 }
 
 // modelFind is what a query finds in the items of its counter, in order and without regard to Limit and Offset.
-func modelFind(q Query, items map[uint64]map[string]uint64) (mids []uint64) {
+func modelFind(q query.Query, items map[uint64]map[string]uint64) (mids []uint64) {
 	for mid, row := range items {
 		ok := mid >= q.From && mid <= q.To && (q.Mids == nil || slices.Contains(q.Mids, mid)) && !slices.Contains(q.NotMids, mid)
 		for _, c := range q.Where {
-			ok = ok && c.meets(row[q.Counter.Columns[c.Column].Name])
+			ok = ok && meets(c, row[q.Counter.Columns[c.Column].Name])
 		}
 		if ok {
 			mids = append(mids, mid)
@@ -100,7 +101,7 @@ func modelFind(q Query, items map[uint64]map[string]uint64) (mids []uint64) {
 }
 
 // modelRow is a row of a query.
-func modelRow(q Query, mid uint64, row map[string]uint64) []uint64 {
+func modelRow(q query.Query, mid uint64, row map[string]uint64) []uint64 {
 	out := []uint64{mid}
 	if q.Columns == nil {
 		for _, c := range q.Counter.Columns {
@@ -122,7 +123,7 @@ func stepping(t testing.TB, s *Store, step func(*Batch) (bool, error), told func
 }
 
 // rowsOf copies rows.
-func rowsOf(r *Rows) (rows [][]uint64) {
+func rowsOf(r *query.Rows) (rows [][]uint64) {
 	for i := range r.Len() {
 		mid, values := r.At(i)
 		rows = append(rows, append([]uint64{mid}, values...))
@@ -138,7 +139,7 @@ func playQuery(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 	defs := s.Schema().Counters()
 	def := defs[rng.IntN(len(defs))]
 	q := randomQuery(rng, def, mid)
-	most := []int{1, 2, 7, stepRows}[rng.IntN(4)]
+	most := []int{1, 2, 7, query.StepRows}[rng.IntN(4)]
 	items := m[def.Name]
 	found := modelFind(q, items)
 	what := fmt.Sprintf("%s: %+v", def.Name, q)
@@ -148,7 +149,7 @@ func playQuery(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 	playUpdate(t, rng, s, q, most, found, items, what)
 }
 
-func playFind(t *testing.T, s *Store, q Query, most int, found []uint64, items map[uint64]map[string]uint64, what string) {
+func playFind(t *testing.T, s *Store, q query.Query, most int, found []uint64, items map[uint64]map[string]uint64, what string) {
 	t.Helper()
 	var want, got [][]uint64
 	for _, mid := range found[min(q.Offset, len(found)):] {
@@ -157,12 +158,12 @@ func playFind(t *testing.T, s *Store, q Query, most int, found []uint64, items m
 	// Page by page, if there is a limit.
 	for page := q; ; {
 		var rows [][]uint64
-		f, err := NewFind(page)
+		f, err := query.NewFind(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.search.most = most
-		stepping(t, s, f.Step, func() { rows = append(rows, rowsOf(f.Rows())...) })
+		f.Search.Most = most
+		stepping(t, s, viewing(f.Step), func() { rows = append(rows, rowsOf(f.Rows())...) })
 		if got = append(got, rows...); q.Limit > 0 && len(rows) > q.Limit {
 			t.Fatalf("%s: got %d rows", what, len(rows))
 		}
@@ -181,7 +182,7 @@ func playFind(t *testing.T, s *Store, q Query, most int, found []uint64, items m
 	}
 }
 
-func playAggregate(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, found []uint64, items map[uint64]map[string]uint64, what string) {
+func playAggregate(t *testing.T, rng *rand.Rand, s *Store, q query.Query, most int, found []uint64, items map[uint64]map[string]uint64, what string) {
 	t.Helper()
 	column := rng.IntN(len(q.Counter.Columns))
 	sum, least, largest := new(big.Int), uint64(math.MaxUint64), uint64(0)
@@ -191,14 +192,14 @@ func playAggregate(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, fo
 		least, largest = min(least, v), max(largest, v)
 	}
 	for kind, want := range []*big.Int{big.NewInt(int64(len(found))), sum, new(big.Int).SetUint64(least), new(big.Int).SetUint64(largest)} {
-		a, err := NewAggregate(q, AggregateKind(kind), int16(column))
+		a, err := query.NewAggregate(q, query.AggregateKind(kind), int16(column))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.search.most = most; a.top != nil {
-			a.top.search.most = most
+		if a.Search.Most = most; a.Top != nil {
+			a.Top.Search.Most = most
 		}
-		stepping(t, s, a.Step, func() {})
+		stepping(t, s, viewing(a.Step), func() {})
 		hi, lo, some := a.Result()
 		got := new(big.Int).Lsh(new(big.Int).SetUint64(hi), 64)
 		got.Add(got, new(big.Int).SetUint64(lo))
@@ -208,7 +209,7 @@ func playAggregate(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, fo
 	}
 }
 
-func playTop(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, found []uint64, items map[uint64]map[string]uint64, what string) {
+func playTop(t *testing.T, rng *rand.Rand, s *Store, q query.Query, most int, found []uint64, items map[uint64]map[string]uint64, what string) {
 	t.Helper()
 	column, k := rng.IntN(len(q.Counter.Columns)), 1+rng.IntN(20)
 	name := q.Counter.Columns[column].Name
@@ -219,12 +220,12 @@ func playTop(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, found []
 	for _, mid := range found[:min(k, len(found))] {
 		want = append(want, []uint64{mid, items[mid][name]})
 	}
-	top, err := NewTop(q, int16(column), k)
+	top, err := query.NewTop(q, int16(column), k)
 	if err != nil {
 		t.Fatal(err)
 	}
-	top.search.most = most
-	stepping(t, s, top.Step, func() {})
+	top.Search.Most = most
+	stepping(t, s, viewing(top.Step), func() {})
 	if got := rowsOf(top.Rows()); !sameRows(got, want) {
 		t.Fatalf("%s\nTOP %d of column %d: got %v\nwant %v", what, k, column, got, want)
 	}
@@ -270,7 +271,7 @@ func modelChange(def *schema.Counter, row map[string]uint64, changes []Change) m
 	return next
 }
 
-func playUpdate(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, _ []uint64, items map[uint64]map[string]uint64, what string) {
+func playUpdate(t *testing.T, rng *rand.Rand, s *Store, q query.Query, most int, _ []uint64, items map[uint64]map[string]uint64, what string) {
 	t.Helper()
 	changes, ret := randomChanges(rng, q.Counter), Returning(rng.IntN(3))
 	deletes := changes[0].Kind == OpDelete
@@ -311,7 +312,7 @@ func playUpdate(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, _ []u
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.search.most = most
+	u.search.Most = most
 	var got [][]uint64
 	mids := 0
 	if rng.IntN(2) == 0 { // as one change
@@ -340,12 +341,12 @@ func TestUpdateWhole(t *testing.T) {
 	s, m, mids := playedStore(t, rng, 12_000)
 	def := s.Schema().Counter("a")
 	b := s.NewBatch()
-	whole := func(q Query, changes ...Change) (*Update, error) {
+	whole := func(q query.Query, changes ...Change) (*Update, error) {
 		u, err := NewUpdate(q, changes, ReturnOld)
 		if err != nil {
 			t.Fatal(err)
 		}
-		u.search.most = 100
+		u.search.Most = 100
 		if err := s.steps(u.Gather, func() bool { return true }); err != nil {
 			return u, err
 		}
@@ -357,12 +358,12 @@ func TestUpdateWhole(t *testing.T) {
 		return u, errors.Join(err, b.Commit())
 	}
 	var many *TooManyError
-	q := Query{Counter: def, To: schema.MaxMid}
+	q := query.Query{Counter: def, To: schema.MaxMid}
 	if u, err := whole(q, Change{Kind: OpSet, Column: 2, Arg: 1}); !errors.As(err, &many) || many.Most != MaxGathered || u.Changed() != 0 {
 		t.Errorf("12,000 items: got %v, %d changed", err, u.Changed())
 	}
 	// What does not meet the query any more when its turn comes stays as it is, and so does what is gone.
-	late := Query{Counter: def, From: mids[100], To: mids[104], Where: []Condition{{0, GreaterEqual, 0}, {1, NotEqual, 31}}}
+	late := query.Query{Counter: def, From: mids[100], To: mids[104], Where: []query.Condition{{Column: 0, Op: query.GreaterEqual, Value: 0}, {Column: 1, Op: query.NotEqual, Value: 31}}}
 	u, err := NewUpdate(late, []Change{{Kind: OpSet, Column: 2, Arg: 5}}, ReturnNothing)
 	if err != nil {
 		t.Fatal(err)
@@ -424,39 +425,39 @@ func TestUpdateWhole(t *testing.T) {
 func TestQueryErrors(t *testing.T) {
 	s := open(t, Options{}, seedScript)
 	def := s.Schema().Counters()[0]
-	all := Query{Counter: def, To: schema.MaxMid}
-	with := func(f func(q *Query)) Query {
+	all := query.Query{Counter: def, To: schema.MaxMid}
+	with := func(f func(q *query.Query)) query.Query {
 		q := all
 		f(&q)
 		return q
 	}
-	var bad *QueryError
-	for what, q := range map[string]Query{
+	var bad *query.QueryError
+	for what, q := range map[string]query.Query{
 		"no counter":    {},
-		"limit":         with(func(q *Query) { q.Limit = -1 }),
-		"offset":        with(func(q *Query) { q.Offset = -1 }),
-		"column":        with(func(q *Query) { q.Columns = []int16{int16(len(def.Columns))} }),
-		"column below":  with(func(q *Query) { q.Columns = []int16{-1} }),
-		"where":         with(func(q *Query) { q.Where = []Condition{{Column: 99}} }),
-		"comparison":    with(func(q *Query) { q.Where = []Condition{{Op: 6}} }),
-		"too many mids": with(func(q *Query) { q.Mids = make([]uint64, MaxQueryList+1) }),
+		"limit":         with(func(q *query.Query) { q.Limit = -1 }),
+		"offset":        with(func(q *query.Query) { q.Offset = -1 }),
+		"column":        with(func(q *query.Query) { q.Columns = []int16{int16(len(def.Columns))} }),
+		"column below":  with(func(q *query.Query) { q.Columns = []int16{-1} }),
+		"where":         with(func(q *query.Query) { q.Where = []query.Condition{{Column: 99}} }),
+		"comparison":    with(func(q *query.Query) { q.Where = []query.Condition{{Op: 6}} }),
+		"too many mids": with(func(q *query.Query) { q.Mids = make([]uint64, query.MaxQueryList+1) }),
 	} {
-		if _, err := NewFind(q); !errors.As(err, &bad) {
+		if _, err := query.NewFind(q); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
-	for _, k := range []int{0, -1, MaxTop + 1} {
-		if _, err := NewTop(all, 0, k); !errors.As(err, &bad) {
+	for _, k := range []int{0, -1, query.MaxTop + 1} {
+		if _, err := query.NewTop(all, 0, k); !errors.As(err, &bad) {
 			t.Errorf("top %d: got %v", k, err)
 		}
 	}
-	if _, err := NewTop(all, 77, 1); !errors.As(err, &bad) {
+	if _, err := query.NewTop(all, 77, 1); !errors.As(err, &bad) {
 		t.Errorf("top of column 77: got %v", err)
 	}
-	if _, err := NewAggregate(all, Max+1, 0); !errors.As(err, &bad) {
+	if _, err := query.NewAggregate(all, query.Max+1, 0); !errors.As(err, &bad) {
 		t.Errorf("aggregate: got %v", err)
 	}
-	if _, err := NewAggregate(all, Sum, -1); !errors.As(err, &bad) {
+	if _, err := query.NewAggregate(all, query.Sum, -1); !errors.As(err, &bad) {
 		t.Errorf("sum of column -1: got %v", err)
 	}
 	for what, changes := range map[string][]Change{
@@ -484,17 +485,17 @@ func TestQueryAfterDrop(t *testing.T) {
 		s := open(t, Options{BlockItems: 16}, seedScript)
 		fill(t, s, 100, 1)
 		def := s.Schema().Counter("weibo")
-		f, err := NewFind(Query{Counter: def, To: schema.MaxMid})
+		f, err := query.NewFind(query.Query{Counter: def, To: schema.MaxMid})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.search.most = 3
+		f.Search.Most = 3
 		b := s.NewBatch()
 		for f.Rows().Len() == 0 { // a step that others keep from the processor may end before the first row
 			if err := b.Begin(); err != nil {
 				t.Fatal(err)
 			}
-			done, err := f.Step(b)
+			done, err := f.Step((*view)(b))
 			b.End()
 			if done || err != nil {
 				t.Fatalf("a first step: got %v, %v, %d rows", done, err, f.Rows().Len())
@@ -503,9 +504,14 @@ func TestQueryAfterDrop(t *testing.T) {
 		if err := s.AlterScript(drop); err != nil {
 			t.Fatal(err)
 		}
-		var dropped *DroppedError
-		if err := s.steps(f.Step, func() bool { return true }); !errors.Is(err, ErrNoKey) || !errors.As(err, &dropped) || dropped.Counter != "weibo" {
+		var dropped *query.DroppedError
+		if err := s.steps(viewing(f.Step), func() bool { return true }); !errors.Is(err, ErrNoKey) || !errors.As(err, &dropped) || dropped.Counter != "weibo" {
 			t.Errorf("%s: got %v, want that it was dropped", drop, err)
 		}
 	}
+}
+
+// viewing is the step of a query as a step of a batch.
+func viewing(step func(query.View) (bool, error)) func(*Batch) (bool, error) {
+	return func(b *Batch) (bool, error) { return step((*view)(b)) }
 }

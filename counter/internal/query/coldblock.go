@@ -1,4 +1,4 @@
-package counter
+package query
 
 import (
 	"cmp"
@@ -10,14 +10,14 @@ import (
 	"github.com/counterd/counterd/counter/internal/block"
 )
 
-// enterCold copies what the overlay of s.blk, a cold block, has of the query to front, and begins to read its file.
-// REQUIRES s.blk.Mu held; it is unlocked.
-func (s *search) enterCold(b *Batch) error {
-	blk := s.blk
+// enterCold copies what the overlay of s.Blk, a cold block, has of the query to front, and begins to read its file.
+// REQUIRES s.Blk.Mu held; it is unlocked.
+func (s *Search) enterCold(b View) error {
+	blk := s.Blk
 	defer blk.Mu.Unlock()
-	b.noteSeen(blk.Logged)
+	b.NoteSeen(blk.Logged)
 	if err := blk.Cold.File.Err(); err != nil {
-		return s.damage(s.lo, s.hi, err)
+		return s.Damage(s.lo, s.hi, err)
 	}
 	// Partial rows first: those of pages that can be read again go to the overlay.
 	s.bad = s.bad[:0]
@@ -25,16 +25,16 @@ func (s *search) enterCold(b *Batch) error {
 		if mid < s.lo || mid > s.hi {
 			continue
 		}
-		p, err := s.ks.Find(blk, mid)
+		p, err := s.Ks.Find(blk, mid)
 		if err == nil && p.Where == block.InPartial {
-			err = s.item(&s.front, blk, mid, p)
+			err = s.Item(&s.Front, blk, mid, p)
 		}
 		if err != nil {
 			s.bad = append(s.bad, mid)
 		}
 	}
 	if blk.Tab.Len() > 0 && s.selection(blk) {
-		s.front.flat = blk.Tab.Select(s.front.flat, 0, blk.Tab.Buckets(), &s.hot)
+		s.Front.Flat = blk.Tab.Select(s.Front.Flat, 0, blk.Tab.Buckets(), &s.hot)
 		s.drop()
 	}
 	s.sort()
@@ -42,14 +42,14 @@ func (s *search) enterCold(b *Batch) error {
 	return nil
 }
 
-// openFile begins to read the file of s.blk, and finds the query's columns in it.
-func (s *search) openFile() {
-	file := s.blk.Cold.File
+// openFile begins to read the file of s.Blk, and finds the query's columns in it.
+func (s *Search) openFile() {
+	file := s.Blk.Cold.File
 	meta := file.Meta()
 	s.scan, s.pages, s.none = file.PageScan(), 0, false
 	s.ranges, s.spanOf = s.ranges[:0], s.spanOf[:0]
 	for i, c := range s.tested {
-		sp, col := &s.spans[i], &s.ks.Def.Columns[c]
+		sp, col := &s.spans[i], &s.Ks.Def.Columns[c]
 		if at, ok := meta.Column(col.ID); ok {
 			s.ranges = append(s.ranges, coldstore.Range{Col: at, Lo: sp.lo, Hi: sp.hi, Not: sp.not})
 			s.spanOf = append(s.spanOf, i)
@@ -59,7 +59,7 @@ func (s *search) openFile() {
 	}
 	s.fields = s.fields[:0]
 	for _, c := range s.wanted {
-		at, ok := meta.Column(s.ks.Def.Columns[c].ID)
+		at, ok := meta.Column(s.Ks.Def.Columns[c].ID)
 		if !ok {
 			at = -1
 		}
@@ -75,7 +75,7 @@ func (s *search) openFile() {
 }
 
 // skips tells whether no row of page i can meet the query, as its bounds say.
-func (s *search) skips(file *coldstore.File, i int) bool {
+func (s *Search) skips(file *coldstore.File, i int) bool {
 	for k := range s.ranges {
 		r := &s.ranges[k]
 		if least, most := file.PageBounds(i, r.Col); r.Lo > most || r.Hi < least {
@@ -85,13 +85,13 @@ func (s *search) skips(file *coldstore.File, i int) bool {
 	return false
 }
 
-// nextPage takes the rows of the page of s.blk's file that at is in, and of front those of the same range: so many, or
+// nextPage takes the rows of the page of s.Blk's file that at is in, and of front those of the same range: so many, or
 // all.
-func (s *search) nextPage(b *Batch, left int) error {
-	file := s.blk.Cold.File
+func (s *Search) nextPage(b View, left int) error {
+	file := s.Blk.Cold.File
 	// A range of mids without a row to read goes with front alone: all of the block, or one page after the other.
 	from, to, i := s.lo, s.hi, -1
-	if s.q.Desc {
+	if s.Query.Desc {
 		to = s.at
 	} else {
 		from = s.at
@@ -99,12 +99,12 @@ func (s *search) nextPage(b *Batch, left int) error {
 	if !s.none {
 		i = file.Page(s.at)
 		step := 1
-		if s.q.Desc {
+		if s.Query.Desc {
 			step = -1
 		}
 		first := i
 		end := file.Page(to)
-		if s.q.Desc {
+		if s.Query.Desc {
 			end = file.Page(from)
 		}
 		for i != end && s.skips(file, i) { // those behind each other at once
@@ -113,7 +113,7 @@ func (s *search) nextPage(b *Batch, left int) error {
 		if s.skips(file, i) {
 			i = -1 // there was no other
 		} else if i != first { // up to the page that is to be read
-			if s.q.Desc {
+			if s.Query.Desc {
 				from = file.PageStart(i + 1)
 			} else {
 				to = file.PageStart(i) - 1
@@ -126,21 +126,21 @@ func (s *search) nextPage(b *Batch, left int) error {
 			to = min(to, file.PageStart(i+1)-1)
 		}
 	}
-	s.page.flat = s.page.flat[:0]
+	s.page.Flat = s.page.Flat[:0]
 	if i >= 0 {
 		if err := s.readPage(i, from, to); errors.Is(err, coldstore.ErrClosed) {
-			s.leave() // the block was replaced
+			s.Leave() // the block was replaced
 			return nil
 		} else if err != nil {
-			return s.damage(from, to, err)
+			return s.Damage(from, to, err)
 		}
 	}
 	return s.merge(b, from, to, left)
 }
 
 // readPage puts the rows of page i with mids from..to that meet the query in page.
-func (s *search) readPage(i int, from, to uint64) error {
-	file, scan := s.blk.Cold.File, s.scan
+func (s *Search) readPage(i int, from, to uint64) error {
+	file, scan := s.Blk.Cold.File, s.scan
 	last := i // a short look costs one page
 	if s.pages > 0 {
 		last = s.ahead(file, i)
@@ -149,7 +149,7 @@ func (s *search) readPage(i int, from, to uint64) error {
 		return err
 	}
 	s.pages++
-	s.read++
+	s.Read++
 	first, end := 0, scan.Len()
 	if from > file.PageStart(i) {
 		first = scan.Row(from)
@@ -161,32 +161,32 @@ func (s *search) readPage(i int, from, to uint64) error {
 	if s.sel, err = scan.Select(s.sel[:0], first, end, s.ranges); err != nil || len(s.sel) == 0 {
 		return err
 	}
-	w := s.page.width
-	s.page.flat = slices.Grow(s.page.flat, len(s.sel)*w)[:len(s.sel)*w]
+	w := s.page.Width
+	s.page.Flat = slices.Grow(s.page.Flat, len(s.sel)*w)[:len(s.sel)*w]
 	if s.named = !s.bare; s.named {
-		if err := scan.Mids(s.page.flat, w, s.sel); err != nil {
+		if err := scan.Mids(s.page.Flat, w, s.sel); err != nil {
 			return err
 		}
 	}
 	for k, at := range s.fields {
 		if at >= 0 {
-			if err := scan.Values(s.page.flat[1+k:], w, at, s.sel); err != nil {
+			if err := scan.Values(s.page.Flat[1+k:], w, at, s.sel); err != nil {
 				return err
 			}
 			continue
 		}
-		v := s.ks.Def.Columns[s.wanted[k]].Default
-		for n := 1 + k; n < len(s.page.flat); n += w {
-			s.page.flat[n] = v
+		v := s.Ks.Def.Columns[s.wanted[k]].Default
+		for n := 1 + k; n < len(s.page.Flat); n += w {
+			s.page.Flat[n] = v
 		}
 	}
 	return nil
 }
 
 // ahead returns the last of the pages from i on, in the order of the query, that are going to be read.
-func (s *search) ahead(file *coldstore.File, i int) int {
+func (s *Search) ahead(file *coldstore.File, i int) int {
 	const most = 64
-	if s.q.Desc {
+	if s.Query.Desc {
 		end := max(file.Page(s.lo), i-most)
 		for i > end && !s.skips(file, i-1) {
 			i--
@@ -202,42 +202,42 @@ func (s *search) ahead(file *coldstore.File, i int) int {
 
 // merge moves the rows of page, and those of front with mids from..to, to rows: so many, or all, and passes what it
 // moved.
-func (s *search) merge(b *Batch, from, to uint64, left int) error {
+func (s *Search) merge(b View, from, to uint64, left int) error {
 	if mid, ok := s.doubt(from, to); ok { // up to there
 		switch {
-		case s.q.Desc && mid < to:
+		case s.Query.Desc && mid < to:
 			from = mid + 1
-		case !s.q.Desc && mid > from:
+		case !s.Query.Desc && mid > from:
 			to = mid - 1
 		default:
-			return s.damage(mid, mid, errDamaged)
+			return s.Damage(mid, mid, ErrDamaged)
 		}
 		if err := s.name(); err != nil {
-			return s.damage(from, to, err)
+			return s.Damage(from, to, err)
 		}
-		w := s.page.width
-		for len(s.page.flat) > 0 && s.page.flat[0] < from {
-			s.page.flat = s.page.flat[w:]
+		w := s.page.Width
+		for len(s.page.Flat) > 0 && s.page.Flat[0] < from {
+			s.page.Flat = s.page.Flat[w:]
 		}
-		for n := len(s.page.flat); n > 0 && s.page.flat[n-w] > to; n -= w {
-			s.page.flat = s.page.flat[:n-w]
+		for n := len(s.page.Flat); n > 0 && s.page.Flat[n-w] > to; n -= w {
+			s.page.Flat = s.page.Flat[:n-w]
 		}
 	}
-	n := s.rows.Len()
+	n := s.Rows.Len()
 	if ok, err := s.mergeRows(b, from, to); !ok {
-		s.rows.cut(n)
+		s.Rows.cut(n)
 		return err
 	}
 	last := to
-	if s.q.Desc {
-		s.rows.reverse(n)
+	if s.Query.Desc {
+		s.Rows.reverse(n)
 		last = from
 	}
-	if s.rows.Len()-n > left {
-		s.rows.cut(n + left)
-		last, _ = s.rows.At(n + left - 1)
+	if s.Rows.Len()-n > left {
+		s.Rows.cut(n + left)
+		last, _ = s.Rows.At(n + left - 1)
 	}
-	if !s.q.Desc && last >= s.hi || s.q.Desc && last <= s.lo {
+	if !s.Query.Desc && last >= s.hi || s.Query.Desc && last <= s.lo {
 		s.done()
 	} else {
 		s.passTo(last)
@@ -246,16 +246,16 @@ func (s *search) merge(b *Batch, from, to uint64, left int) error {
 }
 
 // name puts the mids in the rows of page, if they are not there.
-func (s *search) name() error {
-	if s.named || len(s.page.flat) == 0 {
+func (s *Search) name() error {
+	if s.named || len(s.page.Flat) == 0 {
 		return nil
 	}
 	s.named = true
-	return s.scan.Mids(s.page.flat, s.page.width, s.sel)
+	return s.scan.Mids(s.page.Flat, s.page.Width, s.sel)
 }
 
 // doubt returns the first of the mids from..to, in the order of the query, that is one of bad.
-func (s *search) doubt(from, to uint64) (mid uint64, ok bool) {
+func (s *Search) doubt(from, to uint64) (mid uint64, ok bool) {
 	lo, _ := slices.BinarySearch(s.bad, from)
 	hi, found := slices.BinarySearch(s.bad, to)
 	if found {
@@ -264,7 +264,7 @@ func (s *search) doubt(from, to uint64) (mid uint64, ok bool) {
 	if lo >= hi {
 		return 0, false
 	}
-	if s.q.Desc {
+	if s.Query.Desc {
 		return s.bad[hi-1], true
 	}
 	return s.bad[lo], true
@@ -272,8 +272,8 @@ func (s *search) doubt(from, to uint64) (mid uint64, ok bool) {
 
 // mergeRows appends the rows of page and of front with mids from..to, rising, to rows. It answers false where the block
 // was replaced, or with an error.
-func (s *search) mergeRows(b *Batch, from, to uint64) (bool, error) {
-	blk, rows, w := s.blk, s.page.flat, s.page.width
+func (s *Search) mergeRows(b View, from, to uint64) (bool, error) {
+	blk, rows, w := s.Blk, s.page.Flat, s.page.Width
 	at, _ := slices.BinarySearchFunc(s.order, from, func(p placed, mid uint64) int { return cmp.Compare(p.mid, mid) })
 	front := s.order[at:]
 	next := func() uint64 {
@@ -283,25 +283,25 @@ func (s *search) mergeRows(b *Batch, from, to uint64) (bool, error) {
 		return math.MaxUint64
 	}
 	take := func() {
-		s.rows.flat = append(s.rows.flat, s.front.flat[int(front[0].row)*w:][:w]...)
+		s.Rows.Flat = append(s.Rows.Flat, s.Front.Flat[int(front[0].row)*w:][:w]...)
 		front = front[1:]
 	}
 	if len(rows) > 0 {
 		blk.Mu.Lock()
 		if blk.Dead {
 			blk.Mu.Unlock()
-			s.leave()
+			s.Leave()
 			return false, nil
 		}
 		if blk.Tab.Len() == 0 && len(blk.Cold.Partial) == 0 && !s.excludes() && next() == math.MaxUint64 {
 			blk.Mu.Unlock() // nearly always
-			s.rows.flat = append(s.rows.flat, rows...)
+			s.Rows.Flat = append(s.Rows.Flat, rows...)
 			return true, nil
 		}
 		defer blk.Mu.Unlock()
-		b.noteSeen(blk.Logged)
+		b.NoteSeen(blk.Logged)
 		if err := s.name(); err != nil {
-			return false, s.damage(from, to, err)
+			return false, s.Damage(from, to, err)
 		}
 	}
 	for ; len(rows) > 0; rows = rows[w:] {
@@ -313,9 +313,9 @@ func (s *search) mergeRows(b *Batch, from, to uint64) (bool, error) {
 			continue
 		}
 		if above, err := s.above(mid); err != nil {
-			return false, s.damage(mid, mid, err)
+			return false, s.Damage(mid, mid, err)
 		} else if !above {
-			s.rows.flat = append(s.rows.flat, rows[:w]...)
+			s.Rows.Flat = append(s.Rows.Flat, rows[:w]...)
 		}
 	}
 	for next() != math.MaxUint64 {
@@ -325,9 +325,9 @@ func (s *search) mergeRows(b *Batch, from, to uint64) (bool, error) {
 }
 
 // above tells whether the overlay, or a partial row, says something of an item of the file, and appends to rows what it
-// is then, if it meets the query: it was changed since front was copied, or it would be there. REQUIRES s.blk.Mu held.
-func (s *search) above(mid uint64) (bool, error) {
-	blk := s.blk
+// is then, if it meets the query: it was changed since front was copied, or it would be there. REQUIRES s.Blk.Mu held.
+func (s *Search) above(mid uint64) (bool, error) {
+	blk := s.Blk
 	_, partly := blk.Cold.Partial[mid]
 	if !partly {
 		if blk.Tab.Len() == 0 {
@@ -337,9 +337,9 @@ func (s *search) above(mid uint64) (bool, error) {
 			return false, nil
 		}
 	}
-	p, err := s.ks.Find(blk, mid)
+	p, err := s.Ks.Find(blk, mid)
 	if err == nil && p.Found() {
-		err = s.item(&s.rows, blk, mid, p)
+		err = s.Item(&s.Rows, blk, mid, p)
 	}
 	return true, err
 }

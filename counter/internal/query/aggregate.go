@@ -1,4 +1,4 @@
-package counter
+package query
 
 import (
 	"fmt"
@@ -18,12 +18,12 @@ const (
 
 // Aggregate counts the items of a query, or takes sum, least or largest of a column. Not safe for concurrent use.
 type Aggregate struct {
-	search search
+	Search Search
 	kind   AggregateKind
 	span   int // of the column, for Min
 	hi, lo uint64
 	some   bool
-	top    *Top // Max is the first of all
+	Top    *Top // Max is the first of all
 }
 
 // NewAggregate prepares one; column means nothing for Count, nor do Query.Limit, Offset, Desc and Columns. The error is
@@ -34,7 +34,7 @@ func NewAggregate(q Query, kind AggregateKind, column int16) (*Aggregate, error)
 	switch kind {
 	case Max:
 		var err error
-		a.top, err = NewTop(q, column, 1)
+		a.Top, err = NewTop(q, column, 1)
 		return a, err
 	case Count:
 		q.Columns = []int16{}
@@ -42,77 +42,64 @@ func NewAggregate(q Query, kind AggregateKind, column int16) (*Aggregate, error)
 	default:
 		return nil, &QueryError{fmt.Sprintf("aggregate %d", kind)}
 	}
-	if err := a.search.init(q, q.Columns); err != nil {
+	if err := a.Search.Init(q, q.Columns); err != nil {
 		return nil, err
 	}
 	if kind == Min {
-		a.span = a.search.spanFor(int(column))
+		a.span = a.Search.spanFor(int(column))
 	}
-	a.search.sink, a.search.bare = a.take, true
+	a.Search.sink, a.Search.bare = a.take, true
 	return a, nil
 }
 
 // take adds rows to the result.
 func (a *Aggregate) take(rows *Rows) {
 	some := a.some
-	a.some = some || len(rows.flat) > 0
+	a.some = some || len(rows.Flat) > 0
 	switch a.kind {
 	case Count:
-		a.lo += uint64(len(rows.flat))
+		a.lo += uint64(len(rows.Flat))
 	case Sum:
-		for i := 1; i < len(rows.flat); i += 2 {
+		for i := 1; i < len(rows.Flat); i += 2 {
 			var carry uint64
-			a.lo, carry = bits.Add64(a.lo, rows.flat[i], 0)
+			a.lo, carry = bits.Add64(a.lo, rows.Flat[i], 0)
 			a.hi += carry
 		}
 	case Min:
-		if len(rows.flat) == 0 {
+		if len(rows.Flat) == 0 {
 			return
 		}
 		least := uint64(math.MaxUint64)
-		for i := 1; i < len(rows.flat); i += 2 {
-			least = min(least, rows.flat[i])
+		for i := 1; i < len(rows.Flat); i += 2 {
+			least = min(least, rows.Flat[i])
 		}
 		if some {
 			least = min(least, a.lo)
 		}
 		// Only what is less matters from now on.
 		a.lo = least
-		if sp := &a.search.spans[a.span]; least > sp.lo {
-			a.search.narrow(a.span, sp.lo, least-1)
+		if sp := &a.Search.spans[a.span]; least > sp.lo {
+			a.Search.narrow(a.span, sp.lo, least-1)
 		} else {
-			a.search.over, a.search.dry = true, true
+			a.Search.Over, a.Search.dry = true, true
 		}
 	}
 }
 
 // Step is Find.Step; the result is known when it is done. An item that is deleted and made again meanwhile may count
 // twice.
-func (a *Aggregate) Step(b *Batch) (done bool, err error) {
-	if a.top != nil {
-		if done, err = a.top.Step(b); done {
-			if a.some = a.top.rows.Len() > 0; a.some {
-				a.lo = a.top.rows.flat[1]
+func (a *Aggregate) Step(b View) (done bool, err error) {
+	if a.Top != nil {
+		if done, err = a.Top.Step(b); done {
+			if a.some = a.Top.rows.Len() > 0; a.some {
+				a.lo = a.Top.rows.Flat[1]
 			}
 		}
 		return done, err
 	}
-	err = a.search.step(b, math.MaxInt, false)
-	return err == nil && a.search.over, err
+	err = a.Search.Step(b, math.MaxInt, false)
+	return err == nil && a.Search.Over, err
 }
 
 // Result is hi * 2^64 + lo, and whether there was an item at all. REQUIRES that Step is done.
 func (a *Aggregate) Result() (hi, lo uint64, some bool) { return a.hi, a.lo, a.some }
-
-// Aggregate is NewAggregate and all its steps.
-func (s *Store) Aggregate(q Query, kind AggregateKind, column int16) (hi, lo uint64, some bool, err error) {
-	a, err := NewAggregate(q, kind, column)
-	if err == nil {
-		err = s.steps(a.Step, func() bool { return true })
-	}
-	if err != nil {
-		return 0, 0, false, err
-	}
-	hi, lo, some = a.Result()
-	return hi, lo, some, nil
-}

@@ -1,0 +1,51 @@
+package query
+
+import "math"
+
+// Find finds the rows of a query. Not safe for concurrent use.
+type Find struct {
+	Search Search
+	skip   int // rows to pass over
+	left   int // rows to give, if Query.Limit says so
+}
+
+// NewFind prepares a query. The error is a *QueryError.
+func NewFind(q Query) (*Find, error) {
+	f := &Find{skip: q.Offset, left: q.Limit}
+	return f, f.Search.Init(q, q.Columns)
+}
+
+// Step goes on for some hundred microseconds, a few thousand rows at most, and tells whether all was found, or as much
+// as Limit says. The error is a *RangeError, a *DroppedError, or ErrNoMemory.
+//
+// An item that meets the query from the first step to the last is found exactly once, one that changes meanwhile at
+// most once. REQUIRES b to be open; and b.Commit, or Defer, before rows are told.
+func (f *Find) Step(b View) (done bool, err error) {
+	s := &f.Search
+	limit, exact := math.MaxInt, s.Query.Limit > 0
+	if exact {
+		if limit = f.skip + f.left; f.left == 0 {
+			s.Rows.Clear()
+			return true, nil
+		}
+	}
+	if err := s.Step(b, limit, exact); err != nil {
+		return false, err
+	}
+	n := min(f.skip, s.Rows.Len())
+	s.Rows.drop(n)
+	f.skip -= n
+	if exact {
+		f.left -= s.Rows.Len()
+	}
+	if done = s.Over || exact && f.left == 0; done {
+		s.Leave()
+	}
+	return done, nil
+}
+
+// Rows are those that the last step found, until the next.
+func (f *Find) Rows() *Rows { return &f.Search.Rows }
+
+// Next is the mid to go on at, see Query.GoOn; more is false where nothing is left.
+func (f *Find) Next() (mid uint64, more bool) { return f.Search.at, !f.Search.Over }
