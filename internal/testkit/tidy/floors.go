@@ -80,7 +80,7 @@ var floors = map[string]int{
 	"cmd/counterd/internal/commands/admin":   100,
 	"cmd/counterd/internal/commands/dataset": 100,
 	"cmd/counterd/internal/commands/find":    100,
-	"cmd/counterd/internal/nodes/node":       100,
+	"cmd/counterd/internal/nodes/role":       100,
 	"cmd/counterd/internal/nodes/scatter":    110,
 	"cmd/counterd/internal/nodes/serving":    110,
 	"cmd/counterd/internal/server":           120,

@@ -242,7 +242,7 @@ func TestChaos(t *testing.T) {
 				case 1:
 					k.interrupt(errUnblocked)
 				case 2:
-					s.node.PauseWrites(time.Minute)
+					s.role.PauseWrites(time.Minute)
 				case 3:
 					s.front.LimitMemory(int64(rng.IntN(4 << 20)))
 					s.front.Evict()
@@ -252,7 +252,7 @@ func TestChaos(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Duration(rng.IntN(5)) * time.Millisecond)
-			s.node.EndPause()
+			s.role.EndPause()
 		}
 	})
 	working.Wait()

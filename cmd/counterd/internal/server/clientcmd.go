@@ -36,9 +36,9 @@ func clientCommand() *row {
 		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Accepted for compatibility. The server does not record accesses.", runClientNoTouch),
 		sub("reply", 3, command.NoMulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off or on, or skips the next reply.", runClientReply),
 		sub("unblock", -3, command.Admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends WAIT or WAITAOF of another connection, as a timeout or with an error.", runClientUnblock),
-		sub("pause", -3, command.Admin, "3.0.0", "timeout [WRITE | ALL]", "Suspends commands of all clients, or only changes, for a number of milliseconds.", func(c *client, args [][]byte) { c.srv.node.ClientPause(nodeConn{c}, args) }),
+		sub("pause", -3, command.Admin, "3.0.0", "timeout [WRITE | ALL]", "Suspends commands of all clients, or only changes, for a number of milliseconds.", func(c *client, args [][]byte) { c.srv.role.ClientPause(nodeConn{c}, args) }),
 		sub("idmp", -3, command.NoMulti, "0.1.0", "producer nextseq [EPOCH epoch] | OFF", "Numbers the following changes of this connection, so that a repeated change is applied once.", runClientIdmp),
-		sub("unpause", 2, command.Admin, "6.2.0", "", "Resumes the clients that CLIENT PAUSE suspended.", func(c *client, args [][]byte) { c.srv.node.ClientUnpause(nodeConn{c}, args) }),
+		sub("unpause", 2, command.Admin, "6.2.0", "", "Resumes the clients that CLIENT PAUSE suspended.", func(c *client, args [][]byte) { c.srv.role.ClientUnpause(nodeConn{c}, args) }),
 	)
 }
 

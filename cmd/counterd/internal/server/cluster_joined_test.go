@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
@@ -302,7 +302,7 @@ func provokeJoined(p provoker) {
 	}
 	p.refused(s, w, "PSYNC ? -1", "ERR this node does not lead in the epoch of this link")
 	w = wireDial(p, s, 2)
-	release := s.node.HoldWrites(time.Nanosecond)
+	release := s.role.HoldWrites(time.Nanosecond)
 	defer release()
-	p.refused(s, w, "INCR {42}.cntcm", string(node.ErrHeld))
+	p.refused(s, w, "INCR {42}.cntcm", string(role.ErrHeld))
 }

@@ -129,7 +129,7 @@ func (k *testCluster) move(group uint8, to int) {
 	k.t.Helper()
 	from := slices.IndexFunc(k.shards, func(s topology.Shard) bool { return s.Groups.Has(group) })
 	source, target := k.srv[k.primary(from)], k.srv[k.primary(to)]
-	release := source.node.HoldWrites(patience)
+	release := source.role.HoldWrites(patience)
 	defer release()
 	if source != target { // or who remembers it as an owner of before would find it one while it has not all yet
 		c := k.dial(k.primary(to), 2)

@@ -25,7 +25,7 @@ func (c *client) asker() serving.Asker {
 
 // local tells whether a planned command can go on here, as far as a few compares can tell. It does so with the batch open:
 // while that is, the store's slots stand still, no standing that refuses changes is complete (serving.Member.Stand), and no hold
-// of changes (node.HoldWrites). So what it lets in is not refused by the store. A lease is looked at once a batch, which is once a turn.
+// of changes (role.HoldWrites). So what it lets in is not refused by the store. A lease is looked at once a batch, which is once a turn.
 func (c *client) local(cmd *row, args [][]byte) bool {
 	if c.call.Batch.Opened() {
 		return c.srv.cluster.Now().Serves(c.asker(), cmd.Access(), args)
@@ -34,7 +34,7 @@ func (c *client) local(cmd *row, args [][]byte) bool {
 	if c.call.Batch.Begin() != nil { // the slow way says why
 		return false
 	}
-	if !c.srv.node.Lets(cmd.Flags) || !c.srv.cluster.Now().Serves(c.asker(), cmd.Access(), args) || c.srv.cluster.Now().Expired() {
+	if !c.srv.role.Lets(cmd.Flags) || !c.srv.cluster.Now().Serves(c.asker(), cmd.Access(), args) || c.srv.cluster.Now().Expired() {
 		c.call.Batch.End()
 		return false
 	}
@@ -77,7 +77,7 @@ func (c *client) admit(cmd *row, args [][]byte) bool {
 		if c.call.Batch.Begin() != nil { // plan says why
 			return true
 		}
-		if text, held := c.srv.node.Judge(cmd.Flags, false); text == "" && !held {
+		if text, held := c.srv.role.Judge(cmd.Flags, false); text == "" && !held {
 			if text, _ := c.routed(c.srv.cluster.Now(), cmd, args); text == "" {
 				c.call.opened()
 				return true

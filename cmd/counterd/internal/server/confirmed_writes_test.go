@@ -21,7 +21,7 @@ func newMember(t *testing.T, id string) *replNode {
 	return n.start("")
 }
 
-func (n *replNode) repl() *repl.Node { return n.srv.node.Replication() }
+func (n *replNode) repl() *repl.Node { return n.srv.role.Replication() }
 
 // follows makes n a replica of a node that leads in an epoch.
 func (n *replNode) follows(p *replNode, epoch uint64) {

@@ -162,7 +162,7 @@ func runHello(c *client, args [][]byte) {
 	c.call.Out.BulkString("mode")
 	c.call.Out.BulkString(c.call.mode())
 	c.call.Out.BulkString("role")
-	if c.srv.node.Replica() {
+	if c.srv.role.Replica() {
 		c.call.Out.BulkString("replica")
 	} else {
 		c.call.Out.BulkString("master")

@@ -15,8 +15,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
@@ -104,13 +104,13 @@ func (a adminConn) WithStore(exclusive bool, f func(b *counter.Batch) error) err
 	return a.c.call.withStore(exclusive, f)
 }
 
-// nodeConn is a connection as package node sees it.
+// nodeConn is a connection as package role sees it.
 type nodeConn struct{ c *client }
 
-var _ node.PeerConn = nodeConn{}
+var _ role.PeerConn = nodeConn{}
 
 // onNode gives the commands of replication what they work on.
-func onNode(c *client) (*node.Node, node.PeerConn) { return c.srv.node, nodeConn{c} }
+func onNode(c *client) (*role.Role, role.PeerConn) { return c.srv.role, nodeConn{c} }
 
 func (c nodeConn) Call() *items.Call   { return &c.c.call.Call }
 func (c nodeConn) LocalAddr() net.Addr { return c.c.session.Conn().LocalAddr() }
@@ -169,7 +169,7 @@ func (s scatterConn) ID() int64                    { return s.c.session.ID() }
 func (s scatterConn) InLoop() bool                 { return s.c.session.InLoop() }
 func (s scatterConn) Leave()                       { s.c.session.Leave() }
 func (s scatterConn) Schema() *schema.Schema       { return s.c.call.names() }
-func (s scatterConn) Lets(f command.Flags) bool    { return s.c.srv.node.Lets(f) }
+func (s scatterConn) Lets(f command.Flags) bool    { return s.c.srv.role.Lets(f) }
 func (s scatterConn) Owned() slot.Set              { return s.c.call.store.Groups().Owned() }
 func (s scatterConn) Tracks() bool                 { return s.c.call.reads != nil }
 func (s scatterConn) Run()                         { s.c.call.flush() }
@@ -182,7 +182,7 @@ func (s scatterConn) Command(name string) *command.Access {
 }
 
 func (s scatterConn) Serves(cmd *command.Access) bool {
-	return s.c.srv.node.Lets(cmd.Flags) && s.c.local(s.row(cmd), nil)
+	return s.c.srv.role.Lets(cmd.Flags) && s.c.local(s.row(cmd), nil)
 }
 
 func (s scatterConn) Refusal(cmd *command.Access, args [][]byte) string {

@@ -60,7 +60,7 @@ func TestDeadConnectionsChangeNothing(t *testing.T) {
 						t.Errorf("%d connections wait", n)
 					}
 					if pause != "" {
-						s.node.EndPause()
+						s.role.EndPause()
 					}
 					admin.want("GET 6.cntrn", "nil")
 					admin.want("GET 7.cntrn", "nil")

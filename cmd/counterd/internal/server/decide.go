@@ -60,7 +60,7 @@ func (c *client) isPlain() bool {
 // takes is what is asked of every command that is planned: the number of its arguments, whether the node's role allows it,
 // and whether its user may execute it.
 func (c *client) takes(cmd *row, args [][]byte) bool {
-	return cmd.Takes(args) && c.srv.node.Lets(cmd.Flags) && c.may(cmd, args)
+	return cmd.Takes(args) && c.srv.role.Lets(cmd.Flags) && c.may(cmd, args)
 }
 
 // decideOther is decide for a connection that is not plain, and for a command that is not planned.
@@ -237,7 +237,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 	if c.srv.cluster != nil && serving.AltersSchema(cmd.Access()) {
 		f &^= command.Write // etcd's to take, not this node's
 	}
-	text, held := c.srv.node.Judge(f, c.peer.Load() != nil)
+	text, held := c.srv.role.Judge(f, c.peer.Load() != nil)
 	if text != "" {
 		c.refuse(cmd, text)
 		return nil, false
@@ -344,7 +344,7 @@ func (c *client) flagsOf(cmd *row) command.Flags {
 // unheld waits while a pause holds back commands with such flags. It is a place where commands block: see block.
 func (c *client) unheld(f command.Flags) {
 	c.block(context.Background(), func(ctx context.Context) {
-		if !c.srv.node.Unheld(ctx, f, c.peer.Load() != nil) {
+		if !c.srv.role.Unheld(ctx, f, c.peer.Load() != nil) {
 			c.session.Closing = true // the command was not executed, and will not be
 		}
 	})

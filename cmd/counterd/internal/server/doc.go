@@ -15,7 +15,7 @@
 //	admin            commands about the server as a whole: CONFIG, SAVE, SLOWLOG, ...
 //	heap             the memory of the Go runtime
 //	repl             how nodes follow each other
-//	node             which role this one has, and what it lets pass; commands of replication. It sees a node.Host here
+//	role             which role this one has, and what it lets pass; commands of replication. It sees a role.Host here
 //	cluster          which role a node of a cluster takes, by what etcd has
 //	route            what clients of a cluster are told
 //	move             how groups of hash slots move between shards
@@ -45,7 +45,7 @@
 // changes of the round (call.commit), and then those are acknowledged.
 //
 // A handler sees as little of a connection as it can do with: an items.Call (Row.Plan), a call, which can open a batch
-// for it (withStore), package node's or dataset's Conn, and only those about the connection itself the client.
+// for it (withStore), package role's or dataset's Conn, and only those about the connection itself the client.
 //
 // Between the first planned command and the flush the batch is open: the schema stands still. Nothing blocks in
 // between.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 )
 
 // provokeWait: WAIT that is ended, by a client and by the end of the role.
@@ -31,7 +31,7 @@ func provokeWait(p provoker) {
 		p.heard(w.read().String(), "UNBLOCKED force unblock from blocking operation")
 	})
 	until(p.T, "the roles are exchanged", func() bool {
-		return b.info("role") == "master" && a.info("master_link_status") == "up" && a.info("master_failover_state") == node.PhaseNone
+		return b.info("role") == "master" && a.info("master_link_status") == "up" && a.info("master_failover_state") == role.PhaseNone
 	})
 	r := a.dial()
 	p.refused(a.srv, r, "WAIT 1 1", "ERR WAIT cannot be used with replica instances.")
@@ -98,7 +98,7 @@ func provokeFailover(p provoker) {
 	p.refused(a.srv, w, "FAILOVER", "ERR FAILOVER already in progress.")
 	p.refused(a.srv, w, "REPLICAOF NO ONE", "ERR REPLICAOF not allowed while failing over.")
 	w.want("FAILOVER ABORT", "+OK")
-	until(p.T, "no failover", func() bool { return a.info("master_failover_state") == node.PhaseNone })
+	until(p.T, "no failover", func() bool { return a.info("master_failover_state") == role.PhaseNone })
 	w.want("FAILOVER "+to+" FORCE TIMEOUT 50", "+OK")
 	conn, err := nobody.Accept()
 	if err != nil {
@@ -243,7 +243,7 @@ func provokeReplicas(p provoker) {
 	a = newReplNode(p.T).start("")
 	a.dial().want("SAVE", "+OK")
 	c = announced()
-	if err := a.srv.node.Reopen(func(string) error { return nil }); err != nil {
+	if err := a.srv.role.Reopen(func(string) error { return nil }); err != nil {
 		p.Fatal(err)
 	}
 	p.heard(c.do("PSYNC ? 0").String(), "ERR the snapshot that was announced is no more")

@@ -19,7 +19,7 @@ func provokeLoading(p provoker) {
 	w := a.dial()
 	w.want("SET 1.cntcm 5", "+OK")
 	before := values(p, a.srv.Store())
-	if err := a.srv.node.Reopen(func(string) error {
+	if err := a.srv.role.Reopen(func(string) error {
 		c := a.dial()
 		for _, command := range []string{"INCR 1.cntcm", "MSET 1.cntcm 1 2.cntcm 1", "FLUSHALL", "SAVE", "ADD COUNTER x"} {
 			p.heard(c.do(command).String(), items.ErrLoading)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 )
 
 // TestHandoverCutOff ends a node at each step of FAILOVER and starts it again: one of the two leads, with all changes,
@@ -63,7 +63,7 @@ func TestHandoverCutOff(t *testing.T) {
 			b.stop() // its role is that of its directory from here on
 			b.start("")
 			until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
-			if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
+			if err := a.srv.role.Replication().NoteHandover(b.address(), false); err != nil {
 				t.Fatal(err)
 			}
 			c.until(a, b)
@@ -77,7 +77,7 @@ func TestHandoverCutOff(t *testing.T) {
 			leader.dial().want("INCR 1.cntcm", ":2")
 			same(t, leader, other)
 			until(t, "the note is gone", func() bool {
-				to, _, err := a.srv.node.Replication().Handover()
+				to, _, err := a.srv.role.Replication().Handover()
 				return err == nil && to == (repl.Address{})
 			})
 			for _, n := range nodes {
@@ -91,7 +91,7 @@ func TestHandoverCutOff(t *testing.T) {
 
 // stuck tells whether a replica was told to lead and does not answer.
 func stuck(n *replNode) bool {
-	_, stuck := n.srv.node.Failover()
+	_, stuck := n.srv.role.Failover()
 	return stuck
 }
 
@@ -111,7 +111,7 @@ func TestHandoverToNobody(t *testing.T) {
 	a.dial().want("SET 1.cntcm 1", "+OK")
 	gone := newReplNode(t)
 	for range 2 {
-		if err := a.srv.node.Replication().NoteHandover(gone.address(), false); err != nil {
+		if err := a.srv.role.Replication().NoteHandover(gone.address(), false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
@@ -152,7 +152,7 @@ func TestFailoverAborted(t *testing.T) {
 func TestHandoverAstray(t *testing.T) {
 	a := newReplNode(t).start("")
 	other := listenAs(t, 0)
-	if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+	if err := a.srv.role.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
 		t.Fatal(err)
 	}
 	yield(a)
@@ -199,7 +199,7 @@ func TestFailoverCeded(t *testing.T) {
 			c.dial().want("REPLICAOF NO ONE", "+OK") // as Sentinel does
 		}
 		a.dial().want(command, "+OK")
-		if a.info("master_failover_state") != node.PhaseNone {
+		if a.info("master_failover_state") != role.PhaseNone {
 			t.Error("the failover goes on")
 		}
 		last := told.Load()
@@ -227,7 +227,7 @@ func TestHandoverWatched(t *testing.T) {
 	if err := a.srv.Store().Replication().SetMonitored(); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
+	if err := a.srv.role.Replication().NoteHandover(b.address(), false); err != nil {
 		t.Fatal(err)
 	}
 	yield(a)
@@ -357,33 +357,33 @@ func TestHandoverOverruled(t *testing.T) {
 		a := newReplNode(t).start("")
 		a.dial().want("SET 1.cntcm 1", "+OK")
 		other := listenAs(t, 0)
-		if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+		if err := a.srv.role.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
 		a.stop()
 		a.start("")
 		other.roles <- follower(a.port, repl.LinkConnect, 0) // it lacks changes: the node leads again
-		until(t, "it leads", func() bool { return a.info("role") == "master" && a.info("master_failover_state") == node.PhaseNone })
-		if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+		until(t, "it leads", func() bool { return a.info("role") == "master" && a.info("master_failover_state") == role.PhaseNone })
+		if err := a.srv.role.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
 		a.stop()
 		a.start("")
-		if state := a.info("master_failover_state"); state != node.PhaseTelling {
-			t.Errorf("master_failover_state:%s, want %s", state, node.PhaseTelling)
+		if state := a.info("master_failover_state"); state != role.PhaseTelling {
+			t.Errorf("master_failover_state:%s, want %s", state, role.PhaseTelling)
 		}
-		a.dial().want("FAILOVER", "-"+node.ErrFailingOver)
+		a.dial().want("FAILOVER", "-"+role.ErrFailingOver)
 		asked := a.srv
 		go func() { // the answer comes when it is too late
-			for phase := ""; phase != node.PhaseNone; phase, _ = asked.node.Failover() {
+			for phase := ""; phase != role.PhaseNone; phase, _ = asked.role.Failover() {
 				time.Sleep(time.Millisecond)
 			}
 			other.roles <- follower(a.port, repl.LinkConnect, 1<<40)
 		}()
 		a.dial().want(command, "+OK")
-		until(t, "the handover has ended", func() bool { return a.info("master_failover_state") == node.PhaseNone })
+		until(t, "the handover has ended", func() bool { return a.info("master_failover_state") == role.PhaseNone })
 		want := "master"
 		if strings.HasPrefix(command, "REPLICAOF 127") {
 			want = "slave"
@@ -391,7 +391,7 @@ func TestHandoverOverruled(t *testing.T) {
 		if role := a.info("role"); role != want {
 			t.Errorf("%s: the node is a %s, want %s", command, role, want)
 		}
-		if to, _, err := a.srv.node.Replication().Handover(); err != nil || to != (repl.Address{}) {
+		if to, _, err := a.srv.role.Replication().Handover(); err != nil || to != (repl.Address{}) {
 			t.Errorf("%s: a handover to %v is noted, %v", command, to, err)
 		}
 		a.stop()
@@ -408,7 +408,7 @@ func TestHandoverOnward(t *testing.T) {
 	b := newReplNode(t).start(a.addr())
 	a.dial().want("SET 1.cntcm 1", "+OK")
 	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
-	if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
+	if err := a.srv.role.Replication().NoteHandover(b.address(), false); err != nil {
 		t.Fatal(err)
 	}
 	yield(a)
@@ -425,8 +425,8 @@ func TestHandoverOnward(t *testing.T) {
 		_, _ = fmt.Sscanf(stats, "%d", &calls)
 		return calls >= 3 || b.info("role") == "master"
 	})
-	if role, state := b.info("role"), b.info("master_failover_state"); role != "slave" || state != node.PhaseTelling {
-		t.Errorf("role:%s, master_failover_state:%s, want a replica that is handing its role over", role, state)
+	if is, state := b.info("role"), b.info("master_failover_state"); is != "slave" || state != role.PhaseTelling {
+		t.Errorf("role:%s, master_failover_state:%s, want a replica that is handing its role over", is, state)
 	}
 	b.dial().want("FAILOVER ABORT", "+OK")
 	until(t, "one leads and the other follows", func() bool {

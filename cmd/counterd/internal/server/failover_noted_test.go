@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -24,7 +24,7 @@ func TestHandoverNotes(t *testing.T) {
 	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 	note := func() {
 		t.Helper()
-		if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
+		if err := a.srv.role.Replication().NoteHandover(b.address(), false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
@@ -36,7 +36,7 @@ func TestHandoverNotes(t *testing.T) {
 	}
 	a.stop()
 	a.start("")
-	if to, _, err := a.srv.node.Replication().Handover(); err != nil || to != (repl.Address{}) {
+	if to, _, err := a.srv.role.Replication().Handover(); err != nil || to != (repl.Address{}) {
 		t.Errorf("a handover to %v is noted, %v", to, err)
 	}
 	if port := a.info("master_port"); port != fmt.Sprint(c.port) {
@@ -83,11 +83,11 @@ func TestHandoverNoted(t *testing.T) {
 	writable()
 	until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
 	same(t, b, a)
-	until(t, "no failover", func() bool { return a.info("master_failover_state") == node.PhaseNone })
-	if to, _, err := a.srv.node.Replication().Handover(); err != nil || to != (repl.Address{}) {
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == role.PhaseNone })
+	if to, _, err := a.srv.role.Replication().Handover(); err != nil || to != (repl.Address{}) {
 		t.Errorf("a handover to %v is noted, %v", to, err)
 	}
-	if of, err := a.srv.node.Replication().Remembered(); err != nil || of != b.address() {
+	if of, err := a.srv.role.Replication().Remembered(); err != nil || of != b.address() {
 		t.Errorf("it remembers %v, %v", of, err)
 	}
 }
@@ -100,7 +100,7 @@ func TestHandoverElsewhereNoted(t *testing.T) {
 	a.dial().want("SET 1.cntcm 1", "+OK")
 	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 	other := listenAs(t, 0)
-	if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+	if err := a.srv.role.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
 		t.Fatal(err)
 	}
 	yield(a)
@@ -119,7 +119,7 @@ func TestHandoverElsewhereNoted(t *testing.T) {
 	})
 	same(t, c, a)
 	until(t, "the note is gone", func() bool {
-		to, _, err := a.srv.node.Replication().Handover()
+		to, _, err := a.srv.role.Replication().Handover()
 		return err == nil && to == (repl.Address{})
 	})
 }
@@ -166,7 +166,7 @@ func kept(t *testing.T, a *replNode) {
 	c.want("GET 9.cntcm", "nil")
 	c.want("REPLICAOF NO ONE", "+OK")
 	c.want("INCR 1.cntcm", ":2")
-	if to, _, err := a.srv.node.Replication().Handover(); err != nil || to != (repl.Address{}) {
+	if to, _, err := a.srv.role.Replication().Handover(); err != nil || to != (repl.Address{}) {
 		t.Errorf("a handover to %v is noted, %v", to, err)
 	}
 }
@@ -179,7 +179,7 @@ func TestHandoverToStranger(t *testing.T) {
 		b := newReplNode(t).start(a.addr())
 		a.dial().want("SET 1.cntcm 1", "+OK")
 		until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
-		if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
+		if err := a.srv.role.Replication().NoteHandover(b.address(), false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
@@ -202,7 +202,7 @@ func TestHandoverToStranger(t *testing.T) {
 					continue // it says itself that this node leads
 				}
 				other := listenAs(t, 0)
-				if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+				if err := a.srv.role.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
 					t.Fatal(err)
 				}
 				yield(a)

@@ -16,8 +16,8 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
@@ -91,7 +91,7 @@ func TestPause(t *testing.T) {
 	}
 	control.want("CLIENT PAUSE 100 WRITE", "+OK")
 	a.want("INCR 1.cntcm", ":4")
-	until(t, "the guard is open", func() bool { return s.node.Lets(command.Write) })
+	until(t, "the guard is open", func() bool { return s.role.Lets(command.Write) })
 	untilBlocked(t, s, 0)
 
 	// CLIENT REPLY SKIP of a command that waits leaves out that reply only.
@@ -234,11 +234,11 @@ func TestFailoverThatIsNot(t *testing.T) {
 	// TIMEOUT.
 	w.want("FAILOVER "+to+" TIMEOUT 200", "+OK")
 	writer.want("INCR 1.cntcm", ":2")
-	until(t, "no failover", func() bool { return a.info("master_failover_state") == node.PhaseNone })
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == role.PhaseNone })
 
 	// ABORT while waiting.
 	w.want("FAILOVER", "+OK")
-	if phase := a.info("master_failover_state"); phase != node.PhaseWaiting {
+	if phase := a.info("master_failover_state"); phase != role.PhaseWaiting {
 		t.Errorf("master_failover_state:%s", phase)
 	}
 	w.want("FAILOVER", "-ERR FAILOVER already in progress.")
@@ -258,7 +258,7 @@ func TestFailoverThatIsNot(t *testing.T) {
 	}
 
 	// FORCE to a target that hears and never answers, then ABORT: this is the primary again.
-	until(t, "no failover", func() bool { return a.info("master_failover_state") == node.PhaseNone })
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == role.PhaseNone })
 	w.want("FAILOVER "+to+" FORCE TIMEOUT 50", "+OK")
 	conn, err := nobody.Accept()
 	if err != nil {
@@ -268,19 +268,19 @@ func TestFailoverThatIsNot(t *testing.T) {
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "*3\r\n" {
 		t.Fatalf("the target was told %q %v", line, err)
 	}
-	if phase := a.info("master_failover_state"); phase != node.PhaseTelling {
+	if phase := a.info("master_failover_state"); phase != role.PhaseTelling {
 		t.Errorf("master_failover_state:%s", phase)
 	}
 	w.want("INCR 1.cntcm", "-READONLY You can't write against a read only replica.")
 	w.want("FAILOVER ABORT", "+OK")
 	until(t, "this is the primary again", func() bool { return w.do("INCR 1.cntcm").String() == ":4" })
-	until(t, "no failover", func() bool { return a.info("master_failover_state") == node.PhaseNone })
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == role.PhaseNone })
 
 	// FORCE to a target that is not there.
 	deafReplica(t, a, port)
 	nobody.Close()
 	w.want("FAILOVER "+to+" FORCE TIMEOUT 50", "+OK")
-	until(t, "no failover", func() bool { return a.info("master_failover_state") == node.PhaseNone })
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == role.PhaseNone })
 	w.want("INCR 1.cntcm", ":5")
 }
 
@@ -338,7 +338,7 @@ func TestFailoverLosesNothing(t *testing.T) {
 		until(t, "changes are taken", func() bool { return answered.Load() > before+20 })
 		a.dial().want("FAILOVER", "+OK")
 		until(t, "b leads", func() bool { return !b.srv.Store().Replica() && a.info("master_link_status") == "up" })
-		until(t, "no failover", func() bool { return a.info("master_failover_state") == node.PhaseNone })
+		until(t, "no failover", func() bool { return a.info("master_failover_state") == role.PhaseNone })
 		if i == 0 {
 			if v := waiting.read().String(); !strings.HasPrefix(v, "-UNBLOCKED ") {
 				t.Errorf("WAIT at a node that became a replica: %s", v)

@@ -83,7 +83,7 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 		case <-ctx.Done():
 			return false, find.ErrGone
 		}
-		refusal, held := c.c.srv.node.Judge(flags, false)
+		refusal, held := c.c.srv.role.Judge(flags, false)
 		if refusal == "" && !held {
 			break
 		}
@@ -91,7 +91,7 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 		if refusal != "" {
 			return false, items.Refusal(refusal)
 		}
-		c.c.srv.node.Unheld(ctx, flags, false)
+		c.c.srv.role.Unheld(ctx, flags, false)
 	}
 	done, err = c.take(flags, begin, step)
 	if flags&command.Write != 0 { // a million changes must not wait in memory for the last one

@@ -109,7 +109,7 @@ func (s host) EachSecond() {
 		Held: s.srv.front.Held() + s.srv.pubsub.Unread()})
 	s.srv.pubsub.Look()
 	s.srv.unsaved.commands(s.srv)
-	s.srv.node.RoleChanged() // lags grow with time
+	s.srv.role.RoleChanged() // lags grow with time
 }
 
 // sample lets the sampler look at the totals and at the memory used.

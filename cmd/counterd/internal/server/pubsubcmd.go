@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/glob"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 )
 
@@ -136,8 +136,8 @@ func runPublish(c *client, args [][]byte) {
 	if c.subs.Started() && !c.call.executing {
 		_ = c.session.Send() // before a message to itself; an error is the next send's too
 	}
-	if string(args[1]) == node.HelloChannel {
-		c.srv.node.HeardSentinel(nodeConn{c}, string(args[2]))
+	if string(args[1]) == role.HelloChannel {
+		c.srv.role.HeardSentinel(nodeConn{c}, string(args[2]))
 	}
 	channel := string(args[1])
 	c.call.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))
@@ -164,7 +164,7 @@ func passOn(c *client, shard bool, channel string, message []byte) {
 		if c.call.executing {
 			after = log.Position()
 		}
-		c.srv.node.Peers().Publish(after, shard, channel, message)
+		c.srv.role.Peers().Publish(after, shard, channel, message)
 	}
 }
 
@@ -176,7 +176,7 @@ func (s *Server) Publish(shard bool, channel string, message []byte) {
 		s.pubsub.Publish(channel, message)
 	}
 	if store := s.store(); store.Durable() {
-		s.node.Peers().Publish(store.Replication().Position(), shard, channel, message)
+		s.role.Peers().Publish(store.Replication().Position(), shard, channel, message)
 	}
 }
 

@@ -242,7 +242,7 @@ func TestReadonlyHostile(t *testing.T) {
 		for _, q := range []string{"SCHEMA", "COUNTER.DIGEST", "CONFIG GET *", "ROLE", "LASTSAVE", "DBSIZE", "COUNTER.BLOCKS", "SLOWLOG LEN", "CLIENT ID", "PUBSUB NUMPAT"} {
 			b.WriteString(q + " " + owner.do(q).String() + "\n")
 		}
-		fmt.Fprintln(&b, "log", s.store().Replication().Position(), "changes are let pass", s.node.Lets(command.Write))
+		fmt.Fprintln(&b, "log", s.store().Replication().Position(), "changes are let pass", s.role.Lets(command.Write))
 		return b.String()
 	}
 	s.slow.Add(slowlog.Entry{Args: []string{"kept"}})

@@ -111,7 +111,7 @@ func FuzzStranger(f *testing.F) {
 		if n, err := io.Copy(io.Discard, conn); werr == nil && err != nil || n > int64(1<<20+64*len(request)) {
 			t.Fatalf("%d bytes answered, and then %v", n, err)
 		}
-		until(t, "the stranger is forgotten", func() bool { return len(s.node.Peers().Infos()) == 0 })
+		until(t, "the stranger is forgotten", func() bool { return len(s.role.Peers().Infos()) == 0 })
 		if n := s.stats.Panics.Load(); n != 0 {
 			t.Fatalf("%d panics", n)
 		}

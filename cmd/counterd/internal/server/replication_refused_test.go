@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/vfs"
@@ -206,10 +206,10 @@ func TestAwaiting(t *testing.T) {
 	a.dial().want("SET 1.cntcm 2", "+OK")
 	a.stop()
 	a.start("")
-	a.dial().want("SET 1.cntcm 3", "-"+node.ErrAwait)
+	a.dial().want("SET 1.cntcm 3", "-"+role.ErrAwait)
 	a.dial().want("GET 1.cntcm", `"2"`)
 	a.dial().want(hello(a.port+1), ":0")
-	a.dial().want("SET 1.cntcm 3", "-"+node.ErrAwait)
+	a.dial().want("SET 1.cntcm 3", "-"+role.ErrAwait)
 	a.dial().want(hello(a.port), ":0")
 	a.dial().want("SET 1.cntcm 3", "+OK")
 	a.stop()
@@ -244,14 +244,14 @@ func TestDeposed(t *testing.T) {
 	hello("another", other, 10)
 	takes("+OK")
 	hello("mymaster", other, 10)
-	takes("-" + node.ErrDeposed)
+	takes("-" + role.ErrDeposed)
 	a.dial().want("GET 1.cntcm", `"3"`)
 	hello("mymaster", a.port, 9)
-	takes("-" + node.ErrDeposed)
+	takes("-" + role.ErrDeposed)
 	hello("mymaster", a.port, 11)
 	takes("+OK")
 	hello("mymaster", other, 12)
-	takes("-" + node.ErrDeposed)
+	takes("-" + role.ErrDeposed)
 	a.dial().want("REPLICAOF NO ONE", "+OK")
 	takes("+OK")
 }

@@ -94,7 +94,7 @@ func (n *replNode) start(primary string) *replNode {
 	}
 	n.opts.Logger, n.opts.Elected = logger, n.id != ""
 	if n.id != "" {
-		s.node.Elect(n.id, func() {})
+		s.role.Elect(n.id, func() {})
 	}
 	s.Open = func() (*counter.Store, error) { return counter.Open(n.dir, n.opts) }
 	if err := s.Listen(); err != nil {

@@ -79,7 +79,7 @@ func TestRoleWhileOpening(t *testing.T) {
 	b.dial().want("REPLICAOF "+a.addr(), "+OK")
 	until(t, "the replica follows", func() bool { return b.info("master_link_status") == "up" })
 	asked := false
-	err := b.srv.node.Reopen(func(string) error {
+	err := b.srv.role.Reopen(func(string) error {
 		asked = true
 		c := b.dial()
 		c.want("PING", "-"+items.ErrLoading)

@@ -21,7 +21,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/tlsconf"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/web"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/heap"
@@ -57,7 +57,7 @@ type Server struct {
 	monitors monitors
 	popular  *popular.Posts
 	pubsub   pubsub.Registry
-	node     *node.Node
+	role     *role.Role
 	cluster  *serving.Member  // nil: it is of no cluster
 	shards   *gather.Shards   // the other shards; nil: it is of no cluster
 	web      *web.Server      // nil without metrics-addr
@@ -106,10 +106,10 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 		return nil, err
 	}
 	s.front = front.New(host{s}, s.config, &s.stats, material.Server(), log)
-	s.node = node.New(s, s.config, s.runID, log)
+	s.role = role.New(s, s.config, s.runID, log)
 	if conf.Cluster.Enabled {
 		s.shards = gather.New(s.linkSettings, log)
-		s.cluster = serving.New(host{s}, s.node, s.config, log)
+		s.cluster = serving.New(host{s}, s.role, s.config, log)
 	}
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Server) Serve(store *counter.Store) {
 	store.Replication().Observe(s.replicated)
 	empty := s.current.Swap(store)
 	s.configured()
-	s.node.Start()
+	s.role.Start()
 	s.progress.end()
 	if s.cluster != nil {
 		s.cluster.Start()
@@ -180,7 +180,7 @@ func adminOf(s *Server) admin.Server {
 			if password {
 				s.users.SetPassword(s.config.Get().RequirePass)
 			}
-			s.node.RoleChanged() // min-replicas-to-write, replica-serve-stale-data
+			s.role.RoleChanged() // min-replicas-to-write, replica-serve-stale-data
 		},
 		ResetStats: func() {
 			s.stats.Reset()
@@ -220,13 +220,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return counter.ErrClosed
 	}
 	s.ending.Store(true)
-	_ = s.node.Close(ctx) // its error is that of ctx, which ends the waiting below too
+	_ = s.role.Close(ctx) // its error is that of ctx, which ends the waiting below too
 	if s.shards != nil {
 		time.AfterFunc(lastAnswers, s.shards.Hurry)
 		defer s.shards.Close()
 	}
 	err := s.front.Wait(ctx)
-	s.node.Wait()
+	s.role.Wait()
 	return errors.Join(err, s.closeWeb(ctx))
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
@@ -30,7 +30,7 @@ func (o observer) state(parts facts.Part) *facts.State {
 	conf, store := s.config.Get(), s.store()
 	f := &facts.State{Filled: parts, Role: "primary", Process: facts.Process{Version: ServerVersion, RedisVersion: Version, RunID: s.runID,
 		Port: cmp.Or(conf.Port, conf.TLS.Port), ReadonlyPort: conf.ReadonlyPort, ConfigFile: conf.ConfigFile, Started: s.started, Panics: s.stats.Panics.Load()}}
-	if s.node.Replica() {
+	if s.role.Replica() {
 		f.Role = "replica"
 	}
 	_, f.Process.Certificate = s.tls.Certificate()
@@ -84,7 +84,7 @@ func (o observer) state(parts facts.Part) *facts.State {
 		o.nodes(f, store)
 	}
 	if parts.Has(facts.PartDiverged) {
-		f.Replication.Diverged = s.node.Replication().CutFiles()
+		f.Replication.Diverged = s.role.Replication().CutFiles()
 	}
 	if parts.Has(facts.PartCluster) && s.cluster != nil {
 		o.cluster(f, store)
@@ -94,7 +94,7 @@ func (o observer) state(parts facts.Part) *facts.State {
 
 func (o observer) clients(f *facts.State) {
 	s := o.srv
-	conf, t, denied, peers := s.config.Get(), &s.stats, &s.denials.Denied, s.node.Peers()
+	conf, t, denied, peers := s.config.Get(), &s.stats, &s.denials.Denied, s.role.Peers()
 	sessions, readers := s.front.Count()
 	watching, _ := s.watches.Len()
 	f.Clients = facts.Clients{Connected: sessions, Readers: readers, Blocked: s.front.Blocked(), Max: conf.MaxClients, ReadersMax: conf.ReadonlyClients,
@@ -156,11 +156,11 @@ func (o observer) disk(f *facts.State, store *counter.Store) {
 func (o observer) nodes(f *facts.State, store *counter.Store) {
 	s := o.srv
 	conf, log, r := s.config.Get(), &f.Log, &f.Replication
-	refusal, held := s.node.Judge(command.Write, false)
-	f.Refusal, r.TooFew = refusal, node.TooFew(refusal)
-	r.Failover, _ = s.node.Failover()
+	refusal, held := s.role.Judge(command.Write, false)
+	f.Refusal, r.TooFew = refusal, role.TooFew(refusal)
+	r.Failover, _ = s.role.Failover()
 	switch {
-	case r.Failover != node.PhaseNone:
+	case r.Failover != role.PhaseNone:
 		f.Pause = "a failover is in progress"
 	case held:
 		f.Pause = "CLIENT PAUSE"
@@ -175,19 +175,19 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 	}
 	r.Priority, r.Announced = conf.ReplicaPriority, conf.Announced
 	if conf.MinReplicas > 0 && conf.MinReplicasMaxLag > 0 {
-		r.MinReplicas, r.GoodReplicas = conf.MinReplicas, s.node.Peers().Good(time.Duration(conf.MinReplicasMaxLag)*time.Second)
+		r.MinReplicas, r.GoodReplicas = conf.MinReplicas, s.role.Peers().Good(time.Duration(conf.MinReplicasMaxLag)*time.Second)
 	}
-	cuts, last := s.node.Replication().Cuts()
+	cuts, last := s.role.Replication().Cuts()
 	r.Cuts = cuts
 	if cuts > 0 {
 		r.LastCut = fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,items=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.Items, last.File)
 	}
-	if l, ok := s.node.Replication().Link(); ok {
+	if l, ok := s.role.Replication().Link(); ok {
 		r.Primary, r.Port = l.Primary.Host, l.Primary.Port
 		f.Link = &facts.Link{Primary: l.Primary.String(), State: string(l.State), Error: l.Error, Down: l.DownFor, LastIO: l.LastIO,
 			Behind: l.End - min(l.End, log.Written), Copied: l.Copied, Total: l.Total, Lacks: l.Lacks != 0}
 	}
-	for _, p := range s.node.Peers().Infos() {
+	for _, p := range s.role.Peers().Infos() {
 		f.Replicas = append(f.Replicas, facts.Replica{Host: p.IP, Port: p.Port, Addr: facts.Clip(net.JoinHostPort(p.IP, strconv.Itoa(p.Port))), Online: p.Online, Watching: p.Watching,
 			Applied: p.Applied, Sent: p.Sent, Durable: p.Durable, Behind: log.Written - min(p.Applied, log.Written), Lag: p.Lag, Kept: int64(p.Applied) - int64(log.First)})
 	}

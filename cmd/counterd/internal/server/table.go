@@ -11,7 +11,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 )
 
@@ -202,7 +202,7 @@ func serverCommands() []*row {
 	function := func(name string, flags command.Flags, syntax, summary string, run func(*call, [][]byte)) *row {
 		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run), Asks: command.NoData}
 	}
-	return append(append(admin.Commands(onAdmin), node.Commands(onNode)...),
+	return append(append(admin.Commands(onAdmin), role.Commands(onNode)...),
 		clientCommand(), monitorCommand(), memoryCommand(), objectCommand(), acl.Command(onACL),
 		server("info", -1, command.Loading|command.Stale, "1.0.0", "[section [section ...]]", "Returns information and statistics about the server.", runInfo),
 		server("time", 1, command.Loading|command.Stale|command.Fast, "2.6.0", "", "Returns the server time as Unix seconds and microseconds.", runTime),

@@ -94,7 +94,7 @@ func (s *Server) writable() string {
 	if word := cmp.Or(s.health(), s.part(time.Now(), true)); word != "" {
 		return word
 	}
-	if refusal, _ := s.node.Judge(command.Write, false); refusal != "" {
+	if refusal, _ := s.role.Judge(command.Write, false); refusal != "" {
 		word, _, _ := strings.Cut(refusal, " ")
 		return strings.ToLower(word)
 	}
@@ -133,7 +133,7 @@ func (s *Server) able() string {
 	case s.progress.active():
 		return "loading"
 	}
-	if refusal, _ := s.node.Judge(command.ReadOnly, false); refusal != "" {
+	if refusal, _ := s.role.Judge(command.ReadOnly, false); refusal != "" {
 		return "link to the primary down"
 	}
 	return ""

@@ -62,7 +62,7 @@ func wantHealth(t testing.TB, s *Server, status int, word string) {
 	if word == "disk failing" {
 		ready = 200
 	}
-	if s.node.Replica() {
+	if s.role.Replica() {
 		writable = 503
 	}
 	for path, want := range map[string]int{"/livez": 200, "/readyz": ready, "/writable": writable} {
@@ -124,7 +124,7 @@ func TestHealthOfReplica(t *testing.T) {
 	if err := n.srv.config.Set([]string{"replica-serve-stale-data", "no"}); err != nil {
 		t.Fatal(err)
 	}
-	n.srv.node.RoleChanged()
+	n.srv.role.RoleChanged()
 	wantHealth(t, n.srv, 503, "link to the primary down")
 }
 

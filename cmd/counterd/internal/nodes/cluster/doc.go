@@ -48,7 +48,7 @@
 //	agent.go                     the agent: one step, and the order of its parts
 //	loop.go                      the state that the parts share, and how a change is proposed
 //	register.go                  the node's keys in etcd
-//	role.go standing.go          the role that the map gives; the commands that the node may serve
+//	wanted.go standing.go        the role that the map gives; the commands that the node may serve
 //	insync.go                    the primary: required nodes, and changes of the in-sync set
 //	election.go                  when and how a node takes over
 //	handover.go                  planned switches, drains, FORCE-UNCLEAN

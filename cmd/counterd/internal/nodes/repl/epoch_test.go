@@ -85,7 +85,7 @@ func (m *member) start() {
 	})
 }
 
-// serve answers what a replica says, as package node does.
+// serve answers what a replica says, as package role does.
 func (m *member) serve(conn net.Conn) {
 	defer conn.Close()
 	p := m.node.Peers().NewPeer(conn)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
@@ -42,7 +42,7 @@ type Host interface {
 // methods may be called concurrently.
 type Member struct {
 	host   Host
-	node   *node.Node
+	node   *role.Role
 	config *config.Live
 	log    *slog.Logger
 
@@ -55,7 +55,7 @@ type Member struct {
 }
 
 // New makes a member that serves nothing yet.
-func New(host Host, n *node.Node, conf *config.Live, log *slog.Logger) *Member {
+func New(host Host, n *role.Role, conf *config.Live, log *slog.Logger) *Member {
 	m := &Member{host: host, node: n, config: conf, log: log, news: make(chan struct{})}
 	m.now.Store(NewStanding(&cluster.Standing{Reads: route.ErrDown, Writes: route.ErrDown}))
 	return m

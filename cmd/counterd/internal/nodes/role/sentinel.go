@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"net"
@@ -81,7 +81,7 @@ func (v *sentinelView) moved(sentinel, name string, epoch uint64, here bool) boo
 // maxSentinels bounds sentinelView.said.
 const maxSentinels = 64
 
-// Values of Node.awaiting: why a primary refuses changes.
+// Values of Role.awaiting: why a primary refuses changes.
 const (
 	awaitNothing = iota
 	awaitStarted // watched by Sentinel before, and not named since it started
@@ -89,7 +89,7 @@ const (
 )
 
 // HeardSentinel takes a hello that was published on a connection.
-func (n *Node) HeardSentinel(c Conn, hello string) {
+func (n *Role) HeardSentinel(c Conn, hello string) {
 	fields := strings.Split(hello, ",")
 	if len(fields) != 8 {
 		return
@@ -128,7 +128,7 @@ func (n *Node) HeardSentinel(c Conn, hello string) {
 func fromSentinel(name string) bool { return strings.HasPrefix(name, "sentinel-") }
 
 // isHere tells whether an address is this node's: as a connection reached it, or as it is announced.
-func (n *Node) isHere(local net.Addr, host, port string) bool {
+func (n *Role) isHere(local net.Addr, host, port string) bool {
 	conf := n.config.Get()
 	own := conf.Listening()
 	if conf.AnnouncePort != 0 {
@@ -158,7 +158,7 @@ const (
 // changes until it hears of it, a second or two, and the other replica would go on to acknowledge them: 568 increments
 // that WAIT 1 had acknowledged were lost in a trial. So it is asked to hand over, as by FAILOVER, which loses nothing;
 // and if it does not, the node leads as it is. It fails when the server ends.
-func (n *Node) askForHandover() error {
+func (n *Role) askForHandover() error {
 	info, ok := n.repl.Link()
 	if !ok || info.State != repl.LinkConnected || info.LastIO < 0 || info.LastIO > aliveWithin {
 		return nil

@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (h *testHost) Reopen(func(dir string) error) error {
 func (h *testHost) LinkTLS(string) (*tls.Config, error)              { return nil, nil }
 func (h *testHost) Publish(shard bool, channel string, words []byte) {}
 
-func newTestNode(t *testing.T, change func(*config.Config)) *Node {
+func newTestRole(t *testing.T, change func(*config.Config)) *Role {
 	t.Helper()
 	store, err := counter.Open("", counter.Options{})
 	if err != nil {
@@ -51,7 +51,7 @@ func newTestNode(t *testing.T, change func(*config.Config)) *Node {
 // TestIsMe compares addresses with the node's own. Names are looked up: with a resolver that does not answer whoever
 // gives up does not wait.
 func TestIsMe(t *testing.T) {
-	n := newTestNode(t, func(c *config.Config) { c.Port, c.AnnounceIP, c.AnnouncePort = 7001, "my.name", 7002 })
+	n := newTestRole(t, func(c *config.Config) { c.Port, c.AnnounceIP, c.AnnouncePort = 7001, "my.name", 7002 })
 	for _, c := range []struct {
 		host string
 		port int

@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func TestGuard(t *testing.T) {
 // TestPausesOutlast has two pauses in force: what one of them holds back waits until both are over, and a look at the
 // role in between changes nothing about that.
 func TestPausesOutlast(t *testing.T) {
-	n := newTestNode(t, func(c *config.Config) { c.MinReplicas = 0 })
+	n := newTestRole(t, func(c *config.Config) { c.MinReplicas = 0 })
 	n.PauseWrites(time.Hour)
 	n.pause(pausedByFailover, guardPauseWrite, 0)
 	unheld := make(chan bool)
@@ -88,7 +88,7 @@ func TestPausesOutlast(t *testing.T) {
 
 // TestPauseOver: a pause that ended by itself holds nothing back, though nobody has told the guard.
 func TestPauseOver(t *testing.T) {
-	n := newTestNode(t, nil)
+	n := newTestRole(t, nil)
 	for _, all := range []bool{false, true} {
 		bits := uint32(guardPauseWrite)
 		if all {

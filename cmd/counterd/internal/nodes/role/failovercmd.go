@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const ErrFailingOver = "ERR FAILOVER already in progress."
 
 // failover: FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It answers when changes wait; INFO tells
 // how it goes on.
-func (n *Node) failover(c Conn, args [][]byte) {
+func (n *Role) failover(c Conn, args [][]byte) {
 	out := &c.Call().Out
 	if n.elected != "" {
 		out.Error("ERR FAILOVER not allowed in cluster mode: use CLUSTER FAILOVER, on the replica that is to lead")
@@ -99,7 +99,7 @@ func parseFailover(args [][]byte) (plan failoverPlan, text string) {
 }
 
 // refuseFailover tells why a plan cannot be carried out; empty: it can.
-func (n *Node) refuseFailover(plan *failoverPlan) string {
+func (n *Role) refuseFailover(plan *failoverPlan) string {
 	peers := n.repl.Peers().Infos()
 	switch {
 	case n.handover.state() != PhaseNone:

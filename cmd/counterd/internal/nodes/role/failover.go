@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 
 // failover is a FAILOVER at work.
 type failover struct {
-	*Node
-	ctx context.Context // ends by ABORT, or with the server
+	node *Role
+	ctx  context.Context // ends by ABORT, or with the server
 	failoverPlan
 }
 
@@ -31,15 +31,15 @@ func (f *failover) run() error {
 	if !ok {
 		target = f.to
 	}
-	log := f.host.Store().Replication()
-	f.handover.tells(target)
-	if err := f.repl.NoteHandover(target, false); err != nil {
+	log := f.node.host.Store().Replication()
+	f.node.handover.tells(target)
+	if err := f.node.repl.NoteHandover(target, false); err != nil {
 		return err
 	}
 	if err := log.Yield(); err != nil { // from here on nothing is added to the log
-		return errors.Join(err, f.repl.ForgetHandover())
+		return errors.Join(err, f.node.repl.ForgetHandover())
 	}
-	f.RoleChanged()
+	f.node.RoleChanged()
 	// Changes that were under way when the pause began may have come behind what the replica had.
 	last, cancel := context.WithTimeout(wait, yieldedWithin)
 	_, ok = f.caughtUp(last, target)
@@ -48,24 +48,24 @@ func (f *failover) run() error {
 		return f.leadAgain(errors.New("the replica is gone, or FAILOVER ABORT"))
 	}
 	if !ok {
-		if err := f.repl.NoteHandover(target, true); err != nil {
+		if err := f.node.repl.NoteHandover(target, true); err != nil {
 			return f.leadAgain(err)
 		}
 	}
-	f.log.Info("handing over the primary role", "replica", target.String(), "offset", log.Position())
+	f.node.log.Info("handing over the primary role", "replica", target.String(), "offset", log.Position())
 	leader, err := f.tell(target)
 	if err != nil {
 		return err
 	}
-	up := f.pursue(leader)
-	f.unpause(pausedByFailover) // what waits is refused, as everything is from now on
-	f.handover.setStuck()       // whatever keeps the link down must not keep REPLICAOF away
+	up := f.node.pursue(leader)
+	f.node.unpause(pausedByFailover) // what waits is refused, as everything is from now on
+	f.node.handover.setStuck()       // whatever keeps the link down must not keep REPLICAOF away
 	select {
 	case <-up:
-		return f.repl.ForgetHandover()
+		return f.node.repl.ForgetHandover()
 	case <-f.ctx.Done():
-		if f.life.ctx.Err() == nil && !f.handover.wasCeded() {
-			f.log.Warn("FAILOVER ABORT came too late: the replica is primary, and this node follows it", "primary", leader.String())
+		if f.node.life.ctx.Err() == nil && !f.node.handover.wasCeded() {
+			f.node.log.Warn("FAILOVER ABORT came too late: the replica is primary, and this node follows it", "primary", leader.String())
 		}
 		return nil // the note stays: the next start goes on
 	}
@@ -83,7 +83,7 @@ func (f *failover) tell(target repl.Address) (repl.Address, error) {
 			leader, err = f.leaderBy(target)
 		}
 		if err == nil && leader == target {
-			sent, err = repl.Promote(f.ctx, target, f.settings())
+			sent, err = repl.Promote(f.ctx, target, f.node.settings())
 		}
 		switch {
 		case err == nil:
@@ -91,11 +91,11 @@ func (f *failover) tell(target repl.Address) (repl.Address, error) {
 		case !told && !sent: // nothing has happened
 			return repl.Address{}, f.leadAgain(err)
 		case !told:
-			f.log.Warn("the replica was promoted and does not reply; retrying. FAILOVER ABORT makes this node primary again, "+
+			f.node.log.Warn("the replica was promoted and does not reply; retrying. FAILOVER ABORT makes this node primary again, "+
 				"REPLICAOF makes it a replica", "replica", target.String(), "error", err)
 		}
 		told = true
-		f.handover.setStuck()
+		f.node.handover.setStuck()
 		select {
 		case <-f.ctx.Done():
 			return repl.Address{}, f.aborted(target, err)
@@ -106,27 +106,27 @@ func (f *failover) tell(target repl.Address) (repl.Address, error) {
 
 // aborted ends a failover whose replica does not answer.
 func (f *failover) aborted(target repl.Address, err error) error {
-	if f.life.ctx.Err() != nil { // at the next start it goes on
+	if f.node.life.ctx.Err() != nil { // at the next start it goes on
 		return err
 	}
-	if f.handover.wasCeded() {
+	if f.node.handover.wasCeded() {
 		return fmt.Errorf("REPLICAOF ended it: %w", err)
 	}
-	f.log.Warn("FAILOVER ABORT after the replica was promoted: there may be two primaries", "replica", target.String())
+	f.node.log.Warn("FAILOVER ABORT after the replica was promoted: there may be two primaries", "replica", target.String())
 	return f.leadAgain(err)
 }
 
 // leaderBy asks a replica that was told to lead and did not answer who leads: itself, as far as nobody has made it a
 // replica of a third node since.
 func (f *failover) leaderBy(replica repl.Address) (repl.Address, error) {
-	role, err := repl.AskRole(f.ctx, replica, f.settings(), resumeAsk)
-	if err == nil && !role.Primary && role.State != repl.LinkConnected && !role.Kin(f.host.Store()) {
+	role, err := repl.AskRole(f.ctx, replica, f.node.settings(), resumeAsk)
+	if err == nil && !role.Primary && role.State != repl.LinkConnected && !role.Kin(f.node.host.Store()) {
 		err = repl.ErrForeign
 	}
-	if err != nil || role.Primary || f.isMe(f.ctx, role.Of) {
+	if err != nil || role.Primary || f.node.isMe(f.ctx, role.Of) {
 		return replica, err
 	}
-	for _, p := range f.repl.Peers().Infos() {
+	for _, p := range f.node.repl.Peers().Infos() {
 		if p.Online && p.IP == replica.Host && p.Port == replica.Port { // it knows this node by another name
 			return replica, nil
 		}
@@ -134,7 +134,7 @@ func (f *failover) leaderBy(replica repl.Address) (repl.Address, error) {
 	if role.State != repl.LinkConnected {
 		return replica, fmt.Errorf("it follows %s, and that one is not there", role.Of)
 	}
-	f.log.Warn("the promoted replica follows another primary; this node does the same",
+	f.node.log.Warn("the promoted replica follows another primary; this node does the same",
 		"replica", replica.String(), "primary", role.Of.String())
 	return role.Of, nil
 }
@@ -148,7 +148,7 @@ const promoteRetry = 100 * time.Millisecond
 
 // caughtUp waits for a replica, any or the one at an address, that has the whole log.
 func (f *failover) caughtUp(ctx context.Context, to repl.Address) (who repl.Address, ok bool) {
-	log, peers := f.host.Store().Replication(), f.repl.Peers()
+	log, peers := f.node.host.Store().Replication(), f.node.repl.Peers()
 	peers.Wait(ctx, func() bool {
 		end := log.Position()
 		for _, p := range peers.Infos() {
@@ -165,11 +165,11 @@ func (f *failover) caughtUp(ctx context.Context, to repl.Address) (who repl.Addr
 
 // leadAgain takes the role back. It returns err, and why it could not.
 func (f *failover) leadAgain(err error) error {
-	_, lerr := f.host.Store().Replication().Lead()
+	_, lerr := f.node.host.Store().Replication().Lead()
 	if lerr == nil {
-		lerr = f.repl.ForgetHandover()
+		lerr = f.node.repl.ForgetHandover()
 	}
-	f.repl.Peers().DisconnectAll()
-	f.RoleChanged()
+	f.node.repl.Peers().DisconnectAll()
+	f.node.RoleChanged()
 	return errors.Join(fmt.Errorf("this is the primary again: %w", err), lerr)
 }

@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"sync"
@@ -21,7 +21,7 @@ type heldWrites struct {
 // HoldWrites lets changes of clients wait until release is called, for most at most; from then on they are answered
 // ErrHeld. None is under way on return, and none is made before release, whatever passed the guard before. Several may
 // hold at a time. release may be called again.
-func (n *Node) HoldWrites(most time.Duration) (release func()) {
+func (n *Role) HoldWrites(most time.Duration) (release func()) {
 	h := &n.held
 	h.mu.Lock()
 	defer h.mu.Unlock()

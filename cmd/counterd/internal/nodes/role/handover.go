@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"context"
@@ -36,7 +36,7 @@ const (
 )
 
 // Failover is how far a failover is: its phase, and whether the replica was told to lead and does not answer.
-func (n *Node) Failover() (phase string, stuck bool) { return n.handover.state(), n.handover.isStuck() }
+func (n *Role) Failover() (phase string, stuck bool) { return n.handover.state(), n.handover.isStuck() }
 
 func (h *handover) state() string {
 	h.mu.Lock()

@@ -1,6 +1,6 @@
-// Package node is the server as one node of several: the role it has, who may change it, and what is refused or waits
-// because of it. How nodes follow each other is package repl's, whose Host a Node is; which commands and which words of
-// Sentinel have it do so, and when, is decided here. All of it is about this node among others, hence the name.
+// Package role is the server as one node of several: the role it has, who may change it, and what is refused or waits
+// because of it. Package repl makes nodes follow each other, and a Role is its Host. Which commands and which words of
+// Sentinel make it do so, and when, is decided here.
 //
 // # Roles
 //
@@ -8,7 +8,7 @@
 //	replica    follows a primary (repl.Link), refuses changes, and feeds replicas of its own
 //	replica    of nobody: it ended in the middle of a change of roles, and waits to be told one
 //
-// A node starts in the role of its configuration, else in the one that it ended in (role.go). REPLICAOF changes it, as
+// A node starts in the role of its configuration, else in the one that it ended in (start.go). REPLICAOF changes it, as
 // a person or Sentinel says so. FAILOVER hands it to a replica that has all changes: failover.go is the primary's part,
 // handover.go what others see of it, resume.go what a node does that ended in the middle of one.
 //
@@ -40,9 +40,9 @@
 //
 // # Files
 //
-//	node.go conn.go commands.go    the node and its host; connections; rows of the command table
+//	role.go conn.go commands.go    the node and its host; connections; rows of the command table
 //	guard.go pause.go hold.go      what may pass; CLIENT PAUSE, and the pause of a FAILOVER; changes held for a cluster
-//	role.go replicaof.go           which role a node starts in; REPLICAOF, ROLE
+//	start.go replicaof.go          which role a node starts in; REPLICAOF, ROLE
 //	failovercmd.go failover.go     FAILOVER: what it is told, and what it does
 //	handover.go                    how far it is
 //	resume.go                      a FAILOVER that the end of the process cut off
@@ -53,8 +53,8 @@
 //
 // # Lock order
 //
-// Node.roles is outermost, held around package repl's changes of the role. Nobody waits for it who holds the store.
+// Role.roles is outermost, held around package repl's changes of the role. Nobody waits for it who holds the store.
 // Guard.mu is held around looks at the configuration, at pauses and at package repl's state, and is taken with none of
 // their locks held. handover.mu, pauses.mu, sentinelView.mu and life.mu are leaves. None is held across I/O or a call
 // of the store.
-package node
+package role

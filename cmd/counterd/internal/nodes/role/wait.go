@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"context"
@@ -6,10 +6,17 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 )
 
 // WAIT and WAITAOF: until when a client knows that what it wrote survives this node. What anybody wrote so far is
 // waited for: it is one log.
+
+// ackWaiter runs WAIT and WAITAOF. It sees the store and the replicas, and nothing else of the node.
+type ackWaiter struct {
+	host  Host
+	peers *repl.Peers
+}
 
 // maxTimeout is the longest time in milliseconds that is told from for ever: 146 years.
 const maxTimeout = int64(1 << 62 / time.Millisecond)
@@ -29,12 +36,12 @@ func waitTimeout(b []byte) (d time.Duration, text string) {
 // await waits until enough says so, the time is over, the connection or the server ends, or the node is no primary any
 // more. In a transaction it does not wait. It returns false when the command was answered: by the error of CLIENT
 // UNBLOCK.
-func (n *Node) await(c Conn, d time.Duration, enough func() bool) bool {
+func (w *ackWaiter) await(c Conn, d time.Duration, enough func() bool) bool {
 	if enough() || c.Executing() {
 		return true
 	}
 	if c.Await(d, func(ctx context.Context) {
-		n.repl.Peers().Wait(ctx, func() bool { return enough() || n.host.Store().Replica() })
+		w.peers.Wait(ctx, func() bool { return enough() || w.host.Store().Replica() })
 	}) {
 		c.Call().Out.Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 		return false
@@ -44,8 +51,8 @@ func (n *Node) await(c Conn, d time.Duration, enough func() bool) bool {
 
 // demoted answers a command that waited when the node became a replica: who acknowledges what is not known here any
 // more.
-func (n *Node) demoted(c Conn) bool {
-	if !n.host.Store().Replica() {
+func (w *ackWaiter) demoted(c Conn) bool {
+	if !w.host.Store().Replica() {
 		return false
 	}
 	c.Call().Out.Error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
@@ -54,9 +61,9 @@ func (n *Node) demoted(c Conn) bool {
 }
 
 // wait: WAIT numreplicas timeout.
-func (n *Node) wait(c Conn, args [][]byte) {
+func (w *ackWaiter) wait(c Conn, args [][]byte) {
 	out := &c.Call().Out
-	if n.host.Store().Replica() {
+	if w.host.Store().Replica() {
 		out.Error("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable " +
 			"(which is not the default) writes to replicas are just local and are not propagated.")
 		return
@@ -71,7 +78,7 @@ func (n *Node) wait(c Conn, args [][]byte) {
 		out.Error(text)
 		return
 	}
-	store := n.host.Store()
+	store := w.host.Store()
 	if !store.Durable() {
 		out.Int(0)
 		return
@@ -84,25 +91,25 @@ func (n *Node) wait(c Conn, args [][]byte) {
 			return
 		}
 	}
-	if !n.await(c, d, func() bool {
-		have, _ = n.repl.Peers().Count(offset)
+	if !w.await(c, d, func() bool {
+		have, _ = w.peers.Count(offset)
 		return int64(have) >= want
 	}) {
 		return
 	}
-	if int64(have) < want && n.demoted(c) {
+	if int64(have) < want && w.demoted(c) {
 		return
 	}
 	out.Int(int64(have))
 }
 
 // waitAOF: WAITAOF numlocal numreplicas timeout.
-func (n *Node) waitAOF(c Conn, args [][]byte) {
+func (w *ackWaiter) waitAOF(c Conn, args [][]byte) {
 	out := &c.Call().Out
 	local, ok := resp.Number(args[1])
 	want, ok2 := resp.Number(args[2])
 	d, text := waitTimeout(args[3])
-	store := n.host.Store()
+	store := w.host.Store()
 	log := store.Replication()
 	switch {
 	case !ok:
@@ -139,17 +146,17 @@ func (n *Node) waitAOF(c Conn, args [][]byte) {
 			c.Call().StoreError(err)
 			return
 		}
-		if !n.await(c, d, func() bool {
+		if !w.await(c, d, func() bool {
 			here = 0
 			if log.Durable() >= offset {
 				here = 1
 			}
-			_, there = n.repl.Peers().Count(offset)
+			_, there = w.peers.Count(offset)
 			return here >= int(local) && int64(there) >= want
 		}) {
 			return
 		}
-		if int64(there) < want && n.demoted(c) {
+		if int64(there) < want && w.demoted(c) {
 			return
 		}
 	}

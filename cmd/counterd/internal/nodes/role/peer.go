@@ -1,7 +1,8 @@
-package node
+package role
 
 import (
 	"io"
+	"log/slog"
 	"strconv"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
@@ -11,20 +12,27 @@ import (
 	"github.com/counterd/counterd/internal/errclass"
 )
 
-// What replicas say, and tools that behave like one.
+// peerServer answers replicas, and tools that behave like one: REPLCONF, PSYNC, SYNC.
+type peerServer struct {
+	host        Host
+	repl        *repl.Node
+	log         *slog.Logger
+	feeds       func() bool // whether this node has the newest log although it gave its role up: see handover
+	roleChanged func()
+}
 
 // peerOf is the replica of a connection, from now on.
-func (n *Node) peerOf(c PeerConn) *repl.Peer {
+func (s *peerServer) peerOf(c PeerConn) *repl.Peer {
 	p := c.Peer()
 	if p == nil {
-		p = n.repl.Peers().NewPeer(c.Socket())
+		p = s.repl.Peers().NewPeer(c.Socket())
 		c.SetPeer(p)
 	}
 	return p
 }
 
 // replconf: REPLCONF name value ..., and ACK and GETACK, which are not answered.
-func (n *Node) replconf(c PeerConn, args [][]byte) {
+func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 	out := &c.Call().Out
 	p := c.Peer()
 	if len(args) >= 3 && resp.EqualFold(args[1], "ACK") {
@@ -47,14 +55,14 @@ func (n *Node) replconf(c PeerConn, args [][]byte) {
 		return
 	}
 	if p == nil {
-		if n.host.Opening() {
+		if s.host.Opening() {
 			out.Error(items.ErrLoading)
 			return
 		}
-		p = n.peerOf(c)
+		p = s.peerOf(c)
 	}
 	if len(args) == 4 && resp.EqualFold(args[1], "FETCH") {
-		n.sendFile(c, p, string(args[2]), string(args[3]))
+		s.sendFile(c, p, string(args[2]), string(args[3]))
 		return
 	}
 	if len(args)%2 == 0 {
@@ -71,7 +79,7 @@ func (n *Node) replconf(c PeerConn, args [][]byte) {
 }
 
 // sendFile answers REPLCONF fetch: straight from the file to the connection.
-func (n *Node) sendFile(c PeerConn, p *repl.Peer, tier, name string) {
+func (s *peerServer) sendFile(c PeerConn, p *repl.Peer, tier, name string) {
 	out := &c.Call().Out
 	file, size, err := p.Fetch(tier, name)
 	if err != nil {
@@ -106,9 +114,9 @@ func peerErrorText(err error) string {
 }
 
 // psync: PSYNC replid offset.
-func (n *Node) psync(c PeerConn, args [][]byte) {
+func (s *peerServer) psync(c PeerConn, args [][]byte) {
 	out := &c.Call().Out
-	p := n.peerOf(c)
+	p := s.peerOf(c)
 	if text := p.Refusal(); text != "" {
 		out.Error(text)
 		return
@@ -118,14 +126,14 @@ func (n *Node) psync(c PeerConn, args [][]byte) {
 		return
 	}
 	if p.SnapshotOnly() {
-		n.sendArchive(c, true)
+		s.sendArchive(c, true)
 		return
 	}
-	if err := n.repl.Connected(); err != nil && !n.handover.feeds() {
+	if err := s.repl.Connected(); err != nil && !s.feeds() {
 		out.Error(peerErrorText(err))
 		return
 	}
-	reply, stream, err := p.Sync(n.host.Store(), string(args[1]), string(args[2]))
+	reply, stream, err := p.Sync(s.host.Store(), string(args[1]), string(args[2]))
 	if err != nil {
 		out.Error(peerErrorText(err))
 		return
@@ -140,23 +148,23 @@ func (n *Node) psync(c PeerConn, args [][]byte) {
 	}
 	c.Confine()
 	p.Feed()
-	n.RoleChanged()
+	s.roleChanged()
 }
 
 // sync: SYNC: an archive for redis-cli --rdb, the changes from now on for redis-cli --replica. A Redis that wants to
 // be a replica is refused: it would drop its data for what it cannot read.
-func (n *Node) sync(c PeerConn, _ [][]byte) {
+func (s *peerServer) sync(c PeerConn, _ [][]byte) {
 	out := &c.Call().Out
-	p := n.peerOf(c)
+	p := s.peerOf(c)
 	text := p.SyncRefusal()
 	switch {
 	case text != "":
-	case !n.host.Store().Durable():
+	case !s.host.Store().Durable():
 		text = items.ErrMemoryOnly + ": there is nothing to send"
 	case c.Shared():
 		text = "ERR SYNC needs a connection of its own"
 	case p.SnapshotOnly():
-		n.sendArchive(c, false)
+		s.sendArchive(c, false)
 		return
 	}
 	if text != "" {
@@ -168,7 +176,7 @@ func (n *Node) sync(c PeerConn, _ [][]byte) {
 		return
 	}
 	c.Confine()
-	if err := p.Watch(n.host.Store()); err != nil {
+	if err := p.Watch(s.host.Store()); err != nil {
 		c.Call().StoreError(err)
 		c.End()
 	}

@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"strconv"
@@ -11,7 +11,7 @@ import (
 
 // replicaOf: REPLICAOF host port | NO ONE. In a transaction, where the store is held, the change is made right
 // behind it.
-func (n *Node) replicaOf(c Conn, args [][]byte) {
+func (n *Role) replicaOf(c Conn, args [][]byte) {
 	out := &c.Call().Out
 	if n.elected != "" {
 		out.Error("ERR REPLICAOF not allowed in cluster mode.")
@@ -72,7 +72,7 @@ func (n *Node) replicaOf(c Conn, args [][]byte) {
 
 // becomes makes this node a replica of a primary; of none: the primary, as Sentinel has it elected or as a person says.
 // On an error it is what it was, and so is the setting.
-func (n *Node) becomes(primary repl.Address, elected bool) error {
+func (n *Role) becomes(primary repl.Address, elected bool) error {
 	n.handover.cede()
 	if elected {
 		if err := n.askForHandover(); err != nil {
@@ -100,7 +100,7 @@ func (n *Node) becomes(primary repl.Address, elected bool) error {
 }
 
 // role: ROLE.
-func (n *Node) role(c Conn, _ [][]byte) {
+func (n *Role) role(c Conn, _ [][]byte) {
 	out := &c.Call().Out
 	store := n.host.Store()
 	offset := store.Replication().Written()

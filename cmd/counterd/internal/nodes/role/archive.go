@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"crypto/rand"
@@ -12,8 +12,8 @@ import (
 // the files. Nobody else waits. Who says that they know how (REPLCONF capa eof) get it compressed and an end of 40 bytes
 // behind it, which is announced; others, redis-cli before 7.0, as a bulk string without its CRLF. A file that turns out
 // to be damaged ends the connection: the client knows that something is missing.
-func (n *Node) sendArchive(c PeerConn, psync bool) {
-	out, store := &c.Call().Out, n.host.Store()
+func (s *peerServer) sendArchive(c PeerConn, psync bool) {
+	out, store := &c.Call().Out, s.host.Store()
 	a, err := store.Admin().Archive()
 	if err != nil {
 		c.Call().StoreError(err)
@@ -43,10 +43,10 @@ func (n *Node) sendArchive(c PeerConn, psync bool) {
 		_, err = io.WriteString(c.Raw(), end)
 	}
 	if err != nil {
-		n.log.Error("download of a snapshot was interrupted", "bytes", sent, "size", a.Size(), "error", err)
+		s.log.Error("download of a snapshot was interrupted", "bytes", sent, "size", a.Size(), "error", err)
 		c.End()
 		c.Socket().Close() // a part was announced as the whole
 		return
 	}
-	n.log.Info("snapshot downloaded by a client", "offset", a.End(), "bytes", sent, "size", a.Size(), "took", time.Since(began).Round(time.Millisecond))
+	s.log.Info("snapshot downloaded by a client", "offset", a.End(), "bytes", sent, "size", a.Size(), "took", time.Since(began).Round(time.Millisecond))
 }

@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type Guard struct {
 const (
 	guardReplica    = 1 << iota // changes come from the primary only
 	guardStale                  // a replica without its primary, and replica-serve-stale-data is no
-	guardAwait                  // a primary that waits for Sentinel's word: see Node.awaiting
+	guardAwait                  // a primary that waits for Sentinel's word: see Role.awaiting
 	guardDeposed                // a primary that heard that Sentinel named another
 	guardFew                    // fewer replicas follow than min-replicas-to-write
 	guardPauseWrite             // changes wait
@@ -123,7 +123,7 @@ func (g *Guard) refresh() {
 }
 
 // RoleChanged brings the guard up to date: role, link, replicas, Sentinel's word or the configuration may have changed.
-func (n *Node) RoleChanged() {
+func (n *Role) RoleChanged() {
 	n.because(n.why)
 	if n.changed != nil {
 		n.changed()
@@ -131,7 +131,7 @@ func (n *Node) RoleChanged() {
 }
 
 // why are the bits of the guard that the node's state asks for.
-func (n *Node) why() uint32 {
+func (n *Role) why() uint32 {
 	c := n.config.Get()
 	link, linked := n.repl.Link()
 	switch {

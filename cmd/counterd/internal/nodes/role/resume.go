@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"context"
@@ -25,14 +25,14 @@ const (
 
 // resumption goes on with a handover.
 type resumption struct {
-	*Node
+	node   *Role
 	ctx    context.Context // ends when this node is told its role, or with the server
 	to     repl.Address
 	forced bool // the note says that the replica may lead though it lacks changes
 }
 
 // resume begins to go on with a handover, in the background.
-func (n *Node) resume(to repl.Address, forced bool) {
+func (n *Role) resume(to repl.Address, forced bool) {
 	ctx, cancel := context.WithCancel(n.life.ctx)
 	if !n.handover.resume(cancel) {
 		cancel()
@@ -53,17 +53,17 @@ func (n *Node) resume(to repl.Address, forced bool) {
 
 // run goes on until there is a primary, or this node is told its role: FAILOVER ABORT makes it the primary.
 func (r *resumption) run() {
-	r.log.Warn("resuming the handover that was in progress at the last shutdown", "replica", r.to.String())
+	r.node.log.Warn("resuming the handover that was in progress at the last shutdown", "replica", r.to.String())
 	for told := false; r.ctx.Err() == nil; {
 		done, err := r.step()
 		if err != nil && !told && r.ctx.Err() == nil {
 			told = true
-			r.log.Warn("refusing changes until the target of the handover replies; "+
+			r.node.log.Warn("refusing changes until the target of the handover replies; "+
 				"REPLICAOF NO ONE makes this node primary", "replica", r.to.String(), "error", err)
 		}
 		if done {
-			if err := r.repl.ForgetHandover(); err != nil {
-				r.log.Error("cannot remove the record of a handover", "error", err)
+			if err := r.node.repl.ForgetHandover(); err != nil {
+				r.node.log.Error("cannot remove the record of a handover", "error", err)
 			}
 			return
 		}
@@ -72,87 +72,87 @@ func (r *resumption) run() {
 		case <-time.After(resumeEvery):
 		}
 	}
-	if r.life.ctx.Err() != nil || r.handover.wasCeded() { // the next start goes on, or somebody said who leads
+	if r.node.life.ctx.Err() != nil || r.node.handover.wasCeded() { // the next start goes on, or somebody said who leads
 		return
 	}
-	r.log.Warn("FAILOVER ABORT: this node is primary again, and the other node may be primary, too", "replica", r.to.String())
+	r.node.log.Warn("FAILOVER ABORT: this node is primary again, and the other node may be primary, too", "replica", r.to.String())
 	err := r.lead()
 	if err == nil {
-		r.awaiting.Store(awaitNothing)
-		r.RoleChanged()
-		err = r.repl.ForgetHandover()
+		r.node.awaiting.Store(awaitNothing)
+		r.node.RoleChanged()
+		err = r.node.repl.ForgetHandover()
 	}
 	if err != nil {
-		r.log.Error("FAILOVER ABORT failed", "error", err)
+		r.node.log.Error("FAILOVER ABORT failed", "error", err)
 	}
 }
 
 // lead makes this node the primary that it was.
 func (r *resumption) lead() error {
-	r.roles.Lock()
-	defer r.roles.Unlock()
-	err := r.repl.Lead()
+	r.node.roles.Lock()
+	defer r.node.roles.Unlock()
+	err := r.node.repl.Lead()
 	if err == nil {
-		r.setReplicaOf(repl.Address{})
+		r.node.setReplicaOf(repl.Address{})
 	}
-	r.RoleChanged()
+	r.node.RoleChanged()
 	return err
 }
 
 // step looks where the handover stands and does what is next.
 func (r *resumption) step() (done bool, err error) {
-	role, err := repl.AskRole(r.ctx, r.to, r.settings(), resumeAsk)
+	role, err := repl.AskRole(r.ctx, r.to, r.node.settings(), resumeAsk)
 	if err == nil {
 		err = r.ctx.Err() // this node was told its role meanwhile
 	}
 	if err != nil {
 		return false, err
 	}
-	store := r.host.Store()
+	store := r.node.host.Store()
 	mayLead := r.forced || role.Offset >= store.Replication().Position()
-	link, _ := r.repl.Link()
+	link, _ := r.node.repl.Link()
 	switch {
 	case role.Primary && link.Error != "":
 		return false, errors.New(link.Error)
 	case role.Primary:
 		return link.Primary == r.to && link.State == repl.LinkConnected, nil
 	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
-		r.log.Info("the target of the handover follows another primary", "primary", role.Of.String())
+		r.node.log.Info("the target of the handover follows another primary", "primary", role.Of.String())
 		select {
-		case <-r.pursue(role.Of):
+		case <-r.node.pursue(role.Of):
 			return true, nil
 		case <-r.ctx.Done():
 			return false, r.ctx.Err()
 		}
-	case role.Of != repl.Address{} && !r.isMe(r.ctx, role.Of):
+	case role.Of != repl.Address{} && !r.node.isMe(r.ctx, role.Of):
 		return false, fmt.Errorf("it follows %s, and that one is not there", role.Of) // somebody will tell both
 	case !role.Kin(store) && (mayLead || role.Of == repl.Address{}):
 		return false, repl.ErrForeign
-	case mayLead && r.leftToSentinel():
+	case mayLead && r.node.leftToSentinel():
 		return false, errors.New("this node was monitored by Sentinel, which is to say who leads")
 	case mayLead:
 		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead
 		// here would.
-		_, err := repl.Promote(r.ctx, r.to, r.settings())
+		_, err := repl.Promote(r.ctx, r.to, r.node.settings())
 		return false, err
 	}
 	// It has not all changes yet, so it was not told.
-	r.log.Info("the replica lacks changes; this node is primary again", "replica", r.to.String())
-	if r.leftToSentinel() {
-		r.awaiting.Store(awaitStarted) // as after any start
+	r.node.log.Info("the replica lacks changes; this node is primary again", "replica", r.to.String())
+	if r.node.leftToSentinel() {
+		r.node.awaiting.Store(awaitStarted) // as after any start
 	}
 	err = r.lead()
 	return err == nil, err
 }
 
 // leftToSentinel tells whether Sentinel watches: it may have named a third node meanwhile.
-func (n *Node) leftToSentinel() bool {
+func (n *Role) leftToSentinel() bool {
 	watched, err := n.host.Store().Replication().Monitored()
 	return watched || err != nil
 }
 
 // isMe tells whether an address is this node's, as another names it. A name is looked up, until ctx ends at most.
-func (n *Node) isMe(ctx context.Context, a repl.Address) bool {
+func (n *Role) isMe(ctx context.Context, a repl.Address) bool {
 	c := n.config.Get()
 	if a.Port != c.Port && a.Port != c.TLS.Port && (c.AnnouncePort == 0 || a.Port != c.AnnouncePort) {
 		return false

@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"context"
@@ -32,8 +32,8 @@ type Host interface {
 	LinkTLS(host string) (*tls.Config, error)
 }
 
-// Node is a server as one of several nodes. All methods may be called concurrently.
-type Node struct {
+// Role is the role of a server as one of several nodes: primary or replica. All methods may be called concurrently.
+type Role struct {
 	Guard
 
 	host   Host
@@ -47,6 +47,8 @@ type Node struct {
 	changed func()     // see Elect; nil: nobody is told
 	roles   sync.Mutex // held while the role changes together with the setting that tells of it
 
+	serves   peerServer // answers replicas
+	waits    ackWaiter  // answers who waits for replicas
 	handover handover
 	held     heldWrites
 	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
@@ -56,10 +58,12 @@ type Node struct {
 	wasReplica atomic.Bool
 }
 
-// New makes a node of a server. Start gives it its role.
-func New(host Host, conf *config.Live, runID string, log *slog.Logger) *Node {
-	n := &Node{host: host, config: conf, log: log, life: newLife(), runID: runID}
+// New makes the Role of a server. Start decides which it is.
+func New(host Host, conf *config.Live, runID string, log *slog.Logger) *Role {
+	n := &Role{host: host, config: conf, log: log, life: newLife(), runID: runID}
 	n.repl = repl.NewNode(n, n.settings, log)
+	n.serves = peerServer{host: host, repl: n.repl, log: log, feeds: n.handover.feeds, roleChanged: n.RoleChanged}
+	n.waits = ackWaiter{host: host, peers: n.repl.Peers()}
 	primary, _ := primaryOf(conf.Get()) // a configuration in force is valid
 	n.wasReplica.Store(primary != repl.Address{})
 	return n
@@ -67,45 +71,45 @@ func New(host Host, conf *config.Live, runID string, log *slog.Logger) *Node {
 
 // Close ends what the node does: the link to its primary, the connections of its replicas, a handover. What that waits
 // for is waited for until ctx ends, whose error it returns. Behind it Wait returns when all of it has ended.
-func (n *Node) Close(ctx context.Context) error {
+func (n *Role) Close(ctx context.Context) error {
 	n.life.stop()
 	return n.repl.Close(ctx)
 }
 
 // Wait waits for the end of what a node that was closed does.
-func (n *Node) Wait() { n.life.running.Wait() }
+func (n *Role) Wait() { n.life.running.Wait() }
 
 // Elect makes the node one of a cluster: its role is what the cluster's agent says (Replication), and nobody else. changed
 // is called when role or link may have changed; it must not wait. Call it before Start and before there is a link.
-func (n *Node) Elect(id string, changed func()) {
+func (n *Role) Elect(id string, changed func()) {
 	n.elected, n.changed = id, changed
 	n.repl.OnEpoch(func(uint64) { changed() })
 }
 
 // Peers are the replicas that this node feeds.
-func (n *Node) Peers() *repl.Peers { return n.repl.Peers() }
+func (n *Role) Peers() *repl.Peers { return n.repl.Peers() }
 
 // Replication is the node's part in replication itself: its link, its peers, and its notes of roles.
-func (n *Node) Replication() *repl.Node { return n.repl }
+func (n *Role) Replication() *repl.Node { return n.repl }
 
 // Store is the host's: see repl.Host.
-func (n *Node) Store() *counter.Store { return n.host.Store() }
+func (n *Role) Store() *counter.Store { return n.host.Store() }
 
 // Reopen is the host's: see repl.Host.
-func (n *Node) Reopen(change func(dir string) error) error {
+func (n *Role) Reopen(change func(dir string) error) error {
 	n.wasReplica.Store(n.host.Store().Replica())
 	defer n.RoleChanged()
 	return n.host.Reopen(change)
 }
 
 // Publish is the host's: see repl.Host.
-func (n *Node) Publish(shard bool, channel string, message []byte) {
+func (n *Role) Publish(shard bool, channel string, message []byte) {
 	n.host.Publish(shard, channel, message)
 }
 
 // Replica tells whether this node is one, also while a store is being opened: what Sentinel, clients and people are
 // told.
-func (n *Node) Replica() bool {
+func (n *Role) Replica() bool {
 	if n.host.Opening() {
 		return n.wasReplica.Load()
 	}
@@ -114,7 +118,7 @@ func (n *Node) Replica() bool {
 }
 
 // Dial connects to another node, at host:port, as links do. When ctx ends so does the connection.
-func (n *Node) Dial(ctx context.Context, address string, o wire.Options) (*wire.Conn, error) {
+func (n *Role) Dial(ctx context.Context, address string, o wire.Options) (*wire.Conn, error) {
 	host, digits, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -127,7 +131,7 @@ func (n *Node) Dial(ctx context.Context, address string, o wire.Options) (*wire.
 }
 
 // settings are what package repl wants to know.
-func (n *Node) settings() repl.Settings {
+func (n *Role) settings() repl.Settings {
 	c := n.config.Get()
 	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Listening(), AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
 		NodeID:  n.elected,

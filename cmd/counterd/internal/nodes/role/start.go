@@ -1,4 +1,4 @@
-package node
+package role
 
 import (
 	"strconv"
@@ -9,7 +9,7 @@ import (
 
 // Start takes the role of the configuration, when the store has come; without one, the role that the node had when it
 // ended. A node of a cluster rests until it is told.
-func (n *Node) Start() {
+func (n *Role) Start() {
 	if n.elected != "" {
 		n.RoleChanged()
 		return
@@ -39,7 +39,7 @@ func (n *Node) Start() {
 
 // lastRole returns the primary that the node followed when it ended; zero: it was one, or was not told whose replica it
 // is.
-func (n *Node) lastRole() repl.Address {
+func (n *Role) lastRole() repl.Address {
 	a, err := n.repl.Remembered()
 	if err != nil {
 		n.log.Error("cannot read the record of the former primary", "error", err)
@@ -68,7 +68,7 @@ func primaryOf(conf config.Config) (repl.Address, error) {
 }
 
 // setReplicaOf notes the primary, for CONFIG GET and REWRITE.
-func (n *Node) setReplicaOf(a repl.Address) { n.config.SetReplicaOf(settingOf(a)) }
+func (n *Role) setReplicaOf(a repl.Address) { n.config.SetReplicaOf(settingOf(a)) }
 
 // settingOf is a primary, or none, as the setting has it.
 func settingOf(a repl.Address) string {
@@ -79,7 +79,7 @@ func settingOf(a repl.Address) string {
 }
 
 // pursue follows a primary and notes it: see repl.Node.Pursue.
-func (n *Node) pursue(primary repl.Address) (up <-chan struct{}) {
+func (n *Role) pursue(primary repl.Address) (up <-chan struct{}) {
 	n.roles.Lock()
 	defer n.roles.Unlock()
 	n.setReplicaOf(primary)
