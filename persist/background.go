@@ -38,9 +38,10 @@ func (l *Log) tick(due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.opts.Manual {
-		l.lookAtCalls()
+		l.calls.look()
+		l.judgeStall()
 	}
-	if l.trouble != nil && !l.healing && !l.opts.Now().Before(l.nextHeal) {
+	if l.trouble != nil && !l.calls.healing() && !l.opts.Now().Before(l.nextHeal) {
 		l.heal()
 	}
 	much := l.tail.position()-l.tail.durable > syncAtBytes || l.behind.Load() || l.late()
@@ -52,7 +53,9 @@ func (l *Log) tick(due bool) {
 	}
 	l.judgeAge()
 	if due {
-		l.judgeClaim()
+		if l.claims.judge(l.durable.Load(), l.files.history.Replica) {
+			wake(l.prepare)
+		}
 	}
 	if l.files.wantNext && l.files.next == nil {
 		wake(l.prepare)
@@ -75,7 +78,7 @@ func (l *Log) Close() error {
 		close(l.stop)
 		l.loops.Wait()
 		l.watch.Stop()
-		l.stall.timer.Stop()
+		l.calls.timer.Stop()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,10 +88,10 @@ func (l *Log) Close() error {
 	}
 	err := l.syncTo(l.tail.position())
 	l.awaitRoles()
-	if claim := (format.Claim{Offset: l.durable.Load(), ReplID: l.files.history.ReplID}); err == nil && claim.Offset > l.claimed && l.refusals[reasonGone] == nil {
-		l.claimMade(claim, l.claims.Write(claim)) // nobody appends any more: mu delays nobody
+	if claim := (format.Claim{Offset: l.durable.Load(), ReplID: l.files.history.ReplID}); err == nil && l.claims.lacks(claim.Offset) && l.refusals[reasonGone] == nil {
+		l.claims.write(claim) // nobody appends any more: mu delays nobody
 	}
-	l.closed = true
+	l.calls.closed = true
 	l.writeDone.Broadcast()
 	l.syncDone.Broadcast()
 	l.announce()
@@ -100,14 +103,14 @@ func (l *Log) Close() error {
 	if l.files.next != nil {
 		l.files.maker.Discard(l.files.next, l.files.next.Path)
 	}
-	_ = l.claims.Close() // what counts of it is durable
+	_ = l.claims.file.Close() // what counts of it is durable
 	return err
 }
 
 // awaitRoles waits until nobody calls the disk. REQUIRES: mu.
 func (l *Log) awaitRoles() {
-	for l.writing || l.syncing || l.healing {
-		if l.writing {
+	for l.calls.writing() || l.calls.syncing() || l.calls.healing() {
+		if l.calls.writing() {
 			l.writeDone.Wait()
 		} else {
 			l.syncDone.Wait()

@@ -1,43 +1,82 @@
 package persist
 
-import "github.com/counterd/counterd/persist/format"
+import (
+	"log/slog"
+	"sync"
 
-// judgeClaim asks for a claim where nothing else will vouch for what is durable: no frame was synced since the last time
-// it was asked, or frames carry the claims of another disk. REQUIRES: mu; asked once each SyncEvery, behind the sync.
-func (l *Log) judgeClaim() {
-	durable := l.durable.Load()
-	still := durable == l.durableBefore
-	l.durableBefore = durable
-	if durable > l.claimed && (still || l.files.history.Replica) && !l.wantClaim {
-		l.wantClaim = true
-		wake(l.prepare)
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+)
+
+// claims decides when the file DURABLE has to say how far the log is durable, and writes it. It reaches nothing else of the
+// log.
+//
+// One caller at a time writes: the goroutine that prepares segments, and Close behind it.
+//
+// mu is a leaf. No file is touched under it.
+type claims struct {
+	logger *slog.Logger
+	file   logfile.ClaimFile // the writer's
+
+	mu     sync.Mutex // guards the rest
+	made   uint64     // all bytes below are vouched for: by a claim of this process, or by a header since the start
+	judged uint64     // the durable offset when judge was asked last
+	wanted bool       // a claim is to be written
+	failed bool       // the last one could not be
+}
+
+// judge asks for a claim where nothing else will vouch for what is durable: no frame was synced since the last time it was
+// asked, or frames carry the claims of another disk, as those of a replica do. It returns true if the writer is to be
+// woken. It is to be called once each SyncEvery, behind the sync.
+func (c *claims) judge(durable uint64, replica bool) (ask bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	still := durable == c.judged
+	c.judged = durable
+	if durable > c.made && (still || replica) && !c.wanted {
+		c.wanted = true
+		return true
 	}
+	return false
+}
+
+// take returns whether a claim is to be written, once.
+func (c *claims) take() (wanted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wanted, c.wanted = c.wanted, false
+	return wanted
+}
+
+// lacks tells whether nothing vouches for all bytes below an offset.
+func (c *claims) lacks(durable uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return durable > c.made
+}
+
+// write writes a claim. A disk that does not take it takes no log either, so a failure is logged once and is no trouble.
+// REQUIRES: one caller at a time.
+func (c *claims) write(claim format.Claim) {
+	err := c.file.Write(claim)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		c.made = claim.Offset
+	case !c.failed:
+		c.logger.Warn("cannot record the durable log offset; damage of the newest records may be treated as a torn tail", "error", err)
+	}
+	c.failed = err != nil
 }
 
 // makeClaim writes the claim that is asked for. REQUIRES: one caller at a time.
 func (l *Log) makeClaim() {
 	l.mu.Lock()
-	want := l.wantClaim && !l.closed && l.refusals[reasonGone] == nil
-	l.wantClaim = false
+	want := l.claims.take() && !l.calls.closed && l.refusals[reasonGone] == nil
 	claim := format.Claim{Offset: l.durable.Load(), ReplID: l.files.history.ReplID}
 	l.mu.Unlock()
-	if !want {
-		return
+	if want {
+		l.claims.write(claim)
 	}
-	err := l.claims.Write(claim)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.claimMade(claim, err)
-}
-
-// claimMade takes down how writing a claim went. A disk that does not take it takes no log either, so that alone is
-// trouble. REQUIRES: mu.
-func (l *Log) claimMade(claim format.Claim, err error) {
-	switch {
-	case err == nil:
-		l.claimed = claim.Offset
-	case !l.claimFailed:
-		l.opts.Logger.Warn("cannot record the durable log offset; damage of the newest records may be treated as a torn tail", "error", err)
-	}
-	l.claimFailed = err != nil
 }

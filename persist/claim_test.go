@@ -220,7 +220,7 @@ func TestClaimCrash(t *testing.T) {
 					durable = l.Durable()
 					c.now = c.now.Add(time.Second)
 					l.Tick()
-					claimed = l.claimed
+					claimed = l.claims.made
 				}
 				if l.Close() != nil {
 					return
@@ -268,8 +268,8 @@ func TestClaimFails(t *testing.T) {
 			l.Tick()
 		}
 	}
-	if faulty.Fired() == 0 || l.claimed != 0 || !l.claimFailed {
-		t.Errorf("%d faults, claimed %d", faulty.Fired(), l.claimed)
+	if faulty.Fired() == 0 || l.claims.made != 0 || !l.claims.failed {
+		t.Errorf("%d faults, claimed %d", faulty.Fired(), l.claims.made)
 	}
 	faulty.Clear()
 	must(t, l.Close())

@@ -79,19 +79,19 @@ func (l *Log) reach(pos uint64, done func(*progress, uint64) bool) error {
 	for !done(&l.progress, pos) {
 		var err error
 		switch {
-		case l.closed:
+		case l.calls.closed:
 			return fmt.Errorf("log: %w", format.ErrClosed)
-		case l.healing:
+		case l.calls.healing():
 			err = l.await(&l.syncDone)
 		case l.trouble != nil:
 			return &NotReadyError{Reason: "the log cannot be written: " + l.trouble.Error(), Err: l.trouble}
 		case l.written.Load() >= pos:
-			if l.syncing {
+			if l.calls.syncing() {
 				err = l.await(&l.syncDone)
 			} else {
 				l.syncOnce()
 			}
-		case l.writing || l.holding():
+		case l.calls.writing() || l.holding():
 			err = l.await(&l.writeDone)
 		default:
 			l.writeOnce()
@@ -105,7 +105,7 @@ func (l *Log) reach(pos uint64, done func(*progress, uint64) bool) error {
 
 // await waits for others who call the disk; not any longer when it hangs. REQUIRES: mu.
 func (l *Log) await(done *sync.Cond) error {
-	if err := l.hung(); err != nil {
+	if err := l.calls.hung(); err != nil {
 		return err
 	}
 	done.Wait()
@@ -123,7 +123,7 @@ func (l *Log) Waits(pos, shown uint64) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.healing
+	return l.calls.healing()
 }
 
 // Sync makes all bytes appended so far durable, whatever the policy: before an image is named by a manifest.
@@ -137,20 +137,20 @@ func (l *Log) Sync() error {
 // syncTo writes and syncs up to pos. REQUIRES: mu.
 func (l *Log) syncTo(pos uint64) error {
 	for l.durable.Load() < pos {
-		err := l.hung() // whoever takes a free role of a disk that hangs may hang too
+		err := l.calls.hung() // whoever takes a free role of a disk that hangs may hang too
 		switch {
 		case err != nil:
-		case l.closed:
+		case l.calls.closed:
 			return fmt.Errorf("log: %w", format.ErrClosed)
-		case l.healing:
+		case l.calls.healing():
 			err = l.await(&l.syncDone)
 		case l.trouble != nil:
 			return &NotReadyError{Reason: "the log cannot be written: " + l.trouble.Error(), Err: l.trouble}
-		case l.written.Load() < pos && (l.writing || l.holding()):
+		case l.written.Load() < pos && (l.calls.writing() || l.holding()):
 			err = l.await(&l.writeDone)
 		case l.written.Load() < pos:
 			l.writeOnce()
-		case l.syncing:
+		case l.calls.syncing():
 			err = l.await(&l.syncDone)
 		default:
 			l.syncOnce()
@@ -165,8 +165,7 @@ func (l *Log) syncTo(pos uint64) error {
 // writeOnce takes the writer's role and gives everything appended to write(). REQUIRES: mu, the role is free, no
 // trouble. mu is released meanwhile.
 func (l *Log) writeOnce() {
-	l.writing = true
-	l.stall.begin(roleWrite)
+	l.calls.begin(roleWrite)
 	l.tail.seal()
 	from, to := l.written.Load(), l.tail.sealed
 	pieces := l.tail.slices(l.pieces[:0], from, to)
@@ -179,8 +178,9 @@ func (l *Log) writeOnce() {
 	l.mu.Lock()
 	clear(pieces)
 	l.pieces = pieces[:0]
-	l.writing = false
-	l.end(roleWrite)
+	if l.calls.end(roleWrite) {
+		l.judgeStall()
+	}
 	if err == nil {
 		l.written.Store(to)
 		l.writtenChain = l.files.chain
@@ -205,8 +205,7 @@ func (l *Log) writeOnce() {
 // syncOnce takes the syncer's role and makes everything written durable. REQUIRES: mu, the role is free, no trouble.
 // mu is released meanwhile.
 func (l *Log) syncOnce() {
-	l.syncing = true
-	l.stall.begin(roleSync)
+	l.calls.begin(roleSync)
 	start := l.opts.Now()
 	target, chain := l.written.Load(), l.writtenChain
 	retired := l.files.retired
@@ -214,8 +213,9 @@ func (l *Log) syncOnce() {
 	l.mu.Unlock()
 	err := l.files.sync(retired, active, dirDirty)
 	l.mu.Lock()
-	l.syncing = false
-	l.end(roleSync)
+	if l.calls.end(roleSync) {
+		l.judgeStall()
+	}
 	took := l.opts.Now().Sub(start)
 	l.stats.Syncs++
 	l.stats.LastSync = took

@@ -123,7 +123,7 @@
 //
 // # Locks
 //
-// Block lock of the engine, then Log.mu; Log.packMu, then Log.dropMu, then Log.mu; Quorum.mu, then what Waiter.Resume
+// Block lock of the engine, then Log.mu; Log.packMu, then Log.dropMu, then Log.mu, then claims.mu; Quorum.mu, then what Waiter.Resume
 // takes. Dir.mu and dirLock.mu alone. No file is touched under Log.mu: the roles of writer and syncer are taken under it
 // and worked without it (log.go).
 //
@@ -139,7 +139,7 @@
 //	ready.go         judges age, size and space
 //	commit.go        waits for writes and syncs, and does them
 //	quorum.go        waits for other nodes
-//	stall.go         calls of the disk that do not end
+//	stall.go         roles, and calls of the disk that do not end
 //	doubt.go         items whose last change is not safe
 //	heal.go          writes unsynced bytes again after a disk error
 //	segmentfiles.go  the segments that are written

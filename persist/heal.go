@@ -43,7 +43,7 @@ func (l *Log) fail(err error) {
 		l.failing.Store(diskFails)
 	}
 	l.refuse(reasonTrouble, l.trouble)
-	if !l.healing {
+	if !l.calls.healing() {
 		l.healDelay = firstHealDelay
 		l.heal()
 	}
@@ -51,10 +51,9 @@ func (l *Log) fail(err error) {
 
 // heal makes one attempt. REQUIRES: mu, trouble is set, healing is not. mu is released meanwhile.
 func (l *Log) heal() {
-	l.healing = true
-	l.stall.begin(roleHeal)
-	for l.writing || l.syncing { // no one takes a role any more
-		if l.writing {
+	l.calls.begin(roleHeal)
+	for l.calls.writing() || l.calls.syncing() { // no one takes a role any more
+		if l.calls.writing() {
 			l.writeDone.Wait()
 		} else {
 			l.syncDone.Wait()
@@ -104,8 +103,9 @@ func (l *Log) heal() {
 		l.judgeSpace()
 		l.opts.Logger.Info("wrote the unsynced log to a new segment", "file", s.Path, "bytes", to-from)
 	}
-	l.healing = false
-	l.end(roleHeal)
+	if l.calls.end(roleHeal) {
+		l.judgeStall()
+	}
 	l.writeDone.Broadcast()
 	l.syncDone.Broadcast()
 	l.announce()

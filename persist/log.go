@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/persist/format"
-	"github.com/counterd/counterd/persist/logfile"
 )
 
 // Log is the append-only log: every change of the store in the order of its effects. All methods may be called
@@ -16,11 +15,11 @@ import (
 //
 // One goroutine at a time has the writer's role and one the syncer's; whoever needs a role and finds it free takes
 // it, does the work for all that wait, and wakes them. Both roles work without mu. After a failed write or sync the
-// roles are free but not taken while healing or trouble is set (heal.go). A role that is held for too long is not waited
+// roles are free but not taken while the log heals or trouble is set (heal.go). A role that is held for too long is not waited
 // for any more (stall.go).
 //
 // Its parts are types of their own, each in its file: progress, admission, appender with the tail, segmentFiles with the
-// Maker. Methods of those embedded are the log's.
+// Maker, diskCalls, claims and Quorum. Methods of those embedded are the log's.
 //
 // Lock order: a block's lock (of the caller), then mu. packMu, then dropMu, then mu. No file is touched under mu.
 type Log struct {
@@ -35,14 +34,10 @@ type Log struct {
 
 	appender           // its mu guards the rest
 	syncDone sync.Cond // the syncer's role became free, or healing ended
-	writing  bool
-	syncing  bool
-	healing  bool
-	trouble  error  // the disk failed and healing did too; nil in service
-	doubt    *doubt // what Doubts found out; nil: not asked since the disk was well
-	stall    stall
+	trouble  error     // the disk failed and healing did too; nil in service
+	doubt    *doubt    // what Doubts found out; nil: not asked since the disk was well
+	calls    diskCalls
 	closing  bool
-	closed   bool // no role is taken any more
 
 	files segmentFiles
 
@@ -59,11 +54,7 @@ type Log struct {
 
 	keepTail func() (path string, err error) // keeps the torn tail of a start that could not; nil: there is none
 
-	claims        logfile.ClaimFile // of whoever prepares segments, and of Close behind it
-	claimed       uint64            // all bytes below are vouched for: by a claim of this process, or by a header since the start
-	durableBefore uint64            // the durable offset when judgeClaim was asked last
-	wantClaim     bool              // a claim is to be written
-	claimFailed   bool              // the last one could not be
+	claims claims
 
 	packMu  sync.Mutex // one Pack at a time
 	dropMu  sync.Mutex // one DropBefore at a time, and no file of Pack gets its name meanwhile
@@ -105,7 +96,7 @@ func (l *Log) History() format.History {
 func (l *Log) SetHistory(h format.History) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.durable.Load() < l.tail.position() || l.healing {
+	for l.durable.Load() < l.tail.position() || l.calls.healing() {
 		if err := l.syncTo(l.tail.position()); err != nil {
 			return err
 		}

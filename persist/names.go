@@ -14,7 +14,7 @@ func (l *Log) watchNames() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closing || l.files.active != active || l.healing || l.files.rotate && l.writing { // it was being replaced by us
+	if l.closing || l.files.active != active || l.calls.healing() || l.files.rotate && l.calls.writing() { // it was being replaced by us
 		return
 	}
 	l.refuse(reasonGone, err)

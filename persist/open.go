@@ -79,7 +79,7 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *format.Re
 	if err := l.takeOver(&w, segs); err != nil {
 		return nil, rec, err
 	}
-	l.claimed = l.durable.Load() // the header of the segment that was begun says so, or the claims that the walk read
+	l.claims.made = l.durable.Load() // the header of the segment that was begun says so, or the claims that the walk read
 	l.start()
 	return l, rec, nil
 }
@@ -134,7 +134,7 @@ func newLog(opts LogOptions, end uint64) *Log {
 	f.maker.FS, f.maker.Dir, f.maker.Least, f.maker.Guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
 	f.most, f.history, f.lock, f.progress = opts.SegmentBytes, opts.History, &l.mu, &l.progress
 	f.packed = map[uint64]int64{}
-	l.claims = logfile.ClaimFile{FS: opts.FS, Dir: opts.Dir}
+	l.claims.file, l.claims.logger = logfile.ClaimFile{FS: opts.FS, Dir: opts.Dir}, opts.Logger
 	l.logger = opts.Logger
 	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
 	l.policy.Store(int32(opts.Policy))
@@ -165,7 +165,7 @@ func createLog(opts LogOptions, at uint64) (*Log, error) {
 		return nil, err
 	}
 	l.files.segs, l.files.active = []logfile.Segment{s.Segment}, s
-	l.claimed = at
+	l.claims.made = at
 	l.start()
 	return l, nil
 }
@@ -282,8 +282,8 @@ func (l *Log) start() {
 		l.judgeAge()
 	})
 	l.mu.Lock()
-	l.stall.timer = time.AfterFunc(time.Hour, l.watchCalls)
-	l.stall.timer.Stop()
+	l.calls.timer = time.AfterFunc(time.Hour, l.watchCalls)
+	l.calls.timer.Stop()
 	l.mu.Unlock()
 	l.loops.Add(2)
 	go l.syncLoop()

@@ -63,7 +63,7 @@ func (l *Log) toPack(before uint64) (seg logfile.Segment, end uint64, ok bool) {
 	for i := 0; i+1 < len(segs); i++ {
 		end := segs[i+1].Start
 		// As in DropBefore: only behind a durable byte of the next segment its header is durable, and this one's end.
-		if end > before || end >= l.durable.Load() || l.closing || l.healing {
+		if end > before || end >= l.durable.Load() || l.closing || l.calls.healing() {
 			break
 		}
 		if _, known := l.files.packed[segs[i].Start]; !known {

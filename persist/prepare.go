@@ -21,7 +21,7 @@ func (l *Log) prepareLoop() {
 // change no metadata, and a full disk shows here, while the active segment has room.
 func (l *Log) prepareNext() {
 	l.mu.Lock()
-	want, size := l.files.wantNext && l.files.next == nil && !l.closed, l.files.nextSize()
+	want, size := l.files.wantNext && l.files.next == nil && !l.calls.closed, l.files.nextSize()
 	l.mu.Unlock()
 	if !want {
 		return

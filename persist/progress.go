@@ -11,7 +11,7 @@ type progress struct {
 	written atomic.Uint64 // all bytes below were given to write()
 	durable atomic.Uint64 // all bytes below survive a power failure
 	failing atomic.Int32  // diskWell, diskStalls ...
-	hangs   atomic.Bool   // a call of the disk has not ended for MaxUnsyncedAge: see stall
+	hangs   atomic.Bool   // a call of the disk has not ended for MaxUnsyncedAge: see diskCalls
 	behind  atomic.Bool   // more than half of MaxUnsynced is not durable
 	layout  atomic.Uint64 // changes when the list of segments does, before written passes the change
 }

@@ -180,7 +180,7 @@ func (r *Reader) wait(ctx context.Context) error {
 	l := r.log
 	l.mu.Lock()
 	for r.end(l) <= r.scanner.Pos {
-		if l.closed {
+		if l.calls.closed {
 			l.mu.Unlock()
 			return fmt.Errorf("log: %w", format.ErrClosed)
 		}

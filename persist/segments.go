@@ -47,7 +47,7 @@ func (l *Log) DropBefore(offset uint64) error {
 		l.mu.Lock()
 		// The next segment must have a durable byte, so that its header is durable: it alone tells the history then.
 		segs := l.files.segs
-		drop := len(segs) > 1 && segs[1].Start <= offset && segs[1].Start < l.durable.Load() && !l.closed && !l.healing
+		drop := len(segs) > 1 && segs[1].Start <= offset && segs[1].Start < l.durable.Load() && !l.calls.closed && !l.calls.healing()
 		first := segs[0]
 		drop = drop && l.refusals[reasonGone] == nil
 		if drop {
