@@ -3,8 +3,10 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -23,7 +25,7 @@ const (
 type client struct {
 	conn  *wire.Conn
 	model Model
-	posts Posts
+	posts postgen.Posts
 	fill  func(post int, row []uint64)
 	rec   *recorder
 	depth int
@@ -252,3 +254,19 @@ func (c *client) flushLatency() {
 		c.equal = 0
 	}
 }
+
+// finish is when clients end, on the generator's clock. It may be moved while they run: a window goes on until what it
+// was made for is over. Any number of goroutines may use one.
+type finish struct{ at atomic.Int64 }
+
+// finishAt returns a finish at that time.
+func finishAt(at time.Duration) *finish {
+	f := &finish{}
+	f.set(at)
+	return f
+}
+
+func (f *finish) set(at time.Duration) { f.at.Store(int64(at)) }
+
+// before tells whether a time is before the end.
+func (f *finish) before(now time.Duration) bool { return int64(now) < f.at.Load() }

@@ -15,10 +15,10 @@
 //
 // # Posts, rows, operations
 //
-// Posts are generated, and look like those of a real network: mids grow by exponential gaps ([GeneratedPosts]),
-// counters follow the exact histograms of a million real posts ([Rows]), and those that are read and added to are young
-// or popular, as on a real trace ([Picker]). Nothing of that is kept but 2.25 bytes a post: all is drawn from a seed,
-// and can be drawn again.
+// Posts are generated, and look like those of a real network. Their mids grow by exponential gaps
+// ([postgen.GeneratedPosts]). Their counters follow the exact histograms of a million real posts ([postgen.Rows]). Posts
+// that are young or popular are read and incremented more often, as on a real trace ([postgen.Picker]). The generator
+// keeps 2.25 bytes a post: everything else is drawn from a seed, and can be drawn again.
 //
 // A [Workload] gives each client a [Stream] of operations. That of client c is the same whenever it is drawn. So a run
 // is verified without a record of what it sent: the streams are drawn again, as far as the clients came, added up, and
@@ -53,16 +53,16 @@
 //
 // # Files
 //
-//	run.go side.go finish.go                                   a run: turns, one server of it, when clients end
-//	target.go process.go affinity.go affinity_linux.go         a server; what its process takes; its processors
-//	affinity_other.go                                          the same where the system has no such thing
-//	client.go client_open.go loader.go op.go                   clients: closed, open, loading; what they send
-//	schema.go model.go model_counterd.go model_strings.go      the columns, and how servers keep them: counterd,
-//	model_hash.go model_bucket.go model_packed.go              strings, a hash a post, hashes of many, packed
-//	posts.go computed.go rows.go picker.go rng.go trace.go     posts, their counters, which of them, by chance or as recorded
-//	workloads.go workload_site.go workload_firehose.go         what is done with them
-//	recorder.go samples.go verify.go                           latencies; those of windows; whether all was counted
-//	while.go watcher.go load_beside.go                         with and without something else; what INFO says meanwhile
-//	work.go work_blocks.go work_check.go work_copy.go work_seal.go what a server is made to do
-//	idle.go                                                    open connections
+//	run.go side.go target.go                               a run: its turns; one server of it; where the server is
+//	client.go client_open.go loader.go op.go               clients: closed, open, loading; what they send
+//	schema.go model.go model_counterd.go model_strings.go  the columns, and how servers keep them: counterd,
+//	model_hash.go model_bucket.go model_packed.go          strings, a hash a post, hashes of many, packed
+//	workloads.go workload_site.go workload_firehose.go     what clients do with posts
+//	recorder.go samples.go verify.go                       latencies; those of windows; whether all was counted
+//	while.go watcher.go load_beside.go                     with and without something else; what INFO says meanwhile
+//	work.go work_blocks.go work_check.go work_copy.go      what a server is made to do
+//	work_seal.go                                           the same: blocks sealed on disk
+//	idle.go                                                open connections
+//
+// Package postgen generates the posts. Package procstat measures the process of a server and pins it to processors.
 package bench

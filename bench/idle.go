@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/counterd/counterd/bench/procstat"
 	"github.com/counterd/counterd/bench/report"
 	"github.com/counterd/counterd/internal/wire"
 )
@@ -96,17 +97,17 @@ func idleSide(ctx context.Context, target Target, config *IdleConfig, number int
 	if number < len(config.PIDs) {
 		pid = config.PIDs[number]
 	}
-	var meter *Meter
+	var meter *procstat.Meter
 	conn, err := target.ask(func(conn *wire.Conn) error {
-		if meter, err = NewMeter(conn, pid); err != nil {
+		if meter, err = procstat.NewMeter(conn, pid); err != nil {
 			return err
 		}
-		info, err := ReadInfo(conn)
+		info, err := procstat.ReadInfo(conn)
 		if err != nil {
 			return err
 		}
 		before, err := meter.Usage()
-		s = report.IdleServer{Addr: target.Addr, Version: info.version(), Local: meter.PID() != 0, Before: before.RSS}
+		s = report.IdleServer{Addr: target.Addr, Version: info.Version(), Local: meter.PID() != 0, Before: before.RSS}
 		return err
 	})
 	if err != nil {
@@ -178,7 +179,7 @@ func dialIdle(target Target, beside *wire.Conn, i int) (*wire.Conn, error) {
 
 // settle waits until the server's memory rests, for as long as most, and returns it, with the processors that the
 // server kept busy meanwhile.
-func settle(ctx context.Context, meter *Meter, most time.Duration) (rss int64, busy float64, err error) {
+func settle(ctx context.Context, meter *procstat.Meter, most time.Duration) (rss int64, busy float64, err error) {
 	first, err := meter.Usage()
 	if err != nil {
 		return 0, 0, err

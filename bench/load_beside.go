@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -159,8 +160,8 @@ const (
 
 // heavyCommand returns an MGET of 16 MiB, or a page of many posts; posts is 0 for keys.
 func heavyCommand(load *Load, model Model, data *Dataset) (command []byte, posts int) {
-	random := newRNG(load.Seed+1, streamClient)
-	pick := func() uint64 { return data.Posts().MID(int(random.below(uint64(data.Loaded)))) }
+	random := postgen.NewRNG(load.Seed+1, postgen.StreamClient)
+	pick := func() uint64 { return data.Posts().MID(int(random.Below(uint64(data.Loaded)))) }
 	if load.Heavy == "counter.mget" || load.Target.Kind != Counterd && load.Target.Kind != RedisStrings {
 		mids := make([]uint64, heavyPosts)
 		for i := range mids {
@@ -173,7 +174,7 @@ func heavyCommand(load *Load, model Model, data *Dataset) (command []byte, posts
 	command = wire.AppendArg(wire.AppendArray(nil, heavyKeys+1), "MGET")
 	zeros := strings.Repeat("0", heavyKey)
 	for range heavyKeys {
-		arg := string(model.AppendGet(nil, pick(), int(random.below(uint64(len(load.Schema.Columns)))))[get:])
+		arg := string(model.AppendGet(nil, pick(), int(random.Below(uint64(len(load.Schema.Columns)))))[get:])
 		_, key, _ := strings.Cut(strings.TrimSuffix(arg, "\r\n"), "\r\n")
 		command = wire.AppendArg(command, zeros[:max(0, heavyKey-len(key))]+key)
 	}

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/internal/wire"
 )
 
 // bucketSpan is how many mids share a hash: at the mean gap of generated posts, 100 posts. Redis keeps a hash of up to
 // 128 fields as a flat listpack. The posts of a span vary by 10, so that one hash in 300 has more and is turned into a
 // table; with a span of 113 posts it would be one in twelve.
-const bucketSpan = 100 * MeanGap
+const bucketSpan = 100 * postgen.MeanGap
 
 // bucketModel is the trick for keeping counters small in Redis: a hash holds the posts of a range of mids, with a field
 // a post, and the counters of a post share one integer, so that HINCRBY adds to any of them.

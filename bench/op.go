@@ -1,5 +1,7 @@
 package bench
 
+import "github.com/counterd/counterd/bench/postgen"
+
 // OpKind tells operations apart.
 type OpKind uint8
 
@@ -24,7 +26,7 @@ type Workload interface {
 	Name() string
 
 	// Posts are the posts that the operations are about, and Rows their counters where an operation sets them.
-	Posts() Posts
+	Posts() postgen.Posts
 	Fill(post int, row []uint64)
 
 	// Stream returns the operations of one client of several. Those of client w are the same whenever they are
@@ -41,8 +43,8 @@ type Stream interface {
 // Dataset is the posts of a run: generated ones, of which the first Loaded are there before other workloads start, and
 // those to come, which have no counts yet.
 type Dataset struct {
-	Generated Posts // with posts to come behind the last
-	Rows      *Rows
+	Generated postgen.Posts // with posts to come behind the last
+	Rows      *postgen.Rows
 	Columns   int
 	Loaded    int
 	Arrived   int // posts that workloads have added beyond Loaded
@@ -50,17 +52,17 @@ type Dataset struct {
 
 // NewDataset returns a Dataset of n posts: GeneratedPosts, or ComputedPosts as a directory has that was built of them.
 func NewDataset(n, columns int, seed uint64, computed bool) (*Dataset, error) {
-	var posts Posts
+	var posts postgen.Posts
 	var err error
 	if computed {
-		posts, err = ComputePosts(n, seed)
+		posts, err = postgen.ComputePosts(n, seed)
 	} else {
-		posts, err = GeneratePosts(n, seed)
+		posts, err = postgen.GeneratePosts(n, seed)
 	}
 	if err != nil {
 		return nil, err
 	}
-	rows, err := NewRows(columns, seed)
+	rows, err := postgen.NewRows(columns, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +70,7 @@ func NewDataset(n, columns int, seed uint64, computed bool) (*Dataset, error) {
 }
 
 // Posts returns the posts, also those to come.
-func (d *Dataset) Posts() Posts { return d.Generated }
+func (d *Dataset) Posts() postgen.Posts { return d.Generated }
 
 // Fill puts the counters that post i is set to in row.
 func (d *Dataset) Fill(i int, row []uint64) {

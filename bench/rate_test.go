@@ -1,3 +1,5 @@
+// Scenario: rate, runs at a part of what a server answers, and clients that start on time.
+
 package bench
 
 import (

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/bench/report"
 )
 
@@ -24,10 +25,10 @@ type Config struct {
 	Posts   int
 	VsPosts int // optional: of the second server, where it holds another number
 	Seed    uint64
-	Page    int    // posts of a page
-	Uniform bool   // incr and get choose among all posts alike
-	Trace   *Trace // of replay
-	Built   bool   // the posts are ComputedPosts, and there already
+	Page    int            // posts of a page
+	Uniform bool           // incr and get choose among all posts alike
+	Trace   *postgen.Trace // of replay
+	Built   bool           // the posts are ComputedPosts, and there already
 
 	Clients  int // connections
 	Depth    int // operations in flight on each
@@ -80,9 +81,9 @@ func (c *Config) Validate() error {
 	if i := slices.Index(c.Workloads, "load"); i > 0 || slices.Contains(c.Workloads[min(1, len(c.Workloads)):], "load") {
 		check(false, "load must come first, and once")
 	}
-	most := MaxPosts
+	most := postgen.MaxPosts
 	if c.Built {
-		most = MaxComputedPosts
+		most = postgen.MaxComputedPosts
 	}
 	check(c.Posts >= 1 && c.Posts <= most, "%d posts, want 1..%d", c.Posts, most)
 	check(c.VsPosts >= 0 && c.VsPosts <= most, "%d posts of the second server, want 0..%d", c.VsPosts, most)

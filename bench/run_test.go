@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/bench/report"
 	"github.com/counterd/counterd/internal/testkit/benchtest"
 	"github.com/counterd/counterd/internal/wire"
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // small returns the Config of a short run.
 func small(t *testing.T, targets ...Target) Config {
 	t.Helper()
-	trace, err := NewTrace([]uint64{3_600_000_000_000_005, 3_600_000_000_000_001, 3_600_000_000_000_005})
+	trace, err := postgen.NewTrace([]uint64{3_600_000_000_000_005, 3_600_000_000_000_001, 3_600_000_000_000_005})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestVerifyFinds(t *testing.T) {
 	server := benchtest.Start(t, true)
 	config := small(t, Target{Addr: server.Addr})
 	config.Workloads = []string{"load", "incr"}
-	posts, err := GeneratePosts(config.Posts, config.Seed)
+	posts, err := postgen.GeneratePosts(config.Posts, config.Seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,62 +430,5 @@ func BenchmarkClient(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-func TestProcess(t *testing.T) {
-	stat := "42 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 1234 567 14 15 16 17 18 19 20 21 1000 23"
-	usage, err := parseStat([]byte(stat))
-	if err != nil || usage.User != 12340*time.Millisecond || usage.System != 5670*time.Millisecond || usage.RSS != int64(1000*os.Getpagesize()) {
-		t.Errorf("%+v, %v", usage, err)
-	}
-	for _, bad := range []string{"", "42 (a) S 1 2", strings.Replace(stat, "1234", "x", 1)} {
-		if _, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q: no error", bad)
-		}
-	}
-	self, err := ReadProcess(os.Getpid())
-	if err != nil || self.RSS < 1<<20 {
-		t.Errorf("this process: %+v, %v", self, err)
-	}
-}
-
-func TestInfoUsage(t *testing.T) {
-	info := Info{"used_cpu_user": "1.25", "used_cpu_sys": "0.5", "used_memory_rss": "4096", "redis_version": "7.0.15"}
-	usage, err := info.usage()
-	if err != nil || usage.CPU() != 1750*time.Millisecond || usage.RSS != 4096 {
-		t.Errorf("%+v, %v", usage, err)
-	}
-	if got := info.version(); got != "redis 7.0.15" {
-		t.Errorf("version %q", got)
-	}
-	if _, err := (Info{}).usage(); err == nil {
-		t.Error("an empty INFO: no error")
-	}
-}
-
-func TestParseCPUs(t *testing.T) {
-	if got, err := ParseCPUs("0,2-4"); err != nil || !slices.Equal(got, []int{0, 2, 3, 4}) {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, bad := range []string{"", "a", "3-1", "-1", "1,", "5000"} {
-		if got, err := ParseCPUs(bad); err == nil {
-			t.Errorf("%q: %v", bad, got)
-		}
-	}
-}
-
-func TestParseTarget(t *testing.T) {
-	got, err := ParseTarget("h:1,redis-hash")
-	if err != nil || got != (Target{Addr: "h:1", Kind: RedisHash}) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got, err := ParseTarget("/run/counterd.sock"); err != nil || got.Addr != "/run/counterd.sock" {
-		t.Errorf("%+v, %v", got, err)
-	}
-	for _, bad := range []string{"", "host", "h:1,oracle"} {
-		if _, err := ParseTarget(bad); err == nil {
-			t.Errorf("%q: no error", bad)
-		}
 	}
 }

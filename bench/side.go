@@ -10,6 +10,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/counterd/counterd/bench/procstat"
 	"github.com/counterd/counterd/bench/report"
 	"github.com/counterd/counterd/internal/wire"
 )
@@ -23,7 +24,7 @@ type side struct {
 	schema  Schema
 	model   Model
 	conn    *wire.Conn // for questions beside the load
-	meter   *Meter
+	meter   *procstat.Meter
 	report  report.Server
 	flushed bool
 	data    *Dataset // what it holds; both sides share one where they hold the same
@@ -81,30 +82,18 @@ func (s *side) learn(target Target, config *Config, number int) (err error) {
 	if number < len(config.PIDs) {
 		pid = config.PIDs[number]
 	}
-	if s.meter, err = NewMeter(s.conn, pid); err != nil {
+	if s.meter, err = procstat.NewMeter(s.conn, pid); err != nil {
 		return err
 	}
-	info, err := ReadInfo(s.conn)
+	info, err := procstat.ReadInfo(s.conn)
 	if err != nil {
 		return err
 	}
-	s.report = report.Server{Addr: s.target.Addr, Kind: string(s.target.Kind), Version: info.version(), Local: s.meter.PID() != 0}
+	s.report = report.Server{Addr: s.target.Addr, Kind: string(s.target.Kind), Version: info.Version(), Local: s.meter.PID() != 0}
 	if number < len(config.Labels) {
 		s.report.Label = config.Labels[number]
 	}
 	return nil
-}
-
-// version names the program and its version.
-func (i Info) version() string {
-	for _, name := range []string{"counterd", "valkey", "dragonfly", "keydb", "redis"} {
-		if v := i[name+"_version"]; v == "255.255.255" { // what Redis and Valkey call what is not released
-			return name + " unstable"
-		} else if v != "" {
-			return name + " " + strings.TrimPrefix(v, "df-")
-		}
-	}
-	return "unknown"
 }
 
 // findSchema returns the counter to use; on a counterd it makes the one of generated posts where none is named.
@@ -258,7 +247,7 @@ func (s *side) slice(ctx context.Context, length time.Duration, counted bool) er
 type reading struct {
 	at             time.Duration
 	done           tally
-	server, client Usage
+	server, client procstat.Usage
 }
 
 func (s *side) measure() (r reading, err error) {
@@ -268,7 +257,7 @@ func (s *side) measure() (r reading, err error) {
 	if r.server, err = s.meter.Usage(); err != nil {
 		return r, err
 	}
-	r.client, err = ReadProcess(os.Getpid())
+	r.client, err = procstat.Read(os.Getpid())
 	r.at = clock()
 	return r, err
 }

@@ -1,3 +1,5 @@
+// Scenario: sizes, servers with different numbers of posts, and the progress of loading them.
+
 package bench
 
 import (

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/bench/procstat"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -60,6 +61,26 @@ func (t Target) ask(questions func(*wire.Conn) error) (*wire.Conn, error) {
 		return nil, fmt.Errorf("%s: %w", t.Addr, err)
 	}
 	return conn, conn.SetDeadline(time.Time{})
+}
+
+// FindPID returns the process of target number i: the one that was given for it, else the one its INFO names.
+func (t Target) FindPID(given []int, i int) (int, error) {
+	if i < len(given) && given[i] != 0 {
+		return given[i], nil
+	}
+	var m *procstat.Meter
+	conn, err := t.ask(func(conn *wire.Conn) (err error) {
+		m, err = procstat.NewMeter(conn, 0)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if m.PID() == 0 {
+		return 0, fmt.Errorf("%s does not run on this machine, as far as is to be seen", t.Addr)
+	}
+	return m.PID(), nil
 }
 
 // Identify asks the server for its counters. That tells counterd, which knows SCHEMA, from others; the target returned

@@ -93,3 +93,18 @@ func listen(t *testing.T, greet func(net.Conn)) string {
 	t.Cleanup(func() { l.Close(); <-done })
 	return l.Addr().String()
 }
+
+func TestParseTarget(t *testing.T) {
+	got, err := ParseTarget("h:1,redis-hash")
+	if err != nil || got != (Target{Addr: "h:1", Kind: RedisHash}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := ParseTarget("/run/counterd.sock"); err != nil || got.Addr != "/run/counterd.sock" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "host", "h:1,oracle"} {
+		if _, err := ParseTarget(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}

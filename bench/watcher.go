@@ -3,10 +3,10 @@ package bench
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/bench/procstat"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -17,7 +17,7 @@ const watchEvery = 20 * time.Millisecond
 // watcher looks at a server: what its INFO says of background work, and its resident memory.
 type watcher struct {
 	conn  *wire.Conn
-	meter *Meter
+	meter *procstat.Meter
 	args  []string // the command that asks
 
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ type watcher struct {
 // look is one look at a server.
 type look struct {
 	asked, at time.Duration // when INFO was sent, and answered
-	info      Info
+	info      procstat.Info
 	rss       int64
 }
 
@@ -114,7 +114,7 @@ func (w *watcher) look() error {
 	if err != nil {
 		return err
 	}
-	l.at, l.info = clock(), parseInfo(v.Str)
+	l.at, l.info = clock(), procstat.ParseInfo(v.Str)
 	if w.meter != nil {
 		usage, err := w.meter.Usage()
 		if err != nil {
@@ -206,15 +206,4 @@ func (w *watcher) seen() spans {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append(spans(nil), w.saves...)
-}
-
-// parseInfo reads the reply to INFO.
-func parseInfo(text string) Info {
-	info := Info{}
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
-			info[key] = value
-		}
-	}
-	return info
 }

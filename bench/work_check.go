@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/counterd/counterd/bench/procstat"
 )
 
 // checkWork runs counterctl check on the server's directory: on the server's processors and, as an operator would,
@@ -58,7 +60,7 @@ func (w *checkWork) do(ctx context.Context, _ time.Duration, mark mark) error {
 		return err
 	}
 	if len(w.cpus) > 0 {
-		if _, err := Pin(cmd.Process.Pid, w.cpus); err != nil && ctx.Err() == nil {
+		if _, err := procstat.Pin(cmd.Process.Pid, w.cpus); err != nil && ctx.Err() == nil {
 			return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 		}
 	}

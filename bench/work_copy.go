@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/counterd/counterd/bench/procstat"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -160,7 +161,7 @@ func (c *copier) position() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return parseInfo(v.Str).Int("log_position")
+	return procstat.ParseInfo(v.Str).Int("log_position")
 }
 
 // redis takes the RDB that a Redis sends to a replica.

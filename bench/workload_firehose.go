@@ -1,5 +1,7 @@
 package bench
 
+import "github.com/counterd/counterd/bench/postgen"
+
 // firehoseWorkload adds posts in the order in which a busy service sees them. On a real stream 73 % of the ids are
 // below the highest one seen before, mostly by about a tenth of a second, that is some hundred posts, and 0.5 % by over
 // 17 minutes.
@@ -39,9 +41,9 @@ func (s *firehoseStream) Next(op *Op) bool {
 			continue
 		}
 		// An odd factor and any offset make a permutation of the group.
-		place := (slot*5 + int(mix(s.seed+uint64(group))%lateGroup)) % lateGroup
+		place := (slot*5 + int(postgen.Mix(s.seed+uint64(group))%lateGroup)) % lateGroup
 		post := s.first + (group*lateGroup+place)*s.step
-		if late := mix(s.seed^uint64(post))%veryLate == 0; late == wantLate {
+		if late := postgen.Mix(s.seed^uint64(post))%veryLate == 0; late == wantLate {
 			op.Kind, op.Post = OpRow, post
 			return true
 		}

@@ -1,5 +1,7 @@
 package bench
 
+import "github.com/counterd/counterd/bench/postgen"
+
 // siteWorkload is what the users of a site ask for: pages of posts, now and then an increment of a post on the page
 // just read, and a new post.
 //
@@ -9,21 +11,21 @@ package bench
 // a post, and another not.
 type siteWorkload struct {
 	workload
-	picker *Picker // nil: pages of old posts, all alike
-	incr   float64 // part of the operations that are increments
-	every  int     // operations of a client between two new posts; 0: there are none
+	picker *postgen.Picker // nil: pages of old posts, all alike
+	incr   float64         // part of the operations that are increments
+	every  int             // operations of a client between two new posts; 0: there are none
 }
 
 // oldPart is the part of the posts that counts as old, for pages of old posts.
 const oldPart = 0.9
 
 func (w *siteWorkload) Stream(client, clients int) Stream {
-	return &siteStream{w: w, random: newRNG(w.seed, uint64(client)), page: make([]int, w.Page), first: w.first + client, step: clients}
+	return &siteStream{w: w, random: postgen.NewRNG(w.seed, uint64(client)), page: make([]int, w.Page), first: w.first + client, step: clients}
 }
 
 type siteStream struct {
 	w      *siteWorkload
-	random rng
+	random postgen.RNG
 	page   []int
 	first  int // the first post this client adds
 	step   int // to its next one
@@ -38,9 +40,9 @@ func (s *siteStream) Next(op *Op) bool {
 		s.count = 0
 		return true
 	}
-	if s.random.float() < s.w.incr {
+	if s.random.Float() < s.w.incr {
 		op.Kind, op.Post = OpIncr, s.pick()
-		op.Col = int(s.random.below(uint64(s.w.Data.Columns)))
+		op.Col = int(s.random.Below(uint64(s.w.Data.Columns)))
 		return true
 	}
 	op.Kind, op.Page = OpPage, s.page
@@ -53,9 +55,9 @@ func (s *siteStream) Next(op *Op) bool {
 // pick chooses a post that is there.
 func (s *siteStream) pick() int {
 	if s.w.picker == nil {
-		return int(s.random.below(uint64(float64(s.w.Data.Loaded)*oldPart) + 1))
+		return int(s.random.Below(uint64(float64(s.w.Data.Loaded)*oldPart) + 1))
 	}
-	i := s.w.picker.pick(&s.random, s.w.Data.Loaded+s.added)
+	i := s.w.picker.PickFrom(&s.random, s.w.Data.Loaded+s.added)
 	if own := i - s.w.Data.Loaded; own >= 0 {
 		return s.first + own*s.step
 	}

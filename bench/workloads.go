@@ -5,16 +5,18 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/counterd/counterd/bench/postgen"
 )
 
 // WorkloadOptions say how a workload goes about it.
 type WorkloadOptions struct {
 	Data    *Dataset
 	Seed    uint64
-	Page    int    // posts of a page
-	Uniform bool   // incr and get choose among all posts alike, not as a site's users do
-	Trace   *Trace // what replay plays
-	Touched int    // column that replay adds to
+	Page    int            // posts of a page
+	Uniform bool           // incr and get choose among all posts alike, not as a site's users do
+	Trace   *postgen.Trace // what replay plays
+	Touched int            // column that replay adds to
 }
 
 // Workloads lists the names of the workloads, with a line on each.
@@ -33,7 +35,7 @@ func Workloads() [][2]string {
 
 // NewWorkload returns the workload of that name.
 func NewWorkload(name string, opts WorkloadOptions) (Workload, error) {
-	base := workload{name: name, WorkloadOptions: opts, seed: newRNG(opts.Seed, streamClient, nameSeed(name)).state, first: opts.Data.Loaded + opts.Data.Arrived}
+	base := workload{name: name, WorkloadOptions: opts, seed: postgen.NewRNG(opts.Seed, postgen.StreamClient, nameSeed(name)).State, first: opts.Data.Loaded + opts.Data.Arrived}
 	switch name {
 	case "load":
 		return &loadWorkload{workload: base}, nil
@@ -43,13 +45,13 @@ func NewWorkload(name string, opts WorkloadOptions) (Workload, error) {
 			w.kind = OpGet
 		}
 		if !opts.Uniform {
-			w.picker = NewPicker(opts.Data.Loaded)
+			w.picker = postgen.NewPicker(opts.Data.Loaded)
 		}
 		return w, nil
 	case "timeline":
-		return &siteWorkload{workload: base, picker: NewPicker(opts.Data.Loaded)}, nil
+		return &siteWorkload{workload: base, picker: postgen.NewPicker(opts.Data.Loaded)}, nil
 	case "mixed":
-		return &siteWorkload{workload: base, picker: NewPicker(opts.Data.Loaded), incr: 0.05, every: newPostEvery}, nil
+		return &siteWorkload{workload: base, picker: postgen.NewPicker(opts.Data.Loaded), incr: 0.05, every: newPostEvery}, nil
 	case "cold":
 		return &siteWorkload{workload: base, incr: 0.02}, nil
 	case "firehose":
@@ -79,7 +81,7 @@ func IsWorkload(name string) bool {
 func nameSeed(name string) uint64 {
 	h := uint64(0)
 	for _, c := range []byte(name) {
-		h = mix(h ^ uint64(c))
+		h = postgen.Mix(h ^ uint64(c))
 	}
 	return h
 }
@@ -93,7 +95,7 @@ type workload struct {
 }
 
 func (w *workload) Name() string                { return w.name }
-func (w *workload) Posts() Posts                { return w.Data.Posts() }
+func (w *workload) Posts() postgen.Posts        { return w.Data.Posts() }
 func (w *workload) Fill(post int, row []uint64) { w.Data.Fill(post, row) }
 
 // loadWorkload sets every post once. The clients take the next few posts from one counter, so that posts come
@@ -131,25 +133,52 @@ func (s *rowStream) Next(op *Op) bool {
 type counterWorkload struct {
 	workload
 	kind   OpKind
-	picker *Picker // nil: uniform
+	picker *postgen.Picker // nil: uniform
 }
 
 func (w *counterWorkload) Stream(client, _ int) Stream {
-	return &counterStream{w: w, random: newRNG(w.seed, uint64(client))}
+	return &counterStream{w: w, random: postgen.NewRNG(w.seed, uint64(client))}
 }
 
 type counterStream struct {
 	w      *counterWorkload
-	random rng
+	random postgen.RNG
 }
 
 func (s *counterStream) Next(op *Op) bool {
 	op.Kind = s.w.kind
-	op.Col = int(s.random.below(uint64(s.w.Data.Columns)))
+	op.Col = int(s.random.Below(uint64(s.w.Data.Columns)))
 	if s.w.picker != nil {
-		op.Post = s.w.picker.pick(&s.random, s.w.Data.Loaded)
+		op.Post = s.w.picker.PickFrom(&s.random, s.w.Data.Loaded)
 	} else {
-		op.Post = int(s.random.below(uint64(s.w.Data.Loaded)))
+		op.Post = int(s.random.Below(uint64(s.w.Data.Loaded)))
 	}
+	return true
+}
+
+// replayWorkload plays a trace over and over. Client c of n has the events c, c+n, ... The posts, which are those of
+// the trace, start from nothing.
+type replayWorkload struct {
+	trace *postgen.Trace
+	col   int
+}
+
+func (w *replayWorkload) Name() string             { return "replay" }
+func (w *replayWorkload) Posts() postgen.Posts     { return w.trace.Posts() }
+func (w *replayWorkload) Fill(_ int, row []uint64) { clear(row) }
+
+func (w *replayWorkload) Stream(client, clients int) Stream {
+	return &replayStream{events: w.trace.Events(), col: w.col, at: client, step: clients}
+}
+
+type replayStream struct {
+	events   []uint32
+	col      int
+	at, step int
+}
+
+func (s *replayStream) Next(op *Op) bool {
+	op.Kind, op.Col, op.Post = OpIncr, s.col, int(s.events[s.at%len(s.events)])
+	s.at += s.step
 	return true
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/bench"
+	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/bench/report"
 	"github.com/counterd/counterd/cmd/internal/bytesize"
 	"github.com/counterd/counterd/counter"
@@ -66,7 +67,7 @@ func (o *buildOptions) run(ctx context.Context, out output) error {
 	if err != nil {
 		return misuse("--hot: %v", err)
 	}
-	posts, err := bench.ComputePosts(o.posts, o.seed)
+	posts, err := postgen.ComputePosts(o.posts, o.seed)
 	if err != nil {
 		return misuse("--posts: %v", err)
 	}
@@ -75,7 +76,7 @@ func (o *buildOptions) run(ctx context.Context, out output) error {
 		return err
 	}
 	c := script.Counters()[0]
-	rows, err := bench.NewRows(len(c.Columns), o.seed)
+	rows, err := postgen.NewRows(len(c.Columns), o.seed)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (o *buildOptions) run(ctx context.Context, out output) error {
 }
 
 // generate makes posts on all processors and gives them to add in order.
-func generate(ctx context.Context, n int, posts *bench.ComputedPosts, rows *bench.Rows, columns int, add func(counter.Posts) error) error {
+func generate(ctx context.Context, n int, posts *postgen.ComputedPosts, rows *postgen.Rows, columns int, add func(counter.Posts) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -140,7 +141,7 @@ func generate(ctx context.Context, n int, posts *bench.ComputedPosts, rows *benc
 	return nil
 }
 
-func generatePiece(from, n int, posts *bench.ComputedPosts, rows *bench.Rows, columns int) counter.Posts {
+func generatePiece(from, n int, posts *postgen.ComputedPosts, rows *postgen.Rows, columns int) counter.Posts {
 	p := counter.Posts{Mids: posts.Append(make([]uint64, 0, n), from, n), Columns: make([][]uint64, columns)}
 	row := make([]uint64, columns)
 	for c := range p.Columns {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/bench"
+	"github.com/counterd/counterd/bench/procstat"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -80,7 +80,7 @@ func (c *child) waitReady(ctx context.Context) error {
 }
 
 // usage returns what the server uses now.
-func (c *child) usage() (bench.Usage, error) { return bench.ReadProcess(c.cmd.Process.Pid) }
+func (c *child) usage() (procstat.Usage, error) { return procstat.Read(c.cmd.Process.Pid) }
 
 // lastLines returns the end of what the server printed, to follow an error.
 func (c *child) lastLines() string {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/bench"
+	"github.com/counterd/counterd/bench/procstat"
 	"github.com/counterd/counterd/bench/report"
 	"github.com/counterd/counterd/bench/sample"
 )
@@ -268,7 +269,7 @@ func measureRedis(ctx context.Context, out output, temp, path string, plan *load
 		return memory{}, err
 	}
 	defer conn.Close()
-	info, err := bench.ReadInfo(conn)
+	info, err := procstat.ReadInfo(conn)
 	if err != nil {
 		return memory{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/counterd/counterd/bench"
+	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -106,7 +107,7 @@ type pageStats struct {
 func readPages(ctx context.Context, plan *loadPlan, mids []uint64, duration time.Duration) (pageStats, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	picker := bench.NewPicker(len(mids))
+	picker := postgen.NewPicker(len(mids))
 	var all [demoReaders]pageStats
 	var group sync.WaitGroup
 	start := time.Now()
@@ -133,7 +134,7 @@ func readPages(ctx context.Context, plan *loadPlan, mids []uint64, duration time
 }
 
 // readPagesOn reads pages over one connection.
-func readPagesOn(ctx context.Context, plan *loadPlan, picker *bench.Picker, mids []uint64, seed uint64, end time.Time) (pageStats, error) {
+func readPagesOn(ctx context.Context, plan *loadPlan, picker *postgen.Picker, mids []uint64, seed uint64, end time.Time) (pageStats, error) {
 	stats := pageStats{latency: newLatency()}
 	conn, err := plan.target.Dial()
 	if err != nil {

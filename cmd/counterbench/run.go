@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/bench"
+	"github.com/counterd/counterd/bench/postgen"
+	"github.com/counterd/counterd/bench/procstat"
 	"github.com/counterd/counterd/bench/report"
 	"github.com/counterd/counterd/internal/tsv"
 )
@@ -150,7 +152,7 @@ func (o *runOptions) config() (bench.Config, error) {
 		config.Apart = apart
 	}
 	if o.pinServer != "" {
-		if config.ServerCPUs, err = bench.ParseCPUs(o.pinServer); err != nil {
+		if config.ServerCPUs, err = procstat.ParseCPUs(o.pinServer); err != nil {
 			return config, misuse("--pin-server: %v", err)
 		}
 	}
@@ -177,13 +179,13 @@ func parseRate(s string) (perSecond, part float64, err error) {
 	return v, 0, nil
 }
 
-func readTrace(path string, columns []string, column string) (*bench.Trace, error) {
+func readTrace(path string, columns []string, column string) (*postgen.Trace, error) {
 	r, err := tsv.Open(path, tsv.Options{Columns: columns})
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return bench.ReadTrace(r, column)
+	return postgen.ReadTrace(r, column)
 }
 
 // run measures, and writes what came out.
@@ -276,11 +278,11 @@ func (o *runOptions) pin(config bench.Config) (unpin func(), err error) {
 		}
 	}()
 	add := func(pid int, list, flag string) error {
-		cpus, err := bench.ParseCPUs(list)
+		cpus, err := procstat.ParseCPUs(list)
 		if err != nil {
 			return misuse("--%s: %v", flag, err)
 		}
-		restore, err := bench.Pin(pid, cpus)
+		restore, err := procstat.Pin(pid, cpus)
 		if err == nil {
 			undos = append(undos, restore)
 		}

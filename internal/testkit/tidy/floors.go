@@ -47,9 +47,11 @@ var floors = map[string]int{
 	"counter/client":         20,
 	"counter":                60,
 
-	"bench":        30,
-	"bench/report": 20,
-	"bench/sample": 20,
+	"bench":          30,
+	"bench/report":   20,
+	"bench/sample":   20,
+	"bench/postgen":  20,
+	"bench/procstat": 20,
 
 	"cmd/internal":          20,
 	"cmd/internal/cli":      30,

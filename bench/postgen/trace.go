@@ -1,4 +1,4 @@
-package bench
+package postgen
 
 import (
 	"fmt"
@@ -55,29 +55,8 @@ func NewTrace(mids []uint64) (*Trace, error) {
 // Len returns the number of events.
 func (t *Trace) Len() int { return len(t.events) }
 
-// replayWorkload plays a trace over and over. Client c of n has the events c, c+n, ... The posts, which are those of
-// the trace, start from nothing.
-type replayWorkload struct {
-	trace *Trace
-	col   int
-}
+// Posts returns the posts that the trace touches.
+func (t *Trace) Posts() MIDs { return t.posts }
 
-func (w *replayWorkload) Name() string             { return "replay" }
-func (w *replayWorkload) Posts() Posts             { return w.trace.posts }
-func (w *replayWorkload) Fill(_ int, row []uint64) { clear(row) }
-
-func (w *replayWorkload) Stream(client, clients int) Stream {
-	return &replayStream{events: w.trace.events, col: w.col, at: client, step: clients}
-}
-
-type replayStream struct {
-	events   []uint32
-	col      int
-	at, step int
-}
-
-func (s *replayStream) Next(op *Op) bool {
-	op.Kind, op.Col, op.Post = OpIncr, s.col, int(s.events[s.at%len(s.events)])
-	s.at += s.step
-	return true
-}
+// Events returns the index in Posts of the post that each event touches. The caller must not change it.
+func (t *Trace) Events() []uint32 { return t.events }

@@ -1,4 +1,4 @@
-package bench
+package postgen
 
 import (
 	"fmt"
@@ -57,11 +57,11 @@ func GeneratePosts(n int, seed uint64) (*GeneratedPosts, error) {
 		return nil, fmt.Errorf("%d posts, want 1..%d", n, MaxPosts)
 	}
 	p := &GeneratedPosts{anchors: make([]uint64, 0, n/anchorEvery+1), gaps: make([]uint16, n)}
-	random := newRNG(seed, streamMIDs)
+	random := NewRNG(seed, streamMIDs)
 	mid := uint64(FirstMID)
 	for i := range n {
 		// At least 1: mids are distinct.
-		gap := min(1+uint64(-math.Log(1-random.float())*(MeanGap-1)), maxGap)
+		gap := min(1+uint64(-math.Log(1-random.Float())*(MeanGap-1)), maxGap)
 		mid += gap
 		if i%anchorEvery == 0 {
 			p.anchors = append(p.anchors, mid)
@@ -69,7 +69,7 @@ func GeneratePosts(n int, seed uint64) (*GeneratedPosts, error) {
 		}
 		p.gaps[i] = uint16(gap)
 	}
-	p.last, p.seed = mid, random.next()
+	p.last, p.seed = mid, random.Next()
 	return p, nil
 }
 
@@ -77,7 +77,7 @@ func (p *GeneratedPosts) Len() int { return len(p.gaps) }
 
 func (p *GeneratedPosts) MID(i int) uint64 {
 	if later := i - len(p.gaps); later >= 0 {
-		return p.last + 1 + uint64(later)*MeanGap + mix(p.seed+uint64(later))%MeanGap
+		return p.last + 1 + uint64(later)*MeanGap + Mix(p.seed+uint64(later))%MeanGap
 	}
 	anchor := i / anchorEvery
 	mid := p.anchors[anchor]
@@ -87,9 +87,9 @@ func (p *GeneratedPosts) MID(i int) uint64 {
 	return mid
 }
 
-// The streams of random numbers that a seed gives, see newRNG.
+// The streams of random numbers that a seed gives, see NewRNG.
 const (
 	streamMIDs = iota
 	streamRows
-	streamClient
+	StreamClient
 )

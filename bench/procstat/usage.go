@@ -1,4 +1,4 @@
-package bench
+package procstat
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/internal/wire"
@@ -20,8 +21,8 @@ type Usage struct {
 // CPU returns the processor time in all.
 func (u Usage) CPU() time.Duration { return u.User + u.System }
 
-// ReadProcess reads the Usage of a process on this machine. Processor time is counted in steps of 10 ms.
-func ReadProcess(pid int) (Usage, error) {
+// Read reads the Usage of a process on this machine. Processor time is counted in steps of 10 ms.
+func Read(pid int) (Usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Usage{}, err
@@ -59,7 +60,18 @@ func ReadInfo(c *wire.Conn) (Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseInfo(v.Str), nil
+	return ParseInfo(v.Str), nil
+}
+
+// ParseInfo reads the reply to INFO.
+func ParseInfo(text string) Info {
+	info := Info{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			info[key] = value
+		}
+	}
+	return info
 }
 
 // Int returns a number of INFO.
@@ -71,8 +83,8 @@ func (i Info) Int(key string) (int64, error) {
 	return v, nil
 }
 
-// usage reads the Usage from INFO, for a server on another machine.
-func (i Info) usage() (Usage, error) {
+// Usage reads the Usage from INFO, for a server on another machine.
+func (i Info) Usage() (Usage, error) {
 	user, err1 := strconv.ParseFloat(i["used_cpu_user"], 64)
 	system, err2 := strconv.ParseFloat(i["used_cpu_sys"], 64)
 	rss, err3 := i.Int("used_memory_rss")
@@ -80,6 +92,18 @@ func (i Info) usage() (Usage, error) {
 		return Usage{}, fmt.Errorf("INFO does not tell what the server uses: %w", err)
 	}
 	return Usage{User: time.Duration(user * 1e9), System: time.Duration(system * 1e9), RSS: rss}, nil
+}
+
+// Version names the program and its version.
+func (i Info) Version() string {
+	for _, name := range []string{"counterd", "valkey", "dragonfly", "keydb", "redis"} {
+		if v := i[name+"_version"]; v == "255.255.255" { // what Redis and Valkey call what is not released
+			return name + " unstable"
+		} else if v != "" {
+			return name + " " + strings.TrimPrefix(v, "df-")
+		}
+	}
+	return "unknown"
 }
 
 // Meter reads what a server uses: from /proc where the server runs on this machine, else from INFO.
@@ -93,7 +117,7 @@ type Meter struct {
 func NewMeter(c *wire.Conn, pid int) (*Meter, error) {
 	m := &Meter{pid: pid, conn: c}
 	if pid != 0 {
-		_, err := ReadProcess(pid)
+		_, err := Read(pid)
 		return m, err
 	}
 	info, err := ReadInfo(c)
@@ -114,11 +138,11 @@ func (m *Meter) PID() int { return m.pid }
 // outside, which may be that of a stranger: so its resident size must be about what INFO says.
 func (i Info) process() int {
 	pid, err1 := i.Int("process_id")
-	said, err2 := i.usage()
+	said, err2 := i.Usage()
 	if err1 != nil || err2 != nil {
 		return 0
 	}
-	seen, err := ReadProcess(int(pid))
+	seen, err := Read(int(pid))
 	if err != nil || seen.RSS > 2*said.RSS || said.RSS > 2*seen.RSS {
 		return 0
 	}
@@ -128,31 +152,11 @@ func (i Info) process() int {
 // Usage reads the meter.
 func (m *Meter) Usage() (Usage, error) {
 	if m.pid != 0 {
-		return ReadProcess(m.pid)
+		return Read(m.pid)
 	}
 	info, err := ReadInfo(m.conn)
 	if err != nil {
 		return Usage{}, err
 	}
-	return info.usage()
-}
-
-// FindPID returns the process of target number i: the one that was given for it, else the one its INFO names.
-func (t Target) FindPID(given []int, i int) (int, error) {
-	if i < len(given) && given[i] != 0 {
-		return given[i], nil
-	}
-	var m *Meter
-	conn, err := t.ask(func(conn *wire.Conn) (err error) {
-		m, err = NewMeter(conn, 0)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	if m.pid == 0 {
-		return 0, fmt.Errorf("%s does not run on this machine, as far as is to be seen", t.Addr)
-	}
-	return m.pid, nil
+	return info.Usage()
 }

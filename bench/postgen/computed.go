@@ -1,4 +1,4 @@
-package bench
+package postgen
 
 import (
 	"fmt"
@@ -28,8 +28,8 @@ func ComputePosts(n int, seed uint64) (*ComputedPosts, error) {
 	if n < 1 || n > MaxComputedPosts {
 		return nil, fmt.Errorf("%d posts, want 1..%d", n, int64(MaxComputedPosts))
 	}
-	random := newRNG(seed, streamMIDs)
-	return &ComputedPosts{n: n, seed: random.next()}, nil
+	random := NewRNG(seed, streamMIDs)
+	return &ComputedPosts{n: n, seed: random.Next()}, nil
 }
 
 func (p *ComputedPosts) Len() int { return p.n }
@@ -44,14 +44,14 @@ func (p *ComputedPosts) MID(i int) uint64 {
 // stretch computes the mids of a stretch. Places of independent posts, in order, are sums of exponential gaps, divided
 // by the sum with the gap behind the last.
 func (p *ComputedPosts) stretch(s int, mids *[computedStretch]uint64) {
-	random := rng{p.seed + uint64(s)*mix(golden)}
+	random := RNG{p.seed + uint64(s)*Mix(golden)}
 	var sums [computedStretch]float64
 	sum := 0.0
 	for i := range sums {
-		sum -= math.Log(1 - random.float())
+		sum -= math.Log(1 - random.Float())
 		sums[i] = sum
 	}
-	sum -= math.Log(1 - random.float())
+	sum -= math.Log(1 - random.Float())
 	// The i posts before take a mid each, so all are distinct.
 	scale := (computedSpan - computedStretch) / sum
 	base := FirstMID + uint64(s)*computedSpan

@@ -1,4 +1,4 @@
-package bench
+package postgen
 
 import (
 	"math"
@@ -53,20 +53,21 @@ type Source interface{ Uint64() uint64 }
 
 // Pick returns the index of a post among n, of which the last is the newest. n must not be 0.
 func (p *Picker) Pick(random Source, n int) int {
-	stream := rng{random.Uint64()}
-	return p.pick(&stream, n)
+	stream := RNG{random.Uint64()}
+	return p.PickFrom(&stream, n)
 }
 
-func (p *Picker) pick(random *rng, n int) int {
+// PickFrom is Pick with a stream of its own kind: it makes no call through an interface.
+func (p *Picker) PickFrom(random *RNG, n int) int {
 	for {
-		draw := random.next()
+		draw := random.Next()
 		step := draw >> 54 // 10 bits choose the step, the next 54 the place in it
 		young, old := p.ages[step], p.ages[step+1]
 		age := (young + (old-young)*float64(draw<<10>>11)*0x1p-53) * float64(n)
 		group := uint64(age) / p.group
 		rank := p.alias.pick(random)
 		// An odd factor makes this a permutation of the group; the offset differs from group to group.
-		place := (rank*0x9e3779b1 + mix(group)) & (p.group - 1)
+		place := (rank*0x9e3779b1 + Mix(group)) & (p.group - 1)
 		if back := group*p.group + place; back < uint64(n) {
 			return n - 1 - int(back)
 		}
@@ -114,8 +115,8 @@ func newAliasTable(weights []float64) aliasTable {
 	return t
 }
 
-func (t aliasTable) pick(random *rng) uint64 {
-	draw := random.next()
+func (t aliasTable) pick(random *RNG) uint64 {
+	draw := random.Next()
 	hi, lo := bits.Mul64(draw, uint64(len(t.threshold)))
 	if uint32(lo>>32) < t.threshold[hi] {
 		return hi

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 func testWorkload(t testing.TB, name string, data *Dataset) Workload {
 	t.Helper()
-	trace, err := NewTrace([]uint64{50, 10, 50, 30, 10, 50})
+	trace, err := postgen.NewTrace([]uint64{50, 10, 50, 30, 10, 50})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,4 +227,13 @@ func TestUnknownWorkload(t *testing.T) {
 	if _, err := NewWorkload("replay", WorkloadOptions{Data: testData(t, 1)}); err == nil {
 		t.Error("replay without a trace: no error")
 	}
+}
+
+func testData(t testing.TB, posts int) *Dataset {
+	t.Helper()
+	data, err := NewDataset(posts, 3, 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

@@ -1,4 +1,4 @@
-package bench
+package postgen
 
 import (
 	"embed"
@@ -34,7 +34,7 @@ var histograms embed.FS
 // NewRows returns the rows of a seed for that many columns, which take comments, reposts and likes in turn.
 func NewRows(columns int, seed uint64) (*Rows, error) {
 	names := []string{"comment", "forward", "like"}
-	r := &Rows{seed: newRNG(seed, streamRows).state}
+	r := &Rows{seed: NewRNG(seed, streamRows).State}
 	for i := range columns {
 		if i >= len(names) {
 			r.columns = append(r.columns, r.columns[i-len(names)])
@@ -51,14 +51,14 @@ func NewRows(columns int, seed uint64) (*Rows, error) {
 
 // Fill puts the counters of post i in row.
 func (r *Rows) Fill(i int, row []uint64) {
-	random := rng{r.seed + uint64(i)*mix(golden)}
-	draw := random.next()
+	random := RNG{r.seed + uint64(i)*Mix(golden)}
+	draw := random.Next()
 	shared := draw >> 48
 	apart := float64(draw&0xffffffff)*0x1p-32 >= rowsShared
 	for col := range row {
 		step := shared
 		if apart {
-			step = random.next() >> 48
+			step = random.Next() >> 48
 		}
 		row[col] = uint64(r.columns[col][step])
 	}

@@ -1,0 +1,39 @@
+package procstat
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestProcess(t *testing.T) {
+	stat := "42 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 1234 567 14 15 16 17 18 19 20 21 1000 23"
+	usage, err := parseStat([]byte(stat))
+	if err != nil || usage.User != 12340*time.Millisecond || usage.System != 5670*time.Millisecond || usage.RSS != int64(1000*os.Getpagesize()) {
+		t.Errorf("%+v, %v", usage, err)
+	}
+	for _, bad := range []string{"", "42 (a) S 1 2", strings.Replace(stat, "1234", "x", 1)} {
+		if _, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+	self, err := Read(os.Getpid())
+	if err != nil || self.RSS < 1<<20 {
+		t.Errorf("this process: %+v, %v", self, err)
+	}
+}
+
+func TestInfoUsage(t *testing.T) {
+	info := Info{"used_cpu_user": "1.25", "used_cpu_sys": "0.5", "used_memory_rss": "4096", "redis_version": "7.0.15"}
+	usage, err := info.Usage()
+	if err != nil || usage.CPU() != 1750*time.Millisecond || usage.RSS != 4096 {
+		t.Errorf("%+v, %v", usage, err)
+	}
+	if got := info.Version(); got != "redis 7.0.15" {
+		t.Errorf("version %q", got)
+	}
+	if _, err := (Info{}).Usage(); err == nil {
+		t.Error("an empty INFO: no error")
+	}
+}
