@@ -1,3 +1,5 @@
+// Scenario: producers, dump shows who made a numbered change, and what the store remembers of producers.
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: tail, commands work on a log whose end was set aside or is damaged.
+
 package main
 
 import (

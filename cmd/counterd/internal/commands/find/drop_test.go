@@ -1,3 +1,5 @@
+// Scenario: drop, a search ends when a column that it names is dropped.
+
 package find
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: denied, a client from another machine is refused while no password is set.
+
 package front
 
 import (

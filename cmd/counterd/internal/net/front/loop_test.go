@@ -1,3 +1,5 @@
+// Scenario: loop, slow, endless and half-closed connections under both loops.
+
 package front
 
 import (

@@ -99,5 +99,12 @@
 //
 // A connection's replies are a [Replies], which calls them: it knows the version
 // of the protocol, and has its memory to itself. The event loop's connections
-// write in one [Arena], whose regions cannot overlap.
+// write in one [Arena], whose regions cannot overlap.//
+// # Files
+//
+//	reader.go header.go inline.go  commands: the Reader, headers and arguments of arrays, lines of words
+//	limits.go protocol_error.go    bounds on declared lengths; what is no command
+//	release.go                     the memory of a Reader, lent and taken back
+//	argument.go                    numbers and names in arguments
+//	reply.go replies.go arena.go   replies: their forms, those of a connection, memory that connections share
 package resp

@@ -1,3 +1,5 @@
+// Scenario: memory, reading allocates nothing per command, and announced lengths take no memory.
+
 package resp
 
 import (

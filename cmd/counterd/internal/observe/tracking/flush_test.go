@@ -1,3 +1,5 @@
+// Scenario: flush, keys that a client reads while all keys are invalidated.
+
 package tracking
 
 import (
