@@ -77,7 +77,7 @@ func (p *packing) packAll(s *Store, pace func() error) bool {
 		if len(manifests) == 0 || !manifests[0].LogPacked {
 			return true // the next snapshot
 		}
-		packed, err := s.log.Pack(manifests[0].Replay, pace)
+		packed, err := s.log.Packer().Pack(manifests[0].Replay, pace)
 		var damaged *format.CorruptError
 		switch {
 		case errors.As(err, &damaged):

@@ -63,7 +63,7 @@ func TestPacking(t *testing.T) {
 	if st.Packed < 3 || st.DiskBytes >= before.DiskBytes*3/4 || st.SegmentBytes != before.SegmentBytes {
 		t.Fatalf("%+v, before %+v", st, before)
 	}
-	for _, seg := range s.log.Segments() {
+	for _, seg := range s.log.Segments().List() {
 		if replay := s.dir.Manifests()[0].Replay; seg.Packed && seg.End > replay {
 			t.Errorf("%+v is packed, the snapshot replays from %d", seg, replay)
 		}
@@ -94,7 +94,7 @@ func TestPacking(t *testing.T) {
 	}
 
 	// What is kept is counted as it is on disk.
-	segs := s.log.Segments()
+	segs := s.log.Segments().List()
 	kept := uint64(0)
 	for _, seg := range segs[1:] {
 		kept += uint64(seg.Bytes)
@@ -161,7 +161,7 @@ func TestPackingDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	segs := s.log.Segments()
+	segs := s.log.Segments().List()
 	flip := func(path string, off int64) {
 		f, err := sim.OpenRW(path)
 		if err != nil {
@@ -183,7 +183,7 @@ func TestPackingDamaged(t *testing.T) {
 	if !s.packing.packAll(s, nil) {
 		t.Fatal("gave up")
 	}
-	now := s.log.Segments()
+	now := s.log.Segments().List()
 	if now[0].Packed || !now[1].Packed {
 		t.Fatalf("%+v, %+v", now[0], now[1])
 	}

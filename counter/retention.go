@@ -16,7 +16,7 @@ type retention struct {
 func (r *retention) dropBefore(s *Store) uint64 {
 	before := s.dir.ReplayFrom()
 	if retain := r.bytes.Load(); retain > 0 {
-		before = min(before, s.log.KeepFrom(retain))
+		before = min(before, s.log.Segments().KeepFrom(retain))
 	}
 	return min(before, s.repl.pins.from())
 }

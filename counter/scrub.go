@@ -38,7 +38,7 @@ func (t *tiers) scrub(s *Store) {
 				t.scrubErrors.Add(1)
 			}
 		}
-		damage, err := s.log.Verify(pace)
+		damage, err := s.log.Segments().Verify(pace)
 		for _, err := range damage {
 			t.scrubErrors.Add(1)
 			s.opts.Logger.Error("the log is damaged; a restart may fail, and replicas and restores cannot read this part", "error", err)

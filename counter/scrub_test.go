@@ -45,7 +45,7 @@ func TestScrubAsked(t *testing.T) {
 	if err := s.log.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	flip(t, s.log.Segments()[0].Path, 100)
+	flip(t, s.log.Segments().List()[0].Path, 100)
 	if st := round(); st.ScrubErrors != 3 { // the cold file again, and the log
 		t.Errorf("%d damaged files found, want 3", st.ScrubErrors)
 	}

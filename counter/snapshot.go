@@ -85,7 +85,7 @@ func (w *snapshot) make() error {
 	if err := s.retention.removeOrphans(s); err != nil {
 		return err
 	}
-	return s.log.DropBefore(s.retention.dropBefore(s))
+	return s.log.Segments().DropBefore(s.retention.dropBefore(s))
 }
 
 // counter lists, and where needed writes, the blocks of one counter, group after group. Of a counter that is dropped

@@ -112,7 +112,7 @@ func (v *snapshotter) run(s *Store) {
 func (v *snapshotter) snapshotIfDue(s *Store) {
 	s.repl.writePending()
 	disk := s.space.measure(s)
-	_ = s.log.DropBefore(s.retention.dropBefore(s)) // a snapshot tells
+	_ = s.log.Segments().DropBefore(s.retention.dropBefore(s)) // a snapshot tells
 	if disk.Low && s.opts.SnapshotGrowth >= 0 && v.mu.TryLock() {
 		if err := s.space.makeRoom(s); err != nil {
 			s.opts.Logger.Error("cannot free disk space", "error", err)

@@ -130,12 +130,12 @@ func (w *spaceWatch) measure(s *Store) DiskStats {
 // dropRetained drops segments that only RetainBytes keeps, oldest first, until enough is free.
 func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
 	for limit := s.retention.neededFrom(s); st.Free-st.Reserve < margin; {
-		segs := s.log.Segments()
+		segs := s.log.Segments().List()
 		if len(segs) < 2 || segs[0].End > limit {
 			return
 		}
-		err := s.log.DropBefore(segs[0].End)
-		if now := s.log.Segments(); err != nil || now[0].Start == segs[0].Start {
+		err := s.log.Segments().DropBefore(segs[0].End)
+		if now := s.log.Segments().List(); err != nil || now[0].Start == segs[0].Start {
 			return // told by the snapshot that tries again
 		}
 		st.Dropped++
@@ -147,7 +147,7 @@ func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
 // worthwhile tells whether a snapshot now frees a lot more log than it writes. The segment that is written to stays.
 func (w *spaceWatch) worthwhile(s *Store) bool {
 	freed, from := int64(0), s.dir.ReplayFrom()
-	for _, seg := range s.log.Segments() {
+	for _, seg := range s.log.Segments().List() {
 		if seg.End > from {
 			freed += seg.Bytes
 		}
@@ -163,7 +163,7 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 		return nil
 	}
 	m := manifests[0]
-	if len(manifests) == 1 && s.log.Segments()[0].End > m.Replay {
+	if len(manifests) == 1 && s.log.Segments().List()[0].End > m.Replay {
 		return nil // there is nothing to give up
 	}
 	w.verified = time.Now()
@@ -189,7 +189,7 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 		return err
 	}
 	s.opts.Logger.Warn("the disk is almost full; removed the second newest snapshot and its log to make room for the next one", "generation", m.Generation)
-	return errors.Join(s.retention.removeOrphans(s), s.log.DropBefore(s.retention.neededFrom(s)))
+	return errors.Join(s.retention.removeOrphans(s), s.log.Segments().DropBefore(s.retention.neededFrom(s)))
 }
 
 // spaceFor returns an error if the directory is not ours any more, or the disk has no room for n bytes more; beyond the

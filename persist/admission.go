@@ -7,7 +7,8 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// admission decides whether the log takes changes: it keeps the reasons why not. Ready asks it.
+// admission decides whether the log takes changes: it keeps the reasons why not. Log.Ready asks it. It
+// reaches nothing else of the log.
 //
 // Invariant: refusal is nil, or tells of the first of refusals that is set.
 type admission struct {
@@ -47,14 +48,16 @@ func (e *NotReadyError) Unwrap() error { return e.Err }
 // Is makes errors.Is(err, ErrNotReady) true.
 func (e *NotReadyError) Is(target error) bool { return target == format.ErrNotReady }
 
-// Ready returns nil when a change may be made and logged, else a *NotReadyError. It is to be asked before the change:
-// one atomic load.
-func (a *admission) Ready() error {
+// ready returns nil when a change may be made and logged, else a *NotReadyError. One atomic load.
+func (a *admission) ready() error {
 	if r := a.refusal.Load(); r != nil {
 		return r
 	}
 	return nil
 }
+
+// closing tells whether Close was called. REQUIRES: Log.mu.
+func (a *admission) closing() bool { return a.refusals[reasonClosed] != nil }
 
 // refuse sets (err != nil) or clears one reason. REQUIRES: Log.mu.
 func (a *admission) refuse(why reason, err error) {

@@ -66,12 +66,11 @@ func (l *Log) tick(due bool) {
 // acknowledged are in the segment files as the kernel has them.
 func (l *Log) Close() error {
 	l.mu.Lock()
-	if l.closing {
+	if l.admission.closing() {
 		l.mu.Unlock()
 		return format.ErrClosed
 	}
-	l.closing = true
-	l.refuse(reasonClosed, format.ErrClosed)
+	l.admission.refuse(reasonClosed, format.ErrClosed)
 	l.mu.Unlock()
 	l.quorum.end()
 	if !l.opts.Manual {
@@ -88,7 +87,7 @@ func (l *Log) Close() error {
 	}
 	err := l.syncTo(l.tail.position())
 	l.awaitRoles()
-	if claim := (format.Claim{Offset: l.durable.Load(), ReplID: l.files.history.ReplID}); err == nil && l.claims.lacks(claim.Offset) && l.refusals[reasonGone] == nil {
+	if claim := (format.Claim{Offset: l.durable.Load(), ReplID: l.files.history.ReplID}); err == nil && l.claims.lacks(claim.Offset) && l.admission.refusals[reasonGone] == nil {
 		l.claims.write(claim) // nobody appends any more: mu delays nobody
 	}
 	l.calls.closed = true

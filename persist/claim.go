@@ -73,7 +73,7 @@ func (c *claims) write(claim format.Claim) {
 // makeClaim writes the claim that is asked for. REQUIRES: one caller at a time.
 func (l *Log) makeClaim() {
 	l.mu.Lock()
-	want := l.claims.take() && !l.calls.closed && l.refusals[reasonGone] == nil
+	want := l.claims.take() && !l.calls.closed && l.admission.refusals[reasonGone] == nil
 	claim := format.Claim{Offset: l.durable.Load(), ReplID: l.files.history.ReplID}
 	l.mu.Unlock()
 	if want {

@@ -88,7 +88,7 @@ func (s *script) step(t testing.TB, l *Log, c *clock, rng *rand.Rand) error {
 		// As after a snapshot: it stands at a durable offset, older segments go.
 		s.known = l.Durable()
 		s.from, s.keep = s.known, s.known
-		return l.DropBefore(s.known)
+		return l.Segments().DropBefore(s.known)
 	case op < 19:
 		h := l.History()
 		h.Epoch++
@@ -100,7 +100,7 @@ func (s *script) step(t testing.TB, l *Log, c *clock, rng *rand.Rand) error {
 		if s.known = l.Durable(); rng.IntN(2) == 0 {
 			s.from = s.known
 		}
-		_, err := l.Pack(s.known, nil)
+		_, err := l.Packer().Pack(s.known, nil)
 		return err
 	}
 	return nil

@@ -123,7 +123,7 @@
 //
 // # Locks
 //
-// Block lock of the engine, then Log.mu; Log.packMu, then Log.dropMu, then Log.mu, then claims.mu; Quorum.mu, then what Waiter.Resume
+// Block lock of the engine, then Log.mu; Packer.mu, then SegmentList.drop, then Log.mu, then claims.mu; Quorum.mu, then what Waiter.Resume
 // takes. Dir.mu and dirLock.mu alone. No file is touched under Log.mu: the roles of writer and syncer are taken under it
 // and worked without it (log.go).
 //
@@ -143,14 +143,14 @@
 //	doubt.go         items whose last change is not safe
 //	heal.go          writes unsynced bytes again after a disk error
 //	segmentfiles.go  the segments that are written
-//	segments.go      lists and drops segments
+//	segments.go      SegmentList: lists and drops segments
 //	prepare.go       prepares the next segment
-//	pack.go          packs segments in the background
+//	pack.go          Packer: packs segments in the background
 //	claim.go         claims how far the log is durable
 //	background.go    the loop of syncs; Close
 //	names.go         whether the files still have their names
 //	reader.go        reads a log that is written meanwhile
-//	verify.go        verifies a log that is open
+//	verify.go        SegmentList.Verify: verifies a log that is open
 //	stats.go         numbers of a log
 //	histogram.go     a histogram
 //	dir.go           Dir

@@ -17,7 +17,7 @@ func TestDropCrash(t *testing.T) {
 		disk, c := newFS(t), newClock()
 		l, _, err := OpenLog(smallLog(disk, c), 0, discard)
 		must(t, err)
-		for len(l.Segments()) < 8 {
+		for len(l.Segments().List()) < 8 {
 			must(t, l.Commit(l.AppendSet(1, 1, 1, 1)))
 			must(t, l.Sync())
 			l.Tick()
@@ -25,7 +25,7 @@ func TestDropCrash(t *testing.T) {
 		whole, err := logfile.ListSegments(disk, testDir)
 		must(t, err)
 		disk.CrashAt(disk.Ops() + n)
-		err = l.DropBefore(l.Position())
+		err = l.Segments().DropBefore(l.Position())
 		if crashed = disk.Crashed(); !crashed {
 			must(t, err)
 		}

@@ -42,7 +42,7 @@ func (l *Log) fail(err error) {
 	if l.failing.Load() != diskFailed {
 		l.failing.Store(diskFails)
 	}
-	l.refuse(reasonTrouble, l.trouble)
+	l.admission.refuse(reasonTrouble, l.trouble)
 	if !l.calls.healing() {
 		l.healDelay = firstHealDelay
 		l.heal()
@@ -80,7 +80,7 @@ func (l *Log) heal() {
 		l.stats.FailedRewrites++
 		l.trouble = fmt.Errorf("%w (writing the bytes again: %w)", cause(l.trouble), err)
 		l.failing.Store(diskFailed)
-		l.refuse(reasonTrouble, l.trouble)
+		l.admission.refuse(reasonTrouble, l.trouble)
 		if !l.opts.Manual {
 			time.AfterFunc(l.healDelay, func() { wake(l.kick) })
 		}
@@ -98,7 +98,7 @@ func (l *Log) heal() {
 		l.failing.Store(diskWell)
 		l.layout.Add(1)
 		l.written.Store(to)
-		l.refuse(reasonTrouble, nil)
+		l.admission.refuse(reasonTrouble, nil)
 		l.becameDurable(to, l.files.chain, start)
 		l.judgeSpace()
 		l.opts.Logger.Info("wrote the unsynced log to a new segment", "file", s.Path, "bytes", to-from)

@@ -46,7 +46,7 @@ func TestDropDuringHeal(t *testing.T) {
 		c := newClock()
 		l, _, err := OpenLog(smallLog(hooks, c), 0, discard)
 		must(t, err)
-		for len(l.Segments()) < 5 {
+		for len(l.Segments().List()) < 5 {
 			must(t, l.Commit(l.AppendSet(1, 1, 1, 1)))
 			must(t, l.Sync())
 			l.Tick()
@@ -69,7 +69,7 @@ func TestDropDuringHeal(t *testing.T) {
 		}
 		go func() {
 			defer close(dropped)
-			if err := l.DropBefore(l.Segments()[1].Start); !errors.Is(err, removal) {
+			if err := l.Segments().DropBefore(l.Segments().List()[1].Start); !errors.Is(err, removal) {
 				t.Error("drop: got", err)
 			}
 		}()
@@ -83,7 +83,7 @@ func TestDropDuringHeal(t *testing.T) {
 		listed, err := logfile.ListSegments(disk, testDir)
 		must(t, err)
 		var got, want []uint64
-		for _, s := range l.Segments() {
+		for _, s := range l.Segments().List() {
 			got = append(got, s.Start)
 		}
 		for _, s := range listed {

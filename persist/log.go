@@ -19,16 +19,17 @@ import (
 // for any more (stall.go).
 //
 // Its parts are types of their own, each in its file: progress, admission, appender with the tail, segmentFiles with the
-// Maker, diskCalls, claims and Quorum. Methods of those embedded are the log's.
+// Maker, SegmentList, Packer, diskCalls, claims and Quorum. Methods of those embedded are the log's.
 //
-// Lock order: a block's lock (of the caller), then mu. packMu, then dropMu, then mu. No file is touched under mu.
+// Lock order: a block's lock (of the caller), then mu. Packer.mu, then SegmentList.drop, then mu. mu, then claims.mu.
+// No file is touched under mu.
 type Log struct {
 	opts LogOptions
 
 	// Read without a lock by every command.
 	progress
-	admission
-	quorum Quorum
+	admission admission
+	quorum    Quorum
 
 	_ [64]byte // what appenders write stays off the cache line that everybody reads
 
@@ -37,7 +38,6 @@ type Log struct {
 	trouble  error     // the disk failed and healing did too; nil in service
 	doubt    *doubt    // what Doubts found out; nil: not asked since the disk was well
 	calls    diskCalls
-	closing  bool
 
 	files segmentFiles
 
@@ -54,16 +54,26 @@ type Log struct {
 
 	keepTail func() (path string, err error) // keeps the torn tail of a start that could not; nil: there is none
 
-	claims claims
+	claims   claims
+	segments SegmentList
+	packer   Packer
 
-	packMu  sync.Mutex // one Pack at a time
-	dropMu  sync.Mutex // one DropBefore at a time, and no file of Pack gets its name meanwhile
 	watch   *time.Timer
 	kick    chan struct{} // wakes syncLoop early
 	prepare chan struct{} // wakes prepareLoop
 	stop    chan struct{}
 	loops   sync.WaitGroup
 }
+
+// Ready returns nil when a change may be made and logged, else a *NotReadyError. It is to be asked before the change:
+// one atomic load.
+func (l *Log) Ready() error { return l.admission.ready() }
+
+// Segments returns the list of the segments that are kept.
+func (l *Log) Segments() *SegmentList { return &l.segments }
+
+// Packer returns what packs segments.
+func (l *Log) Packer() *Packer { return &l.packer }
 
 // holding tells whether all that may be written was: the rest is held. REQUIRES: mu.
 func (l *Log) holding() bool { return l.tail.held && l.written.Load() == l.tail.sealed }

@@ -239,17 +239,17 @@ func TestLogReaderFollows(t *testing.T) {
 	for range 50 {
 		must(t, l.Commit(m.appendSome(t, l, len(m.pos))))
 	}
-	must(t, l.DropBefore(0))
-	segs := l.Segments()
-	must(t, l.DropBefore(segs[3].Start+1))
-	if got := l.Segments(); got[0].Start != segs[3].Start {
+	must(t, l.Segments().DropBefore(0))
+	segs := l.Segments().List()
+	must(t, l.Segments().DropBefore(segs[3].Start+1))
+	if got := l.Segments().List(); got[0].Start != segs[3].Start {
 		t.Errorf("first segment is %+v, want %+v", got[0], segs[3])
 	}
 	if _, err := l.NewReader(segs[3].Start - 1); !errors.Is(err, format.ErrGone) {
 		t.Error("want ErrGone, got", err)
 	}
-	must(t, l.DropBefore(l.Position()))
-	if first, durable := l.Segments()[0], l.Durable(); first.Start >= durable || durable == l.Position() {
+	must(t, l.Segments().DropBefore(l.Position()))
+	if first, durable := l.Segments().List()[0], l.Durable(); first.Start >= durable || durable == l.Position() {
 		t.Errorf("segments kept from %d, durable is %d", first.Start, durable)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

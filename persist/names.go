@@ -4,7 +4,7 @@ package persist
 func (l *Log) watchNames() {
 	err := l.files.maker.Guarded()
 	l.mu.Lock()
-	active, was := l.files.active, l.refusals[reasonGone]
+	active, was := l.files.active, l.admission.refusals[reasonGone]
 	l.mu.Unlock()
 	if err == nil && active != nil {
 		err = active.Name.Check(l.opts.FS)
@@ -14,8 +14,8 @@ func (l *Log) watchNames() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closing || l.files.active != active || l.calls.healing() || l.files.rotate && l.calls.writing() { // it was being replaced by us
+	if l.admission.closing() || l.files.active != active || l.calls.healing() || l.files.rotate && l.calls.writing() { // it was being replaced by us
 		return
 	}
-	l.refuse(reasonGone, err)
+	l.admission.refuse(reasonGone, err)
 }

@@ -135,7 +135,9 @@ func newLog(opts LogOptions, end uint64) *Log {
 	f.most, f.history, f.lock, f.progress = opts.SegmentBytes, opts.History, &l.mu, &l.progress
 	f.packed = map[uint64]int64{}
 	l.claims.file, l.claims.logger = logfile.ClaimFile{FS: opts.FS, Dir: opts.Dir}, opts.Logger
-	l.logger = opts.Logger
+	l.admission.logger = opts.Logger
+	l.segments.files, l.segments.admission, l.segments.calls = f, &l.admission, &l.calls
+	l.packer.list, l.packer.maker, l.packer.chunk = &l.segments, &f.maker, opts.packChunk
 	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
 	l.policy.Store(int32(opts.Policy))
 	l.quorum.confirmed.Store(everywhere)
@@ -216,7 +218,7 @@ func (l *Log) takeOver(w *logfile.Walker, segs []logfile.Segment) error {
 	l.files.active = s
 	l.files.chain = lastChain(pieces, chain)
 	l.writtenChain, l.durableChain = l.files.chain, l.files.chain
-	l.findPacked()
+	l.packer.findPacked()
 	return nil
 }
 
@@ -230,7 +232,7 @@ func (l *Log) waitForDisk(err error, from uint64, pieces [][]byte, chain uint32)
 	l.files.chain = l.writtenChain
 	l.trouble, l.healDelay = err, firstHealDelay
 	l.failing.Store(diskFailed)
-	l.refuse(reasonTrouble, err)
+	l.admission.refuse(reasonTrouble, err)
 }
 
 // collect reads the frames from an offset to the end of the walk into memory: what one interval of syncs

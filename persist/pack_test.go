@@ -45,7 +45,7 @@ func packSample(t testing.TB, disk vfs.FS, records int) (m model, l *Log) {
 func packAll(t testing.TB, l *Log) (n int) {
 	t.Helper()
 	for {
-		packed, err := l.Pack(l.Durable(), nil)
+		packed, err := l.Packer().Pack(l.Durable(), nil)
 		must(t, err)
 		if !packed {
 			return n
@@ -60,7 +60,7 @@ func TestPack(t *testing.T) {
 	disk := newFS(t)
 	m, l := packSample(t, disk, 800)
 	whole := map[string][]byte{}
-	for _, s := range l.Segments() {
+	for _, s := range l.Segments().List() {
 		b, err := vfs.ReadFile(disk, s.Path, 1<<20)
 		must(t, err)
 		whole[s.Path] = b
@@ -84,7 +84,7 @@ func TestPack(t *testing.T) {
 	}
 	must(t, old.Close())
 	var sum int64
-	for i, s := range l.Segments() {
+	for i, s := range l.Segments().List() {
 		info, err := disk.Stat(s.Path)
 		must(t, err)
 		if s.Packed != (i < n) || s.Packed && s.Bytes != info.Size() {
@@ -141,26 +141,26 @@ func TestPack(t *testing.T) {
 func TestPackLimits(t *testing.T) {
 	disk := newFS(t)
 	_, l := packSample(t, disk, 800)
-	segs := l.Segments()
-	if packed, err := l.Pack(segs[2].End-1, nil); !packed || err != nil {
+	segs := l.Segments().List()
+	if packed, err := l.Packer().Pack(segs[2].End-1, nil); !packed || err != nil {
 		t.Fatal(packed, err)
 	}
-	if packed, err := l.Pack(segs[2].End-1, nil); !packed || err != nil {
+	if packed, err := l.Packer().Pack(segs[2].End-1, nil); !packed || err != nil {
 		t.Fatal(packed, err)
 	}
-	if packed, err := l.Pack(segs[2].End-1, nil); packed || err != nil {
+	if packed, err := l.Packer().Pack(segs[2].End-1, nil); packed || err != nil {
 		t.Fatal("a segment behind the limit was packed", err)
 	}
 	stop := errors.New("stop")
 	before, err := disk.List(format.LogDir(testDir))
 	must(t, err)
-	if packed, err := l.Pack(segs[2].End, func() error { return stop }); packed || !errors.Is(err, stop) {
+	if packed, err := l.Packer().Pack(segs[2].End, func() error { return stop }); packed || !errors.Is(err, stop) {
 		t.Fatal(packed, err)
 	}
 	if names, err := disk.List(format.LogDir(testDir)); err != nil || !slices.Equal(names, before) {
 		t.Error("left behind:", names, err)
 	}
-	if err := l.DropBefore(segs[1].End); err != nil {
+	if err := l.Segments().DropBefore(segs[1].End); err != nil {
 		t.Fatal(err)
 	}
 	packAll(t, l)
@@ -168,19 +168,19 @@ func TestPackLimits(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	// Of bytes on disk, not of the log.
-	keep := l.Segments()
+	keep := l.Segments().List()
 	sum := uint64(0)
 	for i := len(keep) - 1; i >= 0; i-- {
 		sum += uint64(keep[i].Bytes)
-		if got := l.KeepFrom(sum); got != keep[i].Start {
+		if got := l.Segments().KeepFrom(sum); got != keep[i].Start {
 			t.Errorf("%d bytes are kept from %d on, want %d", sum, got, keep[i].Start)
 		}
 	}
-	if got := l.KeepFrom(sum + 1); got != 0 {
+	if got := l.Segments().KeepFrom(sum + 1); got != 0 {
 		t.Errorf("all is kept from %d on", got)
 	}
 	must(t, l.Close())
-	if packed, err := l.Pack(1<<40, nil); packed || err != nil {
+	if packed, err := l.Packer().Pack(1<<40, nil); packed || err != nil {
 		t.Error("packed a closed log:", err)
 	}
 }
@@ -201,14 +201,14 @@ func TestPackDense(t *testing.T) {
 		must(t, l.Sync())
 		l.Tick()
 	}
-	if packed, err := l.Pack(l.Durable(), nil); packed || err != nil {
+	if packed, err := l.Packer().Pack(l.Durable(), nil); packed || err != nil {
 		t.Fatal(packed, err)
 	}
 	if s := l.Stats(); s.Packed != 0 || s.Segments < 2 {
 		t.Errorf("%+v", s)
 	}
 	ops := disk.Ops()
-	if packed, err := l.Pack(l.Durable(), nil); packed || err != nil || disk.Ops() != ops {
+	if packed, err := l.Packer().Pack(l.Durable(), nil); packed || err != nil || disk.Ops() != ops {
 		t.Error("tried again", err)
 	}
 	must(t, l.Close())
@@ -221,11 +221,11 @@ func TestPackCrash(t *testing.T) {
 	for n, crashed := 0, true; crashed; n++ {
 		disk := newFS(t)
 		m, l := packSample(t, disk, 400)
-		from := l.Segments()[1].Start
+		from := l.Segments().List()[1].Start
 		disk.TornCrashAt(disk.Ops()+n, 50)
 		for packed := true; packed; {
 			var err error
-			if packed, err = l.Pack(l.Durable(), nil); err != nil {
+			if packed, err = l.Packer().Pack(l.Durable(), nil); err != nil {
 				break
 			}
 		}
@@ -264,8 +264,8 @@ func TestPackFaults(t *testing.T) {
 			l, _, err := OpenLog(packOptions(faulty), 0, discard)
 			must(t, err)
 			faulty.Inject(vfs.Rule{Ops: vfs.OpMutating | vfs.OpOpen | vfs.OpRead | vfs.OpClose, Skip: k, Err: errno, Short: k%2 == 0})
-			want := l.Segments()[0]
-			packed, err := l.Pack(want.End, nil)
+			want := l.Segments().List()[0]
+			packed, err := l.Packer().Pack(want.End, nil)
 			fired = faulty.Fired() > 0
 			// A temporary file that could not be removed is no error.
 			if packed != (err == nil) || err != nil && !errors.Is(err, errno) {
@@ -275,7 +275,7 @@ func TestPackFaults(t *testing.T) {
 			must(t, l.Ready())
 			m.checkRead(t, l, 0)
 			packAll(t, l)
-			if got := l.Segments()[0]; !got.Packed {
+			if got := l.Segments().List()[0]; !got.Packed {
 				t.Fatalf("call %d: not packed after the fault: %+v", k, got)
 			}
 			must(t, l.Close())
@@ -294,7 +294,7 @@ func TestPackNoRoom(t *testing.T) {
 	m, l := packSample(t, disk, 400)
 	disk.SetCapacity(1 << 20)
 	l.Reserve(1 << 20)
-	if packed, err := l.Pack(l.Durable(), nil); packed || !vfs.IsNoSpace(err) {
+	if packed, err := l.Packer().Pack(l.Durable(), nil); packed || !vfs.IsNoSpace(err) {
 		t.Fatal(packed, err)
 	}
 	l.Reserve(0)
@@ -335,12 +335,12 @@ func TestPackReaders(t *testing.T) {
 			end := l.Durable()
 			for more := true; more; {
 				var err error
-				if more, err = l.Pack(end-min(end, 1000), nil); err != nil {
+				if more, err = l.Packer().Pack(end-min(end, 1000), nil); err != nil {
 					t.Error(err)
 					return
 				}
 			}
-			if err := l.DropBefore(end - min(end, 6_000)); err != nil {
+			if err := l.Segments().DropBefore(end - min(end, 6_000)); err != nil {
 				t.Error(err)
 				return
 			}

@@ -22,7 +22,7 @@ import (
 func packedFileOf(t testing.TB) (disk *vfs.Sim, seg logfile.SegmentInfo, packed, raw []byte, chunks []format.PackedChunk) {
 	disk = newFS(t)
 	_, l := packSample(t, disk, 600)
-	seg = l.Segments()[1]
+	seg = l.Segments().List()[1]
 	raw, err := vfs.ReadFile(disk, seg.Path, 1<<20)
 	must(t, err)
 	packAll(t, l)

@@ -9,7 +9,7 @@ import (
 func (l *Log) Refuse(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.refuse(reasonOwner, err)
+	l.admission.refuse(reasonOwner, err)
 }
 
 // secondLook is the time that a sync has which is found to be late, while the process ran all the time.
@@ -18,12 +18,12 @@ const secondLook = 100 * time.Millisecond
 // judgeAge sets or clears reasonSlow and arms the timer that looks again. REQUIRES: mu.
 func (l *Log) judgeAge() {
 	if l.since.IsZero() || l.Policy() != SyncEverySec {
-		l.refuse(reasonSlow, nil)
+		l.admission.refuse(reasonSlow, nil)
 		return
 	}
 	age := l.opts.Now().Sub(l.since)
 	if age >= l.opts.MaxUnsyncedAge {
-		if l.refusals[reasonSlow] == nil {
+		if l.admission.refusals[reasonSlow] == nil {
 			now := l.opts.Now()
 			if sync := l.stats.Syncs + 1; !l.opts.Manual && l.doubted != sync {
 				// The disk is slow if it does not end this sync now that it is looked at. A process that was stopped for a while,
@@ -39,11 +39,11 @@ func (l *Log) judgeAge() {
 				l.watch.Reset(l.judgeAt.Sub(now))
 				return
 			}
-			l.refuse(reasonSlow, fmt.Errorf("the disk is slow: appended bytes are not durable after %v", age.Round(1e6)))
+			l.admission.refuse(reasonSlow, fmt.Errorf("the disk is slow: appended bytes are not durable after %v", age.Round(1e6)))
 		}
 		return
 	}
-	l.refuse(reasonSlow, nil)
+	l.admission.refuse(reasonSlow, nil)
 	if l.watch != nil {
 		l.watch.Reset(l.opts.MaxUnsyncedAge - age)
 	}
@@ -60,9 +60,9 @@ func (l *Log) judgeSize() {
 	l.behind.Store(n > l.opts.MaxUnsynced/2)
 	switch {
 	case n >= l.opts.MaxUnsynced:
-		l.refuse(reasonFull, fmt.Errorf("the disk is slow: %d bytes are not durable, the limit is %d", n, l.opts.MaxUnsynced))
+		l.admission.refuse(reasonFull, fmt.Errorf("the disk is slow: %d bytes are not durable, the limit is %d", n, l.opts.MaxUnsynced))
 	case n <= l.opts.MaxUnsynced/2:
-		l.refuse(reasonFull, nil)
+		l.admission.refuse(reasonFull, nil)
 	}
 	if n > syncAtBytes || l.behind.Load() {
 		wake(l.kick)
@@ -73,14 +73,14 @@ func (l *Log) judgeSize() {
 // for more than any burst of one round. REQUIRES: mu.
 func (l *Log) judgeSpace() {
 	if l.files.spaceErr == nil || l.files.active == nil {
-		l.refuse(reasonSpace, nil)
+		l.admission.refuse(reasonSpace, nil)
 		return
 	}
 	reserve := min(spaceReserve, l.files.active.Capacity/4)
 	if l.files.active.Capacity-l.files.active.Offset(l.tail.position()) < reserve {
-		l.refuse(reasonSpace, l.files.spaceErr)
+		l.admission.refuse(reasonSpace, l.files.spaceErr)
 	} else {
-		l.refuse(reasonSpace, nil)
+		l.admission.refuse(reasonSpace, nil)
 	}
 }
 

@@ -1,37 +1,53 @@
 package persist
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Segments returns the segments kept, oldest first. They are consecutive.
-func (l *Log) Segments() []logfile.SegmentInfo {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	infos := make([]logfile.SegmentInfo, len(l.files.segs))
-	for i, s := range l.files.segs {
-		end := max(l.written.Load(), s.Start)
-		if i+1 < len(l.files.segs) {
-			end = l.files.segs[i+1].Start
+// SegmentList is the list of the segments that a log keeps, for its owner: the owner lists them, drops the oldest and has
+// them verified, and Packer replaces their files. It knows the segment files, which roles are held and why changes are
+// refused, and reaches nothing else of the log.
+//
+// Lock order: drop, then Log.mu, which guards the list itself. No file is touched under Log.mu.
+type SegmentList struct {
+	files     *segmentFiles
+	admission *admission
+	calls     *diskCalls
+
+	drop sync.Mutex // one DropBefore at a time, and no file of Pack gets its name meanwhile
+}
+
+// List returns the segments kept, oldest first. They are consecutive.
+func (s *SegmentList) List() []logfile.SegmentInfo {
+	s.files.lock.Lock()
+	defer s.files.lock.Unlock()
+	infos := make([]logfile.SegmentInfo, len(s.files.segs))
+	for i, seg := range s.files.segs {
+		end := max(s.files.progress.written.Load(), seg.Start)
+		if i+1 < len(s.files.segs) {
+			end = s.files.segs[i+1].Start
 		}
-		infos[i] = logfile.SegmentInfo{Path: s.Path, Start: s.Start, End: end, Bytes: l.files.bytesOf(i, l.written.Load()), Packed: l.files.packed[s.Start] > 0}
+		infos[i] = logfile.SegmentInfo{Path: seg.Path, Start: seg.Start, End: end, Bytes: s.files.bytesOf(i, s.files.progress.written.Load()), Packed: s.files.packed[seg.Start] > 0}
 	}
 	return infos
 }
 
 // KeepFrom returns the log offset from which on the segment files take a number of bytes on disk, or a little more, at
 // the start of a segment; 0 if all of them take less.
-func (l *Log) KeepFrom(bytes uint64) uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	sum, written := uint64(0), l.written.Load()
-	for i := len(l.files.segs) - 1; i >= 0; i-- {
-		if sum += uint64(l.files.bytesOf(i, written)); sum >= bytes {
-			return l.files.segs[i].Start
+func (s *SegmentList) KeepFrom(bytes uint64) uint64 {
+	s.files.lock.Lock()
+	defer s.files.lock.Unlock()
+	sum, written := uint64(0), s.files.progress.written.Load()
+	for i := len(s.files.segs) - 1; i >= 0; i-- {
+		if sum += uint64(s.files.bytesOf(i, written)); sum >= bytes {
+			return s.files.segs[i].Start
 		}
 	}
 	return 0
@@ -40,39 +56,92 @@ func (l *Log) KeepFrom(bytes uint64) uint64 {
 // DropBefore removes the segments that hold only bytes below an offset, oldest first, each durably before the next:
 // a crash never leaves a gap. The last segment and bytes that are not durable always stay. A reader inside a dropped
 // segment gets ErrGone, at the latest when it has read it.
-func (l *Log) DropBefore(offset uint64) error {
-	l.dropMu.Lock()
-	defer l.dropMu.Unlock()
+func (s *SegmentList) DropBefore(offset uint64) error {
+	s.drop.Lock()
+	defer s.drop.Unlock()
 	for {
-		l.mu.Lock()
+		s.files.lock.Lock()
 		// The next segment must have a durable byte, so that its header is durable: it alone tells the history then.
-		segs := l.files.segs
-		drop := len(segs) > 1 && segs[1].Start <= offset && segs[1].Start < l.durable.Load() && !l.calls.closed && !l.calls.healing()
+		segs := s.files.segs
+		drop := len(segs) > 1 && segs[1].Start <= offset && segs[1].Start < s.files.progress.durable.Load() && !s.calls.closed && !s.calls.healing()
 		first := segs[0]
-		drop = drop && l.refusals[reasonGone] == nil
+		drop = drop && s.admission.refusals[reasonGone] == nil
 		if drop {
-			l.files.segs = segs[1:]
-			l.files.sumPacked()
-			l.layout.Add(1)
+			s.files.segs = segs[1:]
+			s.files.sumPacked()
+			s.files.progress.layout.Add(1)
 		}
-		l.mu.Unlock()
+		s.files.lock.Unlock()
 		if !drop {
 			return nil
 		}
-		err := vfs.RemoveIfThere(l.opts.FS, first.Path)
+		err := vfs.RemoveIfThere(s.files.maker.FS, first.Path)
 		if err == nil {
-			err = l.opts.FS.SyncDir(format.LogDir(l.opts.Dir))
+			err = s.files.maker.FS.SyncDir(format.LogDir(s.files.maker.Dir))
 		}
 		if err != nil {
-			l.mu.Lock()
-			l.files.segs = append([]logfile.Segment{first}, l.files.segs...)
-			l.files.sumPacked()
-			l.layout.Add(1)
-			l.mu.Unlock()
+			s.files.lock.Lock()
+			s.files.segs = append([]logfile.Segment{first}, s.files.segs...)
+			s.files.sumPacked()
+			s.files.progress.layout.Add(1)
+			s.files.lock.Unlock()
 			return fmt.Errorf("drop log segment: %w", err)
 		}
-		l.mu.Lock()
-		delete(l.files.packed, first.Start)
-		l.mu.Unlock()
+		s.files.lock.Lock()
+		delete(s.files.packed, first.Start)
+		s.files.lock.Unlock()
 	}
+}
+
+// toPack returns the oldest segment that may be packed, and where it ends.
+func (s *SegmentList) toPack(before uint64) (seg logfile.Segment, end uint64, ok bool) {
+	s.files.lock.Lock()
+	defer s.files.lock.Unlock()
+	segs := s.files.segs
+	for i := 0; i+1 < len(segs); i++ {
+		end := segs[i+1].Start
+		// As in DropBefore: only behind a durable byte of the next segment its header is durable, and this one's end.
+		if end > before || end >= s.files.progress.durable.Load() || s.admission.closing() || s.calls.healing() {
+			break
+		}
+		if _, known := s.files.packed[segs[i].Start]; !known {
+			return segs[i], end, true
+		}
+	}
+	return logfile.Segment{}, 0, false
+}
+
+// notePacked takes down how large the file of a segment is now, -1: it stays as it is.
+func (s *SegmentList) notePacked(seg logfile.Segment, size int64) {
+	s.files.lock.Lock()
+	defer s.files.lock.Unlock()
+	if slices.Contains(s.files.segs, seg) {
+		s.files.packed[seg.Start] = size
+		s.files.sumPacked()
+	}
+}
+
+var errDropped = errors.New("the segment was dropped meanwhile")
+
+// replace gives a packed file the name of its segment, if that is still there.
+func (s *SegmentList) replace(seg *logfile.Segment, end uint64, temp string) error {
+	s.drop.Lock()
+	defer s.drop.Unlock()
+	if err := s.files.maker.Guarded(); err != nil {
+		return err
+	}
+	s.files.lock.Lock()
+	i := slices.Index(s.files.segs, *seg)
+	there := i >= 0 && i+1 < len(s.files.segs) && s.files.segs[i+1].Start == end
+	gone, closing := s.admission.refusals[reasonGone], s.admission.closing()
+	s.files.lock.Unlock()
+	switch {
+	case closing:
+		return format.ErrClosed
+	case gone != nil:
+		return gone
+	case !there:
+		return errDropped
+	}
+	return s.files.maker.FS.Rename(temp, seg.Path)
 }

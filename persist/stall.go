@@ -137,7 +137,7 @@ func (l *Log) judgeStall() {
 		l.failing.Store(diskWell)
 		l.doubt = nil
 	}
-	l.refuse(reasonHang, hang)
+	l.admission.refuse(reasonHang, hang)
 	if began {
 		l.writeDone.Broadcast()
 		l.syncDone.Broadcast()

@@ -105,7 +105,7 @@ func TestSmallRoom(t *testing.T) {
 	if f := free(); f < reserve-20<<10 || f >= reserve-20<<10+least {
 		t.Errorf("%d bytes are left free", f)
 	}
-	must(t, l.DropBefore(l.Position()))
+	must(t, l.Segments().DropBefore(l.Position()))
 	l.Tick()
 	must(t, l.Ready())
 	must(t, l.Close())

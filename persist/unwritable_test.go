@@ -55,7 +55,7 @@ func TestOpenUnwritable(t *testing.T) {
 			if l.Sync() == nil && unsynced {
 				t.Error("synced")
 			}
-			must(t, l.DropBefore(0))
+			must(t, l.Segments().DropBefore(0))
 			r, err := l.NewReader(0)
 			must(t, err)
 			for r.Pos() < end {

@@ -14,10 +14,10 @@ import (
 // first bad place in it, or the error of a read. Segments that are dropped meanwhile are passed over. pace, if not nil,
 // is called now and then with the bytes read since; an error of pace ends it, and is returned as err. It takes no lock
 // while it reads.
-func (l *Log) Verify(pace func(bytes int) error) (bad []error, err error) {
-	durable := l.Durable()
-	v := verifier{log: l, pace: pace}
-	for _, seg := range l.Segments() {
+func (s *SegmentList) Verify(pace func(bytes int) error) (bad []error, err error) {
+	durable := s.files.progress.Durable()
+	v := verifier{list: s, pace: pace}
+	for _, seg := range s.List() {
 		end := min(seg.End, durable)
 		if seg.Start >= end {
 			continue
@@ -37,7 +37,7 @@ func (l *Log) Verify(pace func(bytes int) error) (bad []error, err error) {
 
 // verifier reads the segments of an open log in order.
 type verifier struct {
-	log     *Log
+	list    *SegmentList
 	pace    func(bytes int) error
 	scanner logfile.Scanner
 	crc     uint32 // of the frame before the next segment; 0: not known
@@ -53,7 +53,7 @@ func (e *stoppedError) Error() string { return e.err.Error() }
 func (v *verifier) segment(seg logfile.Segment, end uint64) error {
 	before := v.crc
 	for {
-		layout := v.log.layout.Load()
+		layout := v.list.files.progress.layout.Load()
 		v.crc = before
 		err := v.read(seg, end)
 		var stopped *stoppedError
@@ -61,10 +61,10 @@ func (v *verifier) segment(seg logfile.Segment, end uint64) error {
 			return err
 		}
 		v.crc = 0
-		if !slices.ContainsFunc(v.log.Segments(), func(s logfile.SegmentInfo) bool { return *s.Segment() == seg }) {
+		if !slices.ContainsFunc(v.list.List(), func(info logfile.SegmentInfo) bool { return *info.Segment() == seg }) {
 			return nil
 		}
-		if v.log.layout.Load() == layout {
+		if v.list.files.progress.layout.Load() == layout {
 			return err
 		}
 	}
@@ -72,8 +72,7 @@ func (v *verifier) segment(seg logfile.Segment, end uint64) error {
 
 // read verifies a segment's header, its chain to the segment before, and its frames up to a log offset.
 func (v *verifier) read(seg logfile.Segment, end uint64) (err error) {
-	opts := &v.log.opts
-	file, err := logfile.OpenSegmentFile(opts.FS, &seg)
+	file, err := logfile.OpenSegmentFile(v.list.files.maker.FS, &seg)
 	if err != nil {
 		return fmt.Errorf("%s: %w", seg.Path, err)
 	}

@@ -16,12 +16,12 @@ func TestVerify(t *testing.T) {
 	must(t, l.Commit(m.appendSome(t, l, 3)))
 	must(t, l.Sync())
 	read := 0
-	bad, err := l.Verify(func(n int) error { read += n; return nil })
+	bad, err := l.Segments().Verify(func(n int) error { read += n; return nil })
 	if len(bad) > 0 || err != nil || read != int(l.Durable()) {
 		t.Fatalf("%v, %v, %d bytes of %d", bad, err, read, l.Durable())
 	}
 	stop := errors.New("stop")
-	if _, err := l.Verify(func(int) error { return stop }); err != stop {
+	if _, err := l.Segments().Verify(func(int) error { return stop }); err != stop {
 		t.Errorf("got %v", err)
 	}
 	flip := func(path string, at int64) {
@@ -35,14 +35,14 @@ func TestVerify(t *testing.T) {
 		_, err = f.WriteAt(b, at)
 		must(t, errors.Join(err, f.Close()))
 	}
-	segs := l.Segments()
+	segs := l.Segments().List()
 	if len(segs) < 3 {
 		t.Fatalf("%d segments", len(segs))
 	}
 	for i, s := range segs {
 		for at := int64(0); at < s.Segment().Offset(s.End); at += 7 {
 			flip(s.Path, at)
-			bad, err := l.Verify(nil)
+			bad, err := l.Segments().Verify(nil)
 			must(t, err)
 			var corrupt *format.CorruptError
 			if len(bad) != 1 || !errors.As(bad[0], &corrupt) || corrupt.File != s.Path || corrupt.Offset > at {
@@ -54,19 +54,19 @@ func TestVerify(t *testing.T) {
 	}
 	flip(segs[0].Path, 80)
 	flip(segs[2].Path, 80)
-	if bad, err := l.Verify(nil); len(bad) != 2 || err != nil {
+	if bad, err := l.Segments().Verify(nil); len(bad) != 2 || err != nil {
 		t.Errorf("%v, %v", bad, err)
 	}
 	must(t, disk.Remove(segs[1].Path))
-	if bad, err := l.Verify(nil); len(bad) != 3 || err != nil {
+	if bad, err := l.Segments().Verify(nil); len(bad) != 3 || err != nil {
 		t.Errorf("%v, %v", bad, err)
 	}
 	flip(segs[0].Path, 80) // back: it is read to its end now
 	dropped := false
-	bad, err = l.Verify(func(int) error {
+	bad, err = l.Segments().Verify(func(int) error {
 		if !dropped {
 			dropped = true
-			must(t, l.DropBefore(segs[2].Start))
+			must(t, l.Segments().DropBefore(segs[2].Start))
 		}
 		return nil
 	})

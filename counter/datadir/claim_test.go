@@ -57,7 +57,7 @@ func TestCheckReplica(t *testing.T) {
 		disk := persisttest.NewFS(t)
 		l, tick := replicaDir(t, disk, 40)
 		tick()
-		segs := l.Segments()
+		segs := l.Segments().List()
 		last := segs[len(segs)-1]
 		if ended {
 			persisttest.Must(t, l.Close())

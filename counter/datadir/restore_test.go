@@ -133,7 +133,7 @@ func TestRestoreRefused(t *testing.T) {
 	manifests := d.Manifests()
 	l, _, err := persist.OpenLog(opts, manifests[0].Replay, persisttest.Discard)
 	persisttest.Must(t, err)
-	persisttest.Must(t, l.DropBefore(manifests[1].Replay))
+	persisttest.Must(t, l.Segments().DropBefore(manifests[1].Replay))
 	end := l.Written()
 	persisttest.Must(t, errors.Join(l.Close(), d.Close()))
 	oldest := manifests[1]

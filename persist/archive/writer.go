@@ -153,7 +153,7 @@ func NewWriter(fsys vfs.FS, dir string, log *persist.Log, m *format.Manifest, li
 	}
 	// In pieces as the log has them on disk now. They begin with a frame whatever becomes of the files.
 	at := w.reader.Pos()
-	for _, s := range log.Segments() {
+	for _, s := range log.Segments().List() {
 		if at < s.Start && s.Start < w.end {
 			w.addLog(at, s.Start)
 			at = s.Start

@@ -49,10 +49,10 @@ func packedLog(t testing.TB) (disk *vfs.Sim, opts persist.LogOptions, seg logfil
 	}
 	persisttest.Must(t, l.Sync())
 	for packed := true; packed; {
-		packed, err = l.Pack(l.Durable(), nil)
+		packed, err = l.Packer().Pack(l.Durable(), nil)
 		persisttest.Must(t, err)
 	}
-	seg = l.Segments()[1]
+	seg = l.Segments().List()[1]
 	persisttest.Must(t, l.Close())
 	if !seg.Packed {
 		t.Fatal("the second segment is not packed")
