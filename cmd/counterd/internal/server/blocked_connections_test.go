@@ -187,7 +187,7 @@ func TestUnreadRepliesStopNobody(t *testing.T) {
 	go func() {
 		_, _ = fmt.Fprintf(slow.conn, "*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\nINCR 1.cntrn\r\nGET 1.cntrn\r\n", len(text), text)
 	}()
-	until(t, "a reply that does not fit", func() bool { return server.session.Writing() })
+	until(t, "a reply that does not fit", func() bool { return server.session.Activity.Writing() })
 	exec := func() {
 		other.want("MULTI", "+OK")
 		other.want("INCR 2.cntrn", "+QUEUED")

@@ -373,7 +373,7 @@ const longArgs = 512
 // and answered, and lets others have their turn all the while. REQUIRES not InLoop.
 func (c *call) readLong(cmd *row, args [][]byte) {
 	c.flush()
-	c.Pause = c.session.GiveWay
+	c.Pause = c.srv.front.GiveWay
 	defer func() { c.Pause = nil }()
 	began := time.Now()
 	for {
@@ -405,7 +405,7 @@ func (c *call) tryLong(cmd *row, args [][]byte) (done bool, err error) {
 		if c.opened(); c.observed {
 			c.observe(cmd, args)
 		}
-		if done, err = c.Batch.RunLong(c.session.GiveWay); err != nil {
+		if done, err = c.Batch.RunLong(c.srv.front.GiveWay); err != nil {
 			return false, err
 		}
 	}

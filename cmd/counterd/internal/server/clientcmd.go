@@ -73,7 +73,7 @@ func runClientList(c *client, args [][]byte) {
 	var b strings.Builder
 	for i, other := range c.srv.connected() {
 		if i%linesAtOnce == linesAtOnce-1 && !c.call.executing {
-			c.session.GiveWay()
+			c.srv.front.GiveWay()
 		}
 		if f.match(other) {
 			b.WriteString(other.line())
@@ -211,7 +211,7 @@ func runClientReply(c *client, args [][]byte) {
 		c.speak()
 		c.call.Out.Status("OK")
 	case resp.EqualFold(args[2], "OFF"):
-		c.session.Mute()
+		c.session.Muting.Mute()
 		s.off = true
 	case resp.EqualFold(args[2], "SKIP"):
 		s.skip = !s.off
@@ -222,7 +222,7 @@ func runClientReply(c *client, args [][]byte) {
 
 // speak ends CLIENT REPLY OFF and SKIP.
 func (c *client) speak() {
-	c.session.Unmute()
+	c.session.Muting.Unmute()
 	c.silence = silence{}
 }
 
@@ -235,10 +235,10 @@ func (c *client) skipped(args [][]byte) {
 	}
 	c.catchUp()
 	c.silence = silence{skipping: true}
-	c.session.Mute()
+	c.session.Muting.Mute()
 	c.Command(args)
 	c.catchUp()
 	if c.silence.skipping = false; !c.silence.off {
-		c.session.Unmute()
+		c.session.Muting.Unmute()
 	}
 }

@@ -187,12 +187,12 @@ func (c *client) line() string {
 		redirect = t.Redirect
 	}
 	events := "r"
-	if c.session.Writing() {
+	if c.session.Activity.Writing() {
 		events = "rw"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d multi=%d",
-		c.session.ID(), c.info.addr(), c.info.laddr(), c.session.Descriptor(), name, int64(c.session.Age()/time.Second), c.session.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), c.subs.CountOf(pubsub.Shard), s.multi)
+		c.session.ID(), c.info.addr(), c.info.laddr(), c.session.Descriptor(), name, int64(c.session.Activity.Age()/time.Second), c.session.Activity.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), c.subs.CountOf(pubsub.Shard), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, omem, s.memory())
 	fmt.Fprintf(&b, " events=%s cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s", events, cmd, c.login.user.Load().Name(), redirect, s.proto, lib, ver)
@@ -210,7 +210,7 @@ func (c *client) flags(s clientState) string {
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{c.monitors.Load(), 'O'}, {c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.session.Blocked(), 'b'}, {t.On, 't'}, {t.Broken, 'R'}, {t.Broadcast, 'B'}, {c.watch.Dirty(), 'd'}, {c.info.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+	}{{c.monitors.Load(), 'O'}, {c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.session.Activity.Blocked(), 'b'}, {t.On, 't'}, {t.Broken, 'R'}, {t.Broadcast, 'B'}, {c.watch.Dirty(), 'd'}, {c.info.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
 		if f.set {
 			flags = append(flags, f.letter)
 		}
@@ -234,7 +234,7 @@ type clientFilter struct {
 func (f *clientFilter) match(c *client) bool {
 	switch {
 	case f.ids != nil && !f.ids[c.session.ID()], f.addr != "" && f.addr != c.info.addr(), f.laddr != "" && f.laddr != c.info.laddr(),
-		f.kind != "" && f.kind != c.kind(), f.user != nil && f.user != c.login.user.Load(), f.maxAge > 0 && int64(c.session.Age()/time.Second) < f.maxAge:
+		f.kind != "" && f.kind != c.kind(), f.user != nil && f.user != c.login.user.Load(), f.maxAge > 0 && int64(c.session.Activity.Age()/time.Second) < f.maxAge:
 		return false
 	}
 	return c != f.except

@@ -70,7 +70,7 @@ func (c datasetConn) AlterCluster(statement string) (done bool, err error) {
 	return true, err
 }
 
-func (c datasetConn) GiveWay() { c.c.session.GiveWay() }
+func (c datasetConn) GiveWay() { c.c.srv.front.GiveWay() }
 
 // Busy has as many at work at once as there are turns for queries: each may hold 100,000 keys.
 func (c datasetConn) Busy(work func(ctx context.Context)) {

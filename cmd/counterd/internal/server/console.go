@@ -159,6 +159,6 @@ func (c *client) shown(v seen) console.Client {
 	if s.cmd != nil {
 		last = s.cmd.Name
 	}
-	return console.Client{ID: c.session.ID(), Addr: facts.Clip(c.info.addr()), Name: facts.Clip(name), Lib: facts.Clip(lib), Age: int64(c.session.Age() / time.Second), Idle: c.session.Idle(),
+	return console.Client{ID: c.session.ID(), Addr: facts.Clip(c.info.addr()), Name: facts.Clip(name), Lib: facts.Clip(lib), Age: int64(c.session.Activity.Age() / time.Second), Idle: c.session.Activity.Idle(),
 		Memory: v.memory, Commands: v.commands, Last: last, Flags: c.flags(s)}
 }

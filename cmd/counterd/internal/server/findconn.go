@@ -41,7 +41,7 @@ func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, er
 			if done, err = c.turn(ctx, flags, (*counter.Batch).Begin, step); err != nil {
 				return
 			}
-			c.c.session.GiveWay() // or it would keep a processor for 10 ms at a time
+			c.c.srv.front.GiveWay() // or it would keep a processor for 10 ms at a time
 		}
 	})
 	if errors.Is(err, find.ErrGone) {

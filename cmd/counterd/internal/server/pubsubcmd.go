@@ -110,7 +110,7 @@ func unsubscribe(c *client, kind pubsub.Kind, names [][]byte) {
 		_ = c.session.Send()
 	}
 	if answer := c.srv.pubsub.Unsubscribe(&c.subs, kind, names); len(answer) > 0 {
-		c.session.Say(answer)
+		c.session.Muting.Say(answer)
 	}
 	c.listening()
 }

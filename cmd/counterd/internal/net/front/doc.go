@@ -92,15 +92,18 @@
 //	front.go listen.go         the front and its host; listeners, who is let in
 //	descriptors.go             descriptors that connections leave to files
 //	session.go turn.go         a session and its handler; what is done in a turn
-//	send.go wait.go            how replies are sent, and left out; how a command waits
+//	activity.go                what a session does now, and since when
+//	send.go muting.go          how replies are sent, and left out
+//	wait.go                    how a command waits
 //	wake.go                    how others have something told to a session
 //	scratch.go                 the memory that sessions share
 //	lanes.go                   whose turn it is, however a loop hears of who has come
-//	loop_*.go                  loops: by epoll, or portable
+//	loop_*.go                  loops: by epoll, or portable; turns and their replies; sessions that are resumed
 //	relief_epoll.go            a loop goes on although a session waits for the disk in it
 //	socket_*.go sending.go     reading and writing without waiting, and with
 //	handshake.go secure.go     TLS: who is let in, and its record layer
-//	janitor.go memory.go       limits of time; what all sessions hold together, and who is closed for it
+//	janitor.go                 limits of time
+//	memory.go account.go       what all sessions hold together, and who is closed for it; what one holds
 //	outputlimit.go             what one session may leave unread
 //
 // # Lock order

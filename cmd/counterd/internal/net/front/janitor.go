@@ -40,7 +40,7 @@ func (f *Front) janitor() {
 		idle := int64(f.config.Get().Timeout)
 		f.mu.Lock()
 		for _, s := range f.sessions {
-			if reason := s.overdue(now, idle); reason != "" {
+			if reason := f.overdue(s, now, idle); reason != "" {
 				f.log.Info("closing connection", "client", s.id, "reason", reason)
 				s.conn.Close()
 			}
@@ -50,37 +50,38 @@ func (f *Front) janitor() {
 }
 
 // overdue tells why a connection's time is up, or nothing. REQUIRES Front.mu.
-func (s *Session) overdue(now, idle int64) string {
+func (f *Front) overdue(s *Session, now, idle int64) string {
 	since := func(t int64) int64 {
 		if t == 0 {
 			return 0
 		}
 		return now - t
 	}
-	if began := s.writingSince.Load(); began != 0 {
-		before := s.delivered
-		if s.delivered = s.conn.delivered(); s.delivered > before {
-			s.writingSince.CompareAndSwap(began, now) // it may have ended just now
+	if began := s.Activity.writingSince.Load(); began != 0 {
+		before := s.Activity.delivered
+		if s.Activity.delivered = s.conn.delivered(); s.Activity.delivered > before {
+			s.Activity.writingSince.CompareAndSwap(began, now) // it may have ended just now
 		}
 	}
-	if reason := s.unread(now); reason != "" {
-		return reason
+	if s.unread.passed(f.output.Load(), now) {
+		f.totals.SlowSubscribers.Add(1)
+		return errOutputLimit.Error()
 	}
 	switch {
-	case since(s.writingSince.Load()) > WriteTimeout:
+	case since(s.Activity.writingSince.Load()) > WriteTimeout:
 		return "replies not read"
-	case since(s.partialSince.Load()) > partialTimeout+s.arrived.Load()/minArrival && !s.blocked.Load() && !s.busy.Load():
+	case since(s.Activity.partialSince.Load()) > partialTimeout+s.Activity.arrived.Load()/minArrival && !s.Activity.blocked.Load() && !s.Activity.busy.Load():
 		return "command not finished"
-	case s.writingSince.Load() != 0, s.blocked.Load(), s.busy.Load():
+	case s.Activity.writingSince.Load() != 0, s.Activity.blocked.Load(), s.Activity.busy.Load():
 		return ""
 	}
 	standing := s.handler.Standing()
 	switch {
-	case idle > 0 && !standing.Quiet && now-s.lastRead.Load() > idle:
+	case idle > 0 && !standing.Quiet && now-s.Activity.lastRead.Load() > idle:
 		return "idle"
 	case standing.Overdue != "":
 		return standing.Overdue
-	case !s.trusted.Load() && time.Since(s.created) > authTimeout*time.Second:
+	case !s.trusted.Load() && time.Since(s.Activity.created) > authTimeout*time.Second:
 		return "not authenticated"
 	}
 	return ""

@@ -20,20 +20,20 @@ func testPartialBegins(t *testing.T, s *echoes) {
 		}
 	}
 	send("PI")
-	until(t, "half a command", func() bool { return server.partialSince.Load() != 0 })
-	first := server.partialSince.Load()
+	until(t, "half a command", func() bool { return server.Activity.partialSince.Load() != 0 })
+	first := server.Activity.partialSince.Load()
 	until(t, "a later beginning", func() bool {
 		send("NG\r\nPI")
 		if got := c.read().String(); got != "+PONG" {
 			t.Fatal(got)
 		}
-		return server.partialSince.Load() > first
+		return server.Activity.partialSince.Load() > first
 	})
 	send("NG\r\n")
 	if got := c.read().String(); got != "+PONG" {
 		t.Fatal(got)
 	}
-	until(t, "no half command", func() bool { return server.partialSince.Load() == 0 })
+	until(t, "no half command", func() bool { return server.Activity.partialSince.Load() == 0 })
 }
 
 // TestProgressCounts: a connection is closed when it takes nothing of its replies for the whole time, not when it takes
@@ -52,9 +52,9 @@ func testProgressCounts(t *testing.T, s *echoes) {
 	look := func(seconds int64) string {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return server.overdue(server.writingSince.Load()+seconds, 0)
+		return server.front.overdue(server, server.Activity.writingSince.Load()+seconds, 0)
 	}
-	until(t, "a reply that does not fit, and nothing on its way", func() bool { return server.writingSince.Load() != 0 && look(WriteTimeout+1) != "" })
+	until(t, "a reply that does not fit, and nothing on its way", func() bool { return server.Activity.writingSince.Load() != 0 && look(WriteTimeout+1) != "" })
 	left := 50
 	read := func() {
 		if got := c.read(); len(got.Text) != size {
@@ -66,7 +66,9 @@ func testProgressCounts(t *testing.T, s *echoes) {
 		read()
 		return look(WriteTimeout+1) == ""
 	})
-	until(t, "none again", func() bool { return server.writingSince.Load() == 0 || look(WriteTimeout+1) == "replies not read" })
+	until(t, "none again", func() bool {
+		return server.Activity.writingSince.Load() == 0 || look(WriteTimeout+1) == "replies not read"
+	})
 	for left > 0 {
 		read()
 	}
@@ -83,12 +85,12 @@ func testArrivalCounts(t *testing.T, s *echoes) {
 	look := func(seconds int64) string {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return server.overdue(server.partialSince.Load()+seconds, 0)
+		return server.front.overdue(server, server.Activity.partialSince.Load()+seconds, 0)
 	}
 	if _, err := io.WriteString(c.conn, "*2\r\n$4\r\nECHO\r\n$500000\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the beginning of a command", func() bool { return server.partialSince.Load() != 0 })
+	until(t, "the beginning of a command", func() bool { return server.Activity.partialSince.Load() != 0 })
 	if got := look(partialTimeout + 1); got != "command not finished" {
 		t.Errorf("got %q for one that does not go on", got)
 	}

@@ -57,14 +57,14 @@ func (q *lanes) begin() { q.passed, q.spent = 0, 0 }
 // push lets s have a turn. REQUIRES that the loop is told when more comes for it: it is pushed once for that.
 func (q *lanes) push(s *Session) {
 	switch {
-	case s.queued:
+	case s.seat.queued:
 		return
-	case s.short():
+	case s.seat.short():
 		q.short.push(s)
 	default:
 		q.long.push(s)
 	}
-	s.queued = true
+	s.seat.queued = true
 }
 
 // idle tells whether nobody is to have a turn.
@@ -87,7 +87,7 @@ func (q *lanes) next() (step, *Session) {
 		return stepAnswer, nil
 	}
 	s := from.pop()
-	s.queued, q.inLong = false, from == &q.long
+	s.seat.queued, q.inLong = false, from == &q.long
 	q.owed = q.owed || !q.inLong
 	q.turns++
 	return stepTurn, s
@@ -112,16 +112,22 @@ func (q *lanes) took(s *Session, n int) {
 	} else {
 		q.passed += cost
 	}
-	if s.load += (n - s.load) / 4; !q.inLong && n == shortRoom {
-		s.load = shortRoom
+	if s.seat.load += (n - s.seat.load) / 4; !q.inLong && n == shortRoom {
+		s.seat.load = shortRoom
 	}
 }
 
 // answered notes that nobody waits for an answer.
 func (q *lanes) answered() { q.turns, q.owed = 0, false }
 
-// short tells whether s is one of the short lane.
-func (s *Session) short() bool { return s.load <= shortLoad }
+// seat is a session's place in the lanes.
+type seat struct {
+	queued bool // it is to have a turn
+	load   int  // bytes that a turn brings, on average
+}
+
+// short tells whether it is in the short lane.
+func (s *seat) short() bool { return s.load <= shortLoad }
 
 // queue is a list of sessions, first in, first out. It is emptied often, and then begins anew.
 type queue struct {

@@ -65,7 +65,7 @@ func (w *town) answer() {
 	}
 	for _, short := range []bool{true, false} {
 		for _, p := range w.owed {
-			if !p.answering || short && !p.short() {
+			if !p.answering || short && !p.seat.short() {
 				continue
 			}
 			w.clock += sendCost

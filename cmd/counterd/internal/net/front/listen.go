@@ -236,7 +236,9 @@ func (f *Front) open(conn net.Conn, conf config.Config, port Port, t *secure) (*
 	trusted := !f.host.NeedsPassword()
 	f.last++
 	s := f.host.NewSession(trusted, port)
-	s.front, s.id, s.created, s.port, s.rd = f, f.last, time.Now(), port, resp.NewReader(resp.DefaultLimits())
+	s.Activity.clock, s.Activity.created = &f.clock, time.Now()
+	s.account.front, s.account.conn = f, &s.conn
+	s.front, s.id, s.port, s.rd = f, f.last, port, resp.NewReader(resp.DefaultLimits())
 	if tcp, ok := conn.(*net.TCPConn); ok && conf.TCPKeepalive > 0 {
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Duration(conf.TCPKeepalive) * time.Second,
 			Interval: time.Duration(conf.TCPKeepalive) * time.Second / 3, Count: 3})
@@ -250,7 +252,7 @@ func (f *Front) open(conn net.Conn, conf config.Config, port Port, t *secure) (*
 	}
 	s.lane = int(s.id) % len(f.loops)
 	s.loop = f.loops[s.lane]
-	s.lastRead.Store(f.clock.Load())
+	s.Activity.lastRead.Store(f.clock.Load())
 	s.Trust(trusted)
 	return s, nil
 }

@@ -20,7 +20,7 @@ func (l *loop) add(s *Session) error {
 }
 
 // rouse ends the read that s waits in: its goroutine sends notices then.
-func (s *Session) rouse() { s.conn.interrupt() }
+func (l *loop) rouse(s *Session) { s.conn.interrupt() }
 
 // Resume is not called: MayHoldReplies is never true.
 func (s *Session) Resume() {}
@@ -28,7 +28,8 @@ func (s *Session) Resume() {}
 // stand is not called, as no session is in a loop.
 func (l *loop) stand(*Session) {}
 
-func (s *Session) stood() {}
+// stood is not called either.
+func (l *loop) stood(*Session) {}
 
 // shift is nothing here.
 type shift struct{}
@@ -56,8 +57,8 @@ func (l *loop) serve(s *Session) {
 	}()
 	space, idle := s.space, s.release
 	for !s.Closing {
-		if s.mustWait() {
-			s.awaitRoom()
+		if s.account.mustWait() {
+			s.account.awaitRoom()
 		}
 		n, free, err := s.conn.receive(space, idle)
 		switch {

@@ -44,7 +44,7 @@ func testSlowReader(t *testing.T, s *echoes) {
 	until(t, "a reply that does not fit", func() bool {
 		n := 0
 		for _, c := range s.Sessions() {
-			if c.Writing() {
+			if c.Activity.Writing() {
 				n++
 			}
 		}

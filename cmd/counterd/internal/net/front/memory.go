@@ -38,32 +38,6 @@ func (f *Front) crowded() bool {
 	return limit > 0 && f.memory.held.Load()+f.host.Unread() > limit
 }
 
-// mustWait tells whether the session holds much where all together hold too much: it must not take more. One that has
-// ended gives back what it holds.
-func (s *Session) mustWait() bool {
-	return s.holds.Load() > much && s.front.crowded() && !s.conn.closed() && !s.front.ending()
-}
-
-// awaitRoom waits until the janitor has closed the sessions that hold most, and a while for them to end.
-func (s *Session) awaitRoom() {
-	f, m := s.front, &s.front.memory
-	m.mu.Lock()
-	if m.looked == nil {
-		m.looked = make(chan struct{})
-	}
-	looked := m.looked
-	m.mu.Unlock()
-	m.tell()
-	select {
-	case <-looked:
-	case <-f.quit:
-		return
-	}
-	for end := time.Now().Add(emptying); f.crowded() && !s.conn.closed() && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // tell has the janitor look.
 func (m *memory) tell() {
 	select {
@@ -76,9 +50,9 @@ func (m *memory) tell() {
 // janitor. false: the session was closed, and must not take them. What Charge notes comes in the place of what Reserve did.
 // REQUIRES not InLoop.
 func (s *Session) Reserve(bytes int) bool {
-	s.charge(s.holding() + int64(bytes))
+	s.account.set(s.holding() + int64(bytes))
 	if bytes > much && s.front.crowded() {
-		s.awaitRoom()
+		s.account.awaitRoom()
 	}
 	return !s.conn.closed()
 }
@@ -92,31 +66,17 @@ func (f *Front) Held() int64 { return f.memory.held.Load() }
 // Charge notes what the session holds now: what it was sent and what it is to send, and beside that so many bytes of
 // its handler's.
 func (s *Session) Charge(beside int) {
-	s.beside = int64(beside)
-	s.charge(s.holding())
+	s.account.beside = int64(beside)
+	s.account.set(s.holding())
 }
 
 // holding is what s holds. Only who owns s may call it.
 func (s *Session) holding() int64 {
-	n := int64(s.rd.Held()+s.out.Cap()) + s.beside
+	n := int64(s.rd.Held()+s.out.Cap()) + s.account.beside
 	if t := s.conn.secure; t != nil {
 		n += int64(t.holds())
 	}
 	return n
-}
-
-// charge notes that s holds n bytes now. Only who owns s may call it.
-func (s *Session) charge(n int64) {
-	old := s.holds.Load()
-	if n == old {
-		return
-	}
-	s.holds.Store(n)
-	m := &s.front.memory
-	held := m.held.Add(n - old)
-	if limit := m.limit.Load(); n > old && limit > 0 && held+s.front.host.Unread() > limit {
-		m.tell()
-	}
 }
 
 // wake tells those that wait for a look that there was one.
@@ -144,7 +104,7 @@ func (f *Front) Evict() {
 	total := int64(0)
 	for _, s := range f.Sessions() {
 		standing := s.handler.Standing()
-		h := holder{s, s.holds.Load() + standing.Unread}
+		h := holder{s, s.account.holds.Load() + standing.Unread}
 		if s.conn.closed() || h.bytes <= standing.Free { // gives back what it holds; see Standing
 			continue
 		}

@@ -30,7 +30,7 @@ func testFloodWaitsForRoom(t *testing.T, s *echoes) {
 		most = max(most, s.Held())
 		still := 0 // sessions that wait, and those that have got everything before
 		for _, session := range sessions[1:] {
-			if holds := session.holds.Load(); holds > much && (!session.InLoop() || session.arrived.Load() > 900_000) {
+			if holds := session.account.holds.Load(); holds > much && (!session.InLoop() || session.Activity.arrived.Load() > 900_000) {
 				still++
 			}
 		}
@@ -43,7 +43,7 @@ func testFloodWaitsForRoom(t *testing.T, s *echoes) {
 	if _, err := io.WriteString(small.conn, "RESERVE 8000000\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "what is reserved counts", func() bool { return sessions[0].holds.Load() >= 8_000_000 || s.reserved.Load() > 0 })
+	until(t, "what is reserved counts", func() bool { return sessions[0].account.holds.Load() >= 8_000_000 || s.reserved.Load() > 0 })
 	s.mu.Unlock()
 	until(t, "an answer to the reservation", func() bool { return s.reserved.Load()+s.refused.Load() > 0 })
 	if s.reserved.Load() > 0 {

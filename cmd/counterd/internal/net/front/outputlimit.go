@@ -2,6 +2,7 @@ package front
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 )
@@ -17,28 +18,31 @@ var errOutputLimit = errors.New("replies passed client-output-buffer-limit")
 // from the next reply that the connection does not take.
 func (f *Front) LimitOutput(l config.OutputLimit) { f.output.Store(&l) }
 
-// checkOutput returns errOutputLimit if so many bytes, which the connection did not take, are more than the hard limit.
-func (s *Session) checkOutput(unsent int) error {
-	limit := s.front.output.Load()
+// checkOutput returns errOutputLimit if so many bytes, which the connection of a session did not take, are more than the
+// hard limit.
+func (f *Front) checkOutput(id int64, unsent int) error {
+	limit := f.output.Load()
 	if limit == nil || limit.Hard == 0 || uint64(unsent) <= limit.Hard {
 		return nil
 	}
-	s.front.totals.SlowSubscribers.Add(1)
-	s.front.log.Warn("closing connection", "client", s.id, "reason", errOutputLimit, "unread", unsent)
+	f.totals.SlowSubscribers.Add(1)
+	f.log.Warn("closing connection", "client", id, "reason", errOutputLimit, "unread", unsent)
 	return errOutputLimit
 }
 
-// unread tells why the janitor closes a session for what it has unsent, or nothing. REQUIRES Front.mu.
-func (s *Session) unread(now int64) string {
-	limit, unsent := s.front.output.Load(), uint64(max(0, s.unsent.Load()))
+// unread is what a session has still to send outside of its loop.
+type unread struct {
+	bytes     atomic.Int64 // of replies that the connection has still to take
+	overSince int64        // since when they are more than the soft limit; the janitor's
+}
+
+// passed tells whether they have passed a limit, at a look of the janitor. limit may be nil: there is none.
+func (u *unread) passed(limit *config.OutputLimit, now int64) bool {
+	unsent := uint64(max(0, u.bytes.Load()))
 	if limit == nil || limit.Soft == 0 || unsent <= limit.Soft {
-		s.overSince = 0
-	} else if s.overSince == 0 {
-		s.overSince = now
+		u.overSince = 0
+	} else if u.overSince == 0 {
+		u.overSince = now
 	}
-	if limit != nil && (limit.Hard > 0 && unsent > limit.Hard || s.overSince != 0 && now-s.overSince > int64(limit.Seconds)) {
-		s.front.totals.SlowSubscribers.Add(1)
-		return errOutputLimit.Error()
-	}
-	return ""
+	return limit != nil && (limit.Hard > 0 && unsent > limit.Hard || u.overSince != 0 && now-u.overSince > int64(limit.Seconds))
 }

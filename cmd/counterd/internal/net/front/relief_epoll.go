@@ -30,13 +30,13 @@ func (l *loop) stand(s *Session) {
 }
 
 // stood ends stand.
-func (s *Session) stood() {
+func (l *loop) stood(s *Session) {
 	w := s.shift
 	s.shift = nil
 	if state := w.state.Load(); state == relieved || !w.state.CompareAndSwap(state, state+1) {
-		s.loop.mu.Lock() // waits until the relief has done its part
+		l.mu.Lock() // waits until the relief has done its part
 		//lint:ignore SA2001 the wait is all that is wanted
-		s.loop.mu.Unlock()
+		l.mu.Unlock()
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *Session) release() {
 	s.scratch = nil
 	if s.where.Load() == away {
 		s.out.Give(&w.out)
-		s.charge(s.holding())
+		s.account.set(s.holding())
 	}
 	if w.input.Size() == inputSize {
 		s.front.scratches.Put(w)

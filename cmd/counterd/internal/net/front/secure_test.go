@@ -266,7 +266,7 @@ func TestSecureHolds(t *testing.T) {
 	until(t, "the buffer of a record counts", func() bool { return h.Held() >= 12_000 })
 	s := h.Sessions()[0]
 	go func() { _, _ = io.WriteString(c.conn, strings.Repeat("ECHO "+strings.Repeat("y", 60_000)+"\r\n", 50)) }()
-	until(t, "a reply that does not fit", s.Writing)
+	until(t, "a reply that does not fit", s.Activity.Writing)
 	until(t, "it is kept", func() bool { return s.conn.secure.waits() })
 	for range 50 {
 		if got := c.read(); len(got.Text) != 60_000 {

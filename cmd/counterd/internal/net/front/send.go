@@ -21,13 +21,13 @@ func (s *Session) sendAll() error {
 
 // Send sends the replies. In a loop it does not wait: what the connection does not take is sent elsewhere.
 func (s *Session) Send() error {
-	s.hush()
+	s.Muting.drop()
 	s.notices()
 	if s.out.Len() == 0 && (s.InLoop() || !s.conn.unsent()) {
 		return nil
 	}
 	err := s.transmit()
-	s.muteFrom = s.out.Len()
+	s.Muting.sent()
 	return err
 }
 
@@ -44,7 +44,7 @@ func (s *Session) transmit() error {
 		s.front.totals.Writes.Add(s.Lane(), 1)
 		s.out.Sent(n)
 		if err == nil && (s.out.Len() > 0 || s.conn.unsent()) {
-			if err := s.checkOutput(s.out.Len()); err != nil {
+			if err := s.front.checkOutput(s.id, s.out.Len()); err != nil {
 				return err
 			}
 			s.waits = true
@@ -53,9 +53,9 @@ func (s *Session) transmit() error {
 		return err
 	}
 	s.handler.Publish()
-	s.unsent.Store(int64(s.out.Len()))
+	s.unread.bytes.Store(int64(s.out.Len()))
 	_, err := s.Write(s.out.From(0))
-	s.unsent.Store(0)
+	s.unread.bytes.Store(0)
 	if s.out.Cut(0); s.out.Cap() > retainOut {
 		s.out.Drop()
 	}
@@ -65,46 +65,19 @@ func (s *Session) transmit() error {
 // Write writes to the connection, past the replies, and waits where it must: for as long as a Send of one piece may.
 // REQUIRES not InLoop, and that all replies were sent.
 func (s *Session) Write(p []byte) (int, error) {
-	s.writingSince.Store(s.front.clock.Load())
+	s.Activity.writingSince.Store(s.front.clock.Load())
 	n, err := 0, error(nil)
 	for first := true; err == nil && (first || n < len(p)); first = false {
 		if !first {
-			s.GiveWay()
+			s.front.GiveWay()
 		}
 		var m int
 		m, err = s.conn.Write(p[n:min(len(p), n+maxWrite)])
 		n += m
-		s.unsent.Add(int64(-m))
+		s.unread.bytes.Add(int64(-m))
 	}
-	s.writingSince.Store(0)
+	s.Activity.writingSince.Store(0)
 	s.front.totals.OutBytes.Add(s.Lane(), int64(n))
 	s.front.totals.Writes.Add(s.Lane(), 1)
 	return n, err
-}
-
-// Mute makes replies from now on be left out: they are made and not sent. A second Mute does nothing.
-func (s *Session) Mute() {
-	if !s.mute {
-		s.mute, s.muteFrom = true, s.out.Len()
-	}
-}
-
-// Unmute ends Mute.
-func (s *Session) Unmute() {
-	s.hush()
-	s.mute = false
-}
-
-// Say appends what is sent in spite of Mute.
-func (s *Session) Say(p []byte) {
-	s.hush()
-	s.out.Raw(p)
-	s.muteFrom = s.out.Len()
-}
-
-// hush drops what Mute leaves out.
-func (s *Session) hush() {
-	if s.mute {
-		s.out.Cut(s.muteFrom)
-	}
 }

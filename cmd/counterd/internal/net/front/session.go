@@ -20,6 +20,9 @@ type Session struct {
 	out     *resp.Replies // the handler's: what has not been sent yet
 	scratch *scratch      // nil while the connection waits, and then out has no memory
 
+	Activity Activity
+	Muting   Muting
+
 	// Closing makes the session end when what is in its replies has been sent: nothing more is executed.
 	Closing bool
 
@@ -33,8 +36,6 @@ type Session struct {
 	crowded    bool     // it waits outside of the loop until others give back memory
 	cut        bool     // its turn ended before all that was read was executed
 	shared     bool     // others write to the connection too
-	mute       bool     // what is appended to out from muteFrom on is not sent
-	muteFrom   int      // never behind the end of out
 	postponed  [][]byte // the command that waits
 	outlet     Outlet   // where replies go; nil: to the connection
 	room       int      // bytes that the last read left free
@@ -47,31 +48,19 @@ type Session struct {
 	standing *time.Timer
 	where    atomic.Int32 // inLoop, away or ended
 
-	// Its loop's: see lanes.
-	queued bool // it is to have a turn
-	load   int  // bytes that a turn brings, on average
+	seat seat // its loop's
 
-	id      int64
-	lane    int // see Lane
-	created time.Time
-	port    Port // the listener by which it came
+	id   int64
+	lane int  // see Lane
+	port Port // the listener by which it came
 
-	blocked  atomic.Bool // it waits in a command
 	notified atomic.Bool // Wake was called, and Notices was not yet
 	parking  sync.Mutex  // guards parked; held by who sends while the owner waits
 	parked   bool        // the owner waits in Block
 
-	busy    atomic.Bool  // it is in Busy
-	trusted atomic.Bool  // see Trust
-	holds   atomic.Int64 // bytes, as charge noted
-	beside  int64        // of them those of the handler
-
-	// In seconds of Front.clock, for the janitor; 0 = not so.
-	lastRead, partialSince, writingSince atomic.Int64
-	arrived                              atomic.Int64 // bytes of the command that is not complete
-	delivered                            int64        // of its socket at the janitor's last look
-	overSince                            int64        // since when more than the soft limit is unsent; the janitor's
-	unsent                               atomic.Int64 // bytes of replies that the connection has still to take
+	trusted atomic.Bool // see Trust
+	account account
+	unread  unread
 }
 
 // Handler is the commands' side of one session: what its bytes mean. The session calls it, in one goroutine at a time,
@@ -122,7 +111,7 @@ type Outlet interface {
 }
 
 // Bind makes s the session of a handler, whose replies are in out.
-func (s *Session) Bind(h Handler, out *resp.Replies) { s.handler, s.out = h, out }
+func (s *Session) Bind(h Handler, out *resp.Replies) { s.handler, s.out, s.Muting.out = h, out, out }
 
 // Handler is the one that s is bound to. Anybody may call it.
 func (s *Session) Handler() Handler { return s.handler }
@@ -136,12 +125,6 @@ func (s *Session) Lane() int { return s.lane }
 // Port is the listener by which it came. Anybody may call it.
 func (s *Session) Port() Port { return s.port }
 
-// Age is how long ago it came. Anybody may call it.
-func (s *Session) Age() time.Duration { return time.Since(s.created) }
-
-// Idle is for how many seconds nothing was read from it. Anybody may call it.
-func (s *Session) Idle() int64 { return max(0, s.front.clock.Load()-s.lastRead.Load()) }
-
 // Conn is the connection, to be written to past the replies, and to be closed: reads and writes fail then, and the
 // session ends. Anybody may call it.
 func (s *Session) Conn() net.Conn { return &s.conn }
@@ -151,12 +134,6 @@ func (s *Session) Secure() bool { return s.conn.secure != nil }
 
 // Descriptor is the number of the socket, -1 when it is closed. Anybody may call it.
 func (s *Session) Descriptor() int { return s.conn.descriptor() }
-
-// Writing tells whether it waits for the other side to read. Anybody may call it.
-func (s *Session) Writing() bool { return s.writingSince.Load() != 0 }
-
-// Blocked tells whether it waits in Block. Anybody may call it.
-func (s *Session) Blocked() bool { return s.blocked.Load() }
 
 // Buffered is the number of bytes of a command that is not complete, and how many are free behind them.
 func (s *Session) Buffered() (bytes, free int) { return s.rd.Buffered(), s.room }

@@ -60,7 +60,7 @@ func testBlockEnds(t *testing.T, h *echoes) {
 		c.want("PING", "+PONG")
 		s := h.Sessions()[0]
 		c.send("BLOCK\r\nPANIC\r\n")
-		until(t, name+": blocked", func() bool { return h.Blocked() == 1 && s.Blocked() })
+		until(t, name+": blocked", func() bool { return h.Blocked() == 1 && s.Activity.Blocked() })
 		end(c, s)
 		until(t, name+": forgotten", func() bool { return h.Session(s.ID()) == nil })
 		if n := h.Blocked(); n != 0 {

@@ -60,7 +60,7 @@ func (s *Session) received(n, free int) error {
 	s.rd.Filled(n)
 	s.front.totals.InBytes.Add(s.Lane(), int64(n))
 	s.front.totals.Reads.Add(s.Lane(), 1)
-	s.lastRead.Store(s.front.clock.Load())
+	s.Activity.lastRead.Store(s.front.clock.Load())
 	return s.goOn()
 }
 
@@ -122,11 +122,11 @@ func (s *Session) process() error {
 // processed notes what is left of what was read: the beginning of a command, or nothing.
 func (s *Session) processed() {
 	if !s.rd.Partial() {
-		s.partialSince.Store(0)
+		s.Activity.partialSince.Store(0)
 	} else {
-		s.arrived.Store(int64(s.rd.Buffered()))
-		if s.moved || s.partialSince.Load() == 0 { // a pipeline that goes on for long always ends within a command, each time another
-			s.partialSince.Store(s.front.clock.Load())
+		s.Activity.arrived.Store(int64(s.rd.Buffered()))
+		if s.moved || s.Activity.partialSince.Load() == 0 { // a pipeline that goes on for long always ends within a command, each time another
+			s.Activity.partialSince.Store(s.front.clock.Load())
 		}
 	}
 	s.moved = false
@@ -165,7 +165,7 @@ func (s *Session) end(err error) {
 	s.conn.free()
 	f.remove(s)
 	s.release()
-	s.charge(0)
+	s.account.set(0)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		f.log.Debug("connection ended", "client", s.id, "error", err)
 	}

@@ -20,7 +20,7 @@ var (
 func (s *Session) Block(ctx context.Context, wait func(ctx context.Context)) time.Duration {
 	f := s.front
 	began := time.Now()
-	ended := s.watched(ctx, &s.blocked, 0, func(ctx context.Context) {
+	ended := s.watched(ctx, &s.Activity.blocked, 0, func(ctx context.Context) {
 		f.blocked.Add(1)
 		defer f.blocked.Add(-1)
 		wait(ctx)
@@ -39,7 +39,7 @@ const halfClosed = time.Second
 // server, or a second after the connection: what was executed so long is answered like any other command. What was
 // answered before is sent first; where that fails, work is not run. REQUIRES not InLoop.
 func (s *Session) Busy(work func(ctx context.Context)) {
-	s.watched(context.Background(), &s.busy, halfClosed, work)
+	s.watched(context.Background(), &s.Activity.busy, halfClosed, work)
 }
 
 // watched runs f with a ctx that ends with the server, or some time after the connection, and a mark set meanwhile: the
@@ -50,13 +50,13 @@ func (s *Session) watched(ctx context.Context, mark *atomic.Bool, after time.Dur
 	}
 	s.handler.Publish()
 	mark.Store(true)
-	if mark == &s.blocked {
+	if mark == &s.Activity.blocked {
 		s.park(true)
 		defer s.park(false)
 	}
 	defer func() {
 		mark.Store(false)
-		s.lastRead.Store(s.front.clock.Load())
+		s.Activity.lastRead.Store(s.front.clock.Load())
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -113,7 +113,7 @@ func (s *Session) limitStand() {
 // Stood ends Stand.
 func (s *Session) Stood() {
 	if s.shift != nil {
-		s.stood()
+		s.loop.stood(s)
 	}
 	if s.standing != nil {
 		s.standing.Stop()
@@ -127,9 +127,9 @@ const nap = 20 * time.Microsecond
 // GiveWay lets others have their turn. Who works for long outside of its loop calls it every 0.1 ms. The runtime looks at
 // the network only when a processor has nothing else to do, and otherwise each 10 ms: a loop that sleeps would have all
 // its connections wait so long where goroutines that work keep all processors. REQUIRES not InLoop.
-func (s *Session) GiveWay() {
+func (f *Front) GiveWay() {
 	runtime.Gosched()
-	for _, l := range s.front.loops {
+	for _, l := range f.loops {
 		if l.overslept() {
 			time.Sleep(nap)
 			return

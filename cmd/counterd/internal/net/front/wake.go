@@ -12,11 +12,11 @@ func (s *Session) Wake() {
 	}
 	switch {
 	case s.InLoop():
-		s.rouse()
-	case s.blocked.Load():
+		s.loop.rouse(s)
+	case s.Activity.blocked.Load():
 		go s.sendBlocked()
 	default: // coming back it looks at notified
-		s.rouse()
+		s.loop.rouse(s)
 	}
 }
 

@@ -92,7 +92,7 @@ func testWakeSlowReader(t *testing.T, h *echoes) {
 			_, _ = fmt.Fprintf(c.conn, "ECHO %s\r\n", text)
 		}
 	}()
-	until(t, "replies that do not fit", func() bool { return e.Writing() })
+	until(t, "replies that do not fit", func() bool { return e.Activity.Writing() })
 	for range 10_000 {
 		e.due.Add(1)
 		e.Wake()

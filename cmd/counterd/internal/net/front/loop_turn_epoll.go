@@ -1,0 +1,225 @@
+//go:build linux && !noepoll
+
+package front
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// serve gives s a turn, if it can have one.
+func (l *loop) serve(s *Session) (mine bool) {
+	switch {
+	case !s.InLoop(): // away; back, it will be heard of again
+	case s.held && s.conn.closed():
+		l.end(s, nil) // nobody is there to be answered
+	case s.held:
+		s.missed = true
+	default:
+		return l.turn(s)
+	}
+	return true
+}
+
+// turn reads what has arrived at s, as much as one buffer takes, and executes it. Replies that wait for a commit stay
+// in s.out.
+func (l *loop) turn(s *Session) (mine bool) {
+	defer l.recovered(s, &mine)
+	l.out.Lend(s.out)
+	err := error(nil)
+	if s.cut { // before anything is read: it is behind that
+		l.lanes.took(s, inputSize)
+		l.lanes.push(s)
+		err = s.goOn()
+	} else if s.account.mustWait() {
+		s.crowded = true
+		err = errWaits
+	} else {
+		room := s.space()
+		room = room[:min(len(room), l.lanes.room(s))]
+		n, failed := s.conn.receive(room)
+		l.lanes.took(s, n)
+		if failed != nil {
+			l.end(s, failed)
+			return true
+		}
+		if n == 0 {
+			s.hup = false // it was about data that was read
+			s.release()
+			if s.notified.Load() {
+				return l.deliver(s)
+			}
+			s.out.Drop()
+			return true
+		}
+		if n == len(room) || s.hup || s.conn.more() {
+			l.lanes.push(s)
+		}
+		err = s.received(n, len(room)-n)
+	}
+	if !s.InLoop() {
+		l.relieved(s, err)
+		return false
+	}
+	if err != nil {
+		l.leave(s, err)
+		return true
+	}
+	if s.cut {
+		l.lanes.push(s)
+	}
+	s.release()
+	if s.handler.Committed() {
+		return l.deliver(s)
+	}
+	l.unsent += s.out.Len()
+	s.answering = true
+	l.answered = append(l.answered, s)
+	return true
+}
+
+// answer ends the turns: the first client's commit writes the log for all. Those of the short lane come first.
+func (l *loop) answer() (mine bool) {
+	for _, s := range l.answered {
+		if s.answering && s.seat.short() && !l.deliver(s) {
+			return false
+		}
+	}
+	for _, s := range l.answered {
+		if s.answering && !l.deliver(s) {
+			return false
+		}
+	}
+	clear(l.answered)
+	l.answered, l.unsent = l.answered[:0], 0
+	l.lanes.answered()
+	return true
+}
+
+func (l *loop) deliver(s *Session) (mine bool) {
+	defer l.recovered(s, &mine)
+	s.answering, s.committing = false, true
+	err := s.sendAll()
+	s.committing = false
+	if !s.InLoop() {
+		l.relieved(s, err)
+		return false
+	}
+	if err == errHeld {
+		if s.out.Own(); s.out.Cap() > retainOut {
+			s.account.set(s.holding())
+		}
+		return true
+	}
+	if err != nil || s.Closing {
+		l.leave(s, err)
+		return true
+	}
+	s.out.Drop()
+	s.handler.Publish()
+	return true
+}
+
+// leave lets s go: to wait, or for ever.
+func (l *loop) leave(s *Session, err error) {
+	if err != errWaits {
+		l.end(s, err)
+		return
+	}
+	s.out.Own()
+	s.waits = false
+	s.where.Store(away)
+	go l.goOn(s)
+}
+
+// end ends s, in the background if there is something to be waited for.
+func (l *loop) end(s *Session, err error) {
+	s.where.Store(ended)
+	s.out.Drop()
+	l.mu.Lock()
+	l.sessions[s.conn.fd] = nil
+	l.mu.Unlock()
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, s.conn.fd, nil) // a copy of the descriptor would keep it in
+	if s.shared || l.front.ending() {
+		go s.end(err)
+	} else {
+		s.end(err)
+	}
+}
+
+// recovered ends s when its code panics. mine becomes whether the goroutine still runs the loop.
+func (l *loop) recovered(s *Session, mine *bool) {
+	if p := recover(); p != nil {
+		s.Stood()
+		*mine = s.InLoop()
+		s.panicked(p)
+		l.end(s, nil)
+	}
+}
+
+// recoveredAway is recovered for a goroutine that does not run the loop.
+func (l *loop) recoveredAway(s *Session) {
+	if p := recover(); p != nil {
+		s.panicked(p)
+		l.end(s, nil)
+	}
+}
+
+// goOn does for s what could not be done in the loop, and brings it back.
+func (l *loop) goOn(s *Session) {
+	defer l.recoveredAway(s)
+	if s.crowded {
+		s.crowded = false
+		s.account.awaitRoom()
+	}
+	err := s.process()
+	if err == nil {
+		err = s.sendAll()
+	}
+	if err != nil || s.Closing {
+		l.end(s, err)
+		return
+	}
+	s.processed()
+	l.comeBack(s)
+}
+
+// begin has s execute what TLS has read of it before it comes to its loop.
+func (l *loop) begin(s *Session) {
+	defer l.recoveredAway(s)
+	l.comeBack(s)
+}
+
+// comeBack brings s back, when it has executed what epoll would not tell of.
+func (l *loop) comeBack(s *Session) {
+	for s.conn.more() && !s.Closing {
+		room := s.space()
+		n, err := s.conn.receive(room)
+		if err == nil && n > 0 {
+			if err = s.received(n, len(room)-n); err == nil {
+				err = s.sendAll()
+			}
+		}
+		if err != nil {
+			l.end(s, err)
+			return
+		}
+	}
+	if s.Closing {
+		l.end(s, nil)
+		return
+	}
+	s.release()
+	s.out.Drop()
+	s.handler.Publish()
+	if !s.shared {
+		s.conn.forgetWaiter()
+	}
+	fd := s.conn.fd
+	s.where.Store(inLoop)
+	// From here on s is the loop's. Should it have ended, and fd be another's by now, that one has a turn in vain.
+	events := uint32(interest)
+	if s.notified.Load() {
+		events |= unix.EPOLLOUT
+	}
+	_ = l.control(unix.EPOLL_CTL_MOD, fd, events)
+}
