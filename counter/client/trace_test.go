@@ -75,7 +75,7 @@ func (r *recorded) End(...trace.SpanEndOption) {
 func attributesText(list []attribute.KeyValue) string {
 	var words []string
 	for _, a := range list {
-		words = append(words, string(a.Key)+"="+a.Value.Emit())
+		words = append(words, string(a.Key)+"="+a.Value.String())
 	}
 	sort.Strings(words)
 	return strings.Join(words, " ")
