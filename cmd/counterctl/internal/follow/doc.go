@@ -38,6 +38,8 @@
 // # Files
 //
 //	run.go        the loop
+//	commit.go     a window is committed, and noted in the journal
+//	full_copy.go  a snapshot replaces everything
 //	link.go       the connection to the source
 //	links.go      the link runs: snapshots to a file, commands to the spool
 //	reader.go     keys that are read from the source
@@ -48,5 +50,5 @@
 //	window.go     changes folded
 //	target.go     windows to the target
 //	journal.go    what must survive
-//	copy.go       the snapshot
+//	copy.go       the keys of a snapshot
 package follow

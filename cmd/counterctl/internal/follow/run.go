@@ -2,17 +2,13 @@ package follow
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
-	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
 )
@@ -335,86 +331,6 @@ func (f *follower) step(ctx context.Context, more bool) error {
 	return f.reread(ctx)
 }
 
-// commit makes the window, once everything is noted that would be forgotten by a crash.
-func (f *follower) commit(ctx context.Context) error {
-	w := f.in.window
-	if len(w.changes) == 0 {
-		return nil
-	}
-	if err := f.note(); err != nil {
-		return err
-	}
-	begin := f.end
-	if err := f.journal.write(note{Window: &begin}, false); err != nil {
-		return err
-	}
-	refused, err := f.target.commit(ctx, w, f.offset)
-	if err != nil {
-		return err
-	}
-	for _, n := range refused {
-		if err := f.in.stale.add(w.changes[n].ref, true); err != nil {
-			return err
-		}
-	}
-	f.result.Changes += uint64(len(w.changes))
-	f.end = f.offset
-	f.applied.Store(f.end)
-	f.in.window = newWindow(f.Rules.Columns())
-	return f.note()
-}
-
-// note writes which keys became stale, and which are not any more, and which database is selected. What is needed to
-// understand the stream from here on is on the disk afterwards.
-func (f *follower) note() error {
-	stale := &f.in.stale
-	n := note{}
-	for _, r := range stale.added {
-		n.Stale = append(n.Stale, []byte(r))
-	}
-	for _, r := range stale.cured {
-		if stale.keys[r] == nil {
-			n.Fresh = append(n.Fresh, []byte(r))
-		}
-	}
-	selected := f.journal.state.selected
-	if db := f.in.selected; len(selected) == 0 || selected[len(selected)-1].db != db {
-		n.DB, n.Offset = &db, f.offset
-	}
-	stale.added, stale.cured = nil, nil
-	if n.Stale == nil && n.Fresh == nil && n.DB == nil {
-		return nil
-	}
-	return f.journal.write(n, n.Stale != nil || n.DB != nil)
-}
-
-// idle notes, once a second, that there was nothing to apply.
-func (f *follower) idle() error {
-	if len(f.in.window.changes) > 0 || f.end == f.offset || time.Since(f.noted) < idleEvery || !f.journal.state.copied {
-		return nil
-	}
-	if err := f.note(); err != nil {
-		return err
-	}
-	after := f.target.committed / perOffset
-	f.noted, f.end = time.Now(), f.offset
-	f.applied.Store(f.end)
-	return f.journal.write(note{After: &after, Offset: f.offset}, false)
-}
-
-// flush empties the mapped columns, as the source was emptied. What came before is made first; until something comes
-// behind, a crash makes both again, which changes nothing.
-func (f *follower) flush(ctx context.Context) error {
-	if err := f.commit(ctx); err != nil {
-		return err
-	}
-	for r := range f.in.stale.keys {
-		f.in.stale.cure(r)
-	}
-	f.Log("the source was emptied, and so are the columns that follow it")
-	return f.target.empty(ctx)
-}
-
 // reread reads stale keys from the source.
 func (f *follower) reread(ctx context.Context) error {
 	if f.in.stale.wants == 0 || len(f.in.stale.read) > 0 || time.Since(f.lastRead) < rereadEvery {
@@ -457,81 +373,6 @@ func (f *follower) isCaughtUp(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	return true, f.commit(ctx)
-}
-
-// copy takes over a new snapshot.
-func (f *follower) copy(ctx context.Context, full fullCopy) error {
-	f.target.some = false
-	if !f.journal.state.copying && !f.Overwrite {
-		held, err := f.target.held(ctx)
-		if err != nil {
-			return err
-		}
-		if held > 0 {
-			return fmt.Errorf("the target has %d numbers in the columns that the copy would replace: allow it (--overwrite), or is it another target?", held)
-		}
-	}
-	if err := f.journal.write(note{Copying: true}, true); err != nil {
-		return err
-	}
-	f.result.Copies++
-	process, err := f.target.process(ctx)
-	if err != nil {
-		return err
-	}
-	if err := f.target.empty(ctx); err != nil {
-		return err
-	}
-	f.in.stale = staleKeys{keys: map[ref]*staleKey{}}
-	f.in.window, f.parser, f.in.multi, f.in.skipped = newWindow(f.Rules.Columns()), parser{}, false, mapping.Tally{}
-	sink := transfer.NewSink(transfer.SinkOptions{Dial: f.Target, Schema: f.Schema, Columns: f.Rules.Columns(), Rate: f.Rate, Patience: 24 * time.Hour,
-		Log: func(text string) { f.Log("%s", text) }})
-	defer sink.Close()
-	f.result.Phase = "loading"
-	shown := time.Now()
-	c, err := copyFile(ctx, full.path, &f.Options, sink, &f.in.stale, &f.in.skipped, func(done, total uint64) {
-		f.done.Store(done)
-		f.total.Store(total)
-		if time.Since(shown) > time.Second {
-			shown = time.Now()
-			f.report()
-		}
-	})
-	if err != nil {
-		return err
-	}
-	f.target.producer = "follow:" + randomName()
-	if _, err := f.target.commit(ctx, f.in.window, full.offset); err != nil { // by its number the copy is known to be there
-		return err
-	}
-	if err := f.target.settle(ctx); err != nil {
-		return err
-	}
-	if now, err := f.target.process(ctx); err != nil {
-		return err
-	} else if now != process {
-		return fmt.Errorf("the target was started again while the copy was loaded: %w", errLost)
-	}
-	f.result.Expiring += c.expiring
-	f.offset, f.end, f.rewound, f.in.rewinding, f.in.selected = full.offset, full.offset, 0, false, c.selected
-	f.goal = 0
-	f.applied.Store(full.offset)
-	if err := f.journal.copied(full, f.target.producer, c.selected); err != nil {
-		return err
-	}
-	if err := f.note(); err != nil {
-		return err
-	}
-	f.result.Phase = "following"
-	f.Log("copied %d keys at offset %d; %d values did not map", c.keys, full.offset, f.in.skipped.Total()-f.in.skipped.Count(mapping.NoRule))
-	return os.Remove(full.path)
-}
-
-// randomName is one that nobody has.
-func randomName() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }
 
 // report tells how far it is.

@@ -23,9 +23,10 @@
 // Those that are kept read a byte that was changed, and a file that ends in the middle, as a good one; take what a length
 // claims at once; hold a hash as a whole; and know 32,768 fields of a hash of 70,000 in a listpack.
 //
-//	read.go      the file: opcodes, keys, values
+//	read.go      the file: header, opcodes, keys, values
+//	kinds.go     opcodes and types in a file; shape.go: what a type holds
 //	pass.go      values that nobody wants
-//	source.go    bytes, lengths, strings, the checksum
+//	input.go     bytes, lengths, strings, the checksum
 //	packed.go    listpacks, ziplists, zipmaps: small hashes in one string
 //	lzf.go       compressed strings
 package rdb

@@ -8,21 +8,6 @@ import (
 	"strings"
 )
 
-// Shape is what a value is.
-type Shape uint8
-
-// The shapes that a Handler may want.
-const (
-	Other  Shape = iota // lists, sets, streams, values of modules: never given
-	String              // given by Value
-	Hash                // given by Pair: field and value
-	Zset                // given by Pair: member and score
-)
-
-func (s Shape) String() string {
-	return [...]string{"another type", "a string", "a hash", "a sorted set"}[s]
-}
-
 // Key is a key, and what is known before its value.
 type Key struct {
 	DB      uint64
@@ -42,64 +27,6 @@ type Handler interface {
 	Pair(field, value []byte, expires int64) error
 	// Long is told that a value, or a field of it, is above MaxString and was passed over.
 	Long() error
-}
-
-// Opcodes stand where a type may.
-const (
-	opSlotImport = 243 // Valkey; to Redis it is what modules say of a key
-	opSlotInfo   = 244
-	opFunction   = 245
-	opModuleAux  = 247
-	opIdle       = 248
-	opFrequency  = 249
-	opAux        = 250
-	opResizeDB   = 251
-	opExpireMS   = 252
-	opExpire     = 253
-	opSelectDB   = 254
-	opEnd        = 255
-)
-
-// Types of values. From 22 on Redis and Valkey mean different things.
-const (
-	typeString             = 0
-	typeList               = 1
-	typeSet                = 2
-	typeZset               = 3
-	typeHash               = 4
-	typeZset2              = 5
-	typeModule             = 6
-	typeModule2            = 7
-	typeHashZipmap         = 9
-	typeListZiplist        = 10
-	typeSetIntset          = 11
-	typeZsetZiplist        = 12
-	typeHashZiplist        = 13
-	typeListQuicklist      = 14
-	typeStream             = 15
-	typeHashListpack       = 16
-	typeZsetListpack       = 17
-	typeListQuicklist2     = 18
-	typeStream2            = 19
-	typeSetListpack        = 20
-	typeStream3            = 21
-	typeHashTTL            = 22 // Redis 7.4 before its release; Valkey 9: in another form
-	typeHashListpackTTL    = 23 // Redis 7.4 before its release
-	typeHashMinTTL         = 24 // Redis 7.4
-	typeHashListpackMinTTL = 25 // Redis 7.4
-)
-
-// shapeOf tells the shape of a type.
-func shapeOf(kind byte) Shape {
-	switch kind {
-	case typeString:
-		return String
-	case typeHash, typeHashZipmap, typeHashZiplist, typeHashListpack, typeHashTTL, typeHashListpackTTL, typeHashMinTTL, typeHashListpackMinTTL:
-		return Hash
-	case typeZset, typeZset2, typeZsetZiplist, typeZsetListpack:
-		return Zset
-	}
-	return Other
 }
 
 // reader reads one file.

@@ -32,6 +32,8 @@
 //
 //	redis.go     the server: connections, run ids, masters of a cluster
 //	scan.go      keys and their values
+//	page.go      large hashes and sorted sets, a page at a time
+//	explain.go   examples of what maps
 //	position.go  where the reading is
 //	file.go      files of rows
 //	spool.go     what can be read only once, as a temporary file

@@ -20,7 +20,7 @@
 //
 //	sink.go    Sink: commands, window, repeats
 //	fold.go    the items of a number made one
-//	source.go  Source, Chunk
+//	chunk.go   Source, Chunk
 //	import.go  Import; state.go: the resume file
 //	verify.go  whether all is there; asker.go: questions to the target; sum.go
 package transfer

@@ -1,28 +1,20 @@
 package migration
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
-	"github.com/counterd/counterd/internal/testkit/programs"
 	"github.com/counterd/counterd/internal/testkit/tlstest"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -256,152 +248,6 @@ func TestImportWhileChanging(t *testing.T) {
 	m.want(t, "when the source stands still", s)
 }
 
-// importer is a run of counterctl import that may be killed.
-type importer struct {
-	cmd *exec.Cmd
-	out harness.LogBuffer
-}
-
-func startImport(t testing.TB, args ...string) *importer {
-	t.Helper()
-	path, err := programs.Path("counterctl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := &importer{cmd: exec.Command(path, args...)}
-	i.cmd.Stdout, i.cmd.Stderr = &i.out, &i.out
-	i.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := i.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return i
-}
-
-// startOn runs a server on a given port, on which another one may have been killed.
-func startOn(t testing.TB, name, path string, port int, args ...string) *harness.Server {
-	t.Helper()
-	harness.NoteSources()
-	s := &harness.Server{T: t, Name: name, Log: new(harness.LogBuffer), Port: port, Exited: make(chan struct{})}
-	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	s.Cmd = exec.Command(path, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1"}, args...)...)
-	s.Cmd.Stdout, s.Cmd.Stderr = s.Log, s.Log
-	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.Cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		s.ExitErr = s.Cmd.Wait()
-		close(s.Exited)
-	}()
-	t.Cleanup(s.Cleanup)
-	if !s.AwaitPing() {
-		t.Fatalf("%s did not answer PING\n%s", name, s.Log)
-	}
-	return s
-}
-
-// TestImportKilled kills the importer, the target and the source at random moments, and goes on: in the end all is there, and
-// nothing was added twice.
-func TestImportKilled(t *testing.T) {
-	t.Parallel()
-	for _, add := range []bool{false, true} {
-		t.Run(fmt.Sprintf("add=%v", add), func(t *testing.T) {
-			t.Parallel()
-			_, seed := harness.Random(t)
-			rng := rand.New(rand.NewPCG(uint64(seed), uint64(len(t.Name()))))
-			dir := t.TempDir()
-			path, ok := harness.Tool(t, "redis-server")
-			if !ok {
-				return
-			}
-			sourcePort, targetPort := harness.FreePort(t), harness.FreePort(t)
-			beginSource := func() *harness.Server {
-				return startOn(t, "redis-server", path, sourcePort, "--dir", dir, "--save", "", "--appendonly", "no")
-			}
-			src := beginSource()
-			c, m := redisClient(t, src), moved{}
-			fillShapes(t, rng, c, harness.Scaled(16_000), m)
-			c.Save(context.Background())
-			targetDir := t.TempDir()
-			beginTarget := func() *harness.Server {
-				return startOn(t, "counterd", harness.CounterdPath, targetPort, "--dir", targetDir, "--schema", "../../weibo.schema")
-			}
-			s := beginTarget()
-			args := append([]string{"import", "redis://" + src.Addr, "--to", s.Addr, "--resume", filepath.Join(t.TempDir(), "state"), "--rate", "20000"}, everyShape...)
-			if add {
-				args = append(args, "--add")
-				cs := s.Dial(t)
-				for mid, row := range m { // some are there before
-					if mid%5 == 0 {
-						cs.Do("HSET", fmt.Sprint(mid), "attitude", "1000")
-						row[attitude] += 1000
-						m[mid] = row
-					}
-				}
-				cs.Close()
-			}
-			kills := map[string]int{}
-			for round := 0; ; round++ {
-				i := startImport(t, args...)
-				ended := make(chan error, 1)
-				go func() { ended <- i.cmd.Wait() }()
-				var err error
-				for alive := true; alive; {
-					pause := time.Duration(rng.IntN(300)) * time.Millisecond
-					if round > 8 {
-						pause = time.Hour
-					}
-					select {
-					case err = <-ended:
-						alive = false
-					case <-time.After(pause):
-						switch n := rng.IntN(4); {
-						case n == 0:
-							kills["target"]++
-							s.Kill()
-							s = beginTarget()
-						case n == 1 && !add && kills["source"] < 2: // of additions from a source that is gone nobody can know which were made
-							kills["source"]++
-							src.Kill()
-							src = beginSource()
-						case n == 2:
-							kills["interrupt"]++
-							_ = i.cmd.Process.Signal(os.Interrupt)
-							err, alive = <-ended, false
-							if text := i.out.String(); err != nil && !strings.Contains(text, "The same command goes on from there") && i.cmd.ProcessState.ExitCode() == 1 && !strings.Contains(text, "connection re") && !strings.Contains(text, "counterctl import: interrupted") {
-								t.Errorf("an import that was interrupted says %s", text)
-							}
-						default:
-							kills["importer"]++
-							_ = i.cmd.Process.Kill()
-							err, alive = <-ended, false
-						}
-					}
-				}
-				if err == nil {
-					if !strings.Contains(i.out.String(), "verified: ") {
-						t.Errorf("%s", i.out.String())
-					}
-					break
-				}
-				known := []string{"interrupted", "restarted", "connection refused", "connection reset", "EOF", "LOADING"} // the last four at its start
-				if text := i.out.String(); i.cmd.ProcessState.ExitCode() == 1 && !slices.ContainsFunc(known, func(k string) bool { return strings.Contains(text, k) }) {
-					t.Fatalf("round %d: %s", round, text)
-				}
-				if round > 30 {
-					t.Fatalf("the import does not end: %s", i.out.String())
-				}
-			}
-			t.Log(kills)
-			m.want(t, "in the end", s)
-			if add {
-				harness.WantCtl(t, 1, args, "this import is complete")
-				m.want(t, "after a second import", s)
-			}
-		})
-	}
-}
-
 // TestImportHostile: keys and values that no counter has, much larger than any, and servers that refuse.
 func TestImportHostile(t *testing.T) {
 	t.Parallel()
@@ -539,101 +385,6 @@ func TestImportPassword(t *testing.T) {
 	t.Setenv("SOURCE_PASS", "sourcesecret")
 	harness.WantCtl(t, 0, append([]string{"import", "redis://" + src.Addr}, rule...), "verified")
 }
-
-// TestImportFile: files of posts, in every form.
-func TestImportFile(t *testing.T) {
-	t.Parallel()
-	rng, _ := harness.Random(t)
-	m := moved{}
-	var tsv, csv bytes.Buffer
-	fmt.Fprint(&tsv, "# mid\trepost\t-\tattitude\n")
-	fmt.Fprint(&csv, "attitude,title,id,cntrn\r\n")
-	for range harness.Scaled(20_000) {
-		mid := rng.Uint64N(1 << 40)
-		if _, ok := m[mid]; ok {
-			continue
-		}
-		m[mid] = [3]int64{0, rng.Int64N(10), rng.Int64N(100_000)}
-		fmt.Fprintf(&tsv, "%d\t%d\ttext\t%d\n", mid, m[mid][repost], m[mid][attitude])
-		fmt.Fprintf(&csv, "%d,\"a \"\"b\"\",\nc\",%d,%d\r\n", m[mid][attitude], mid, m[mid][repost])
-	}
-	dir := t.TempDir()
-	write := func(name string, pack func(w io.Writer) io.WriteCloser, text []byte) string {
-		t.Helper()
-		var b bytes.Buffer
-		w := pack(&b)
-		_, err := w.Write(text)
-		if err := errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		return filepath.Join(dir, name)
-	}
-	plain := func(w io.Writer) io.WriteCloser { return nopCloser{w} }
-	gz := func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }
-	zst := func(w io.Writer) io.WriteCloser {
-		z, err := zstd.NewWriter(w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return z
-	}
-	s := importTarget(t)
-	cs := s.Dial(t)
-	defer cs.Close()
-	for _, test := range []struct {
-		path string
-		args []string
-	}{
-		{write("a.tsv", plain, tsv.Bytes()), nil},
-		{write("a.tsv.gz", gz, tsv.Bytes()), []string{"--resume", filepath.Join(dir, "state")}},
-		{write("a.zst", zst, tsv.Bytes()), []string{"--rate", "2000000"}},
-		{write("a.csv", plain, csv.Bytes()), []string{"--columns", "attitude,-,mid,repost"}},
-		{write("a.csv.zst", zst, bytes.ReplaceAll(csv.Bytes(), []byte("title"), nil)), nil},
-		{write("b.txt", plain, bytes.ReplaceAll(csv.Bytes()[len("attitude,title,id,cntrn\r\n"):], []byte(","), []byte(";"))), []string{"--separator", ";", "--columns", "cntan,-,post,repost", "--id", "post"}},
-	} {
-		cs.Want("+OK\r\n", "FLUSHALL")
-		harness.WantCtl(t, 0, append([]string{"import", test.path, "--to", s.Addr, "--counter", "weibo"}, test.args...), " rows read", "verified: number and sum")
-		m.want(t, test.path, s)
-	}
-	path, err := programs.Path("counterctl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cs.Want("+OK\r\n", "FLUSHALL")
-	cmd := exec.Command(path, "import", "-", "--to", s.Addr)
-	cmd.Stdin = &tsv
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "standard input into "+s.Addr) {
-		t.Errorf("%v: %s", err, out)
-	}
-	m.want(t, "standard input", s)
-
-	cs.Want("+OK\r\n", "FLUSHALL")
-	bad := write("bad.tsv", plain, []byte("# mid\trepost\n1\t5\n2\tx\n3\t4294967296\n4\t6\n"))
-	harness.WantCtl(t, 1, []string{"import", bad, "--to", s.Addr}, `bad.tsv:3: column 2 "repost": "x" is not a whole number 0..4294967295 (nothing was imported; --keep-going`)
-	moved{}.want(t, "after a file that was refused", s)
-	harness.WantCtl(t, 1, []string{"import", bad, "--to", s.Addr, "--keep-going"}, "4 rows read", "skipped: 2: ", "verified: number and sum")
-	moved{1: {0, 5, 0}, 4: {0, 6, 0}}.want(t, "beside bad lines", s)
-	harness.WantCtl(t, 0, []string{"import", write("c.tsv", plain, []byte("id\tlikes\n1\t5\n1\t5\n")), "--to", s.Addr, "--columns", "mid,repost", "--add", "--resume", filepath.Join(dir, "add")}, "verified")
-	moved{1: {0, 15, 0}, 4: {0, 6, 0}}.want(t, "after an import that adds", s)
-	for want, args := range map[string][]string{
-		"want --to":                            {bad},
-		"no column \"likes\"":                  {write("d.tsv", plain, []byte("id\tlikes\n1\t5\n")), "--to", s.Addr},
-		"ADD COLUMN weibo likes hint=8 max=32": {filepath.Join(dir, "d.tsv"), "--to", s.Addr},
-		"is it a dump of Redis or Valkey?":     {bad, "--to", s.Addr, "--map", "x:{mid}=weibo.repost"},
-		"no such file":                         {filepath.Join(dir, "none.tsv"), "--to", s.Addr},
-		"no counter \"x\"":                     {bad, "--to", s.Addr, "--counter", "x"},
-		"--add wants --resume":                 {bad, "--to", s.Addr, "--add"},
-		"want one character":                   {bad, "--to", s.Addr, "--separator", "ab"},
-	} {
-		if out, status := harness.Counterctl(t, append([]string{"import"}, args...)...); status == 0 || !strings.Contains(out, want) {
-			t.Errorf("%q: status %d, want %q: %s", args, status, want, out)
-		}
-	}
-}
-
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
 
 // TestImportTLS: from a source by TLS to a target by TLS that asks for certificates, each as a user with just the rights
 // that docs/operate/migrate.md names.

@@ -5,7 +5,8 @@
 //	main_test.go                 builds counterd
 //	startup_test.go              flags, sockets, starts that must fail
 //	shutdown_test.go             what a stopping server still answers
-//	protocol_test.go cases_test.go  raw input and error texts
+//	protocol_test.go cases_test.go  raw input and error texts; written sequences, those of
+//	transactioncases_test.go commandcases_test.go  transactions, and of refused commands and connections
 //	differential_test.go generate_test.go  random sequences of commands
 //	differences_test.go          the table of all intended differences from Redis
 //	commandtable_test.go         what COMMAND says
