@@ -1,3 +1,5 @@
+// Scenario: an archive is read, checked and restored as a directory is
+
 package datadir
 
 import (

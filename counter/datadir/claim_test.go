@@ -1,3 +1,5 @@
+// Scenario: the last segment of a replica is damaged, and the file DURABLE tells how much of it counts
+
 package datadir
 
 import (

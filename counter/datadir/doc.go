@@ -9,7 +9,7 @@
 // # Whose directory
 //
 // Repair takes the directory's lock. Check and Restore only read, also a directory that a server has open: they are
-// given a NewView of it then, which shows the log as it was when it was first listed. A archive.Archive, seen through a
+// given a NewView of it then, which shows the log as it was when it was first listed. An archive.Archive, seen through a
 // vfs.View, is read as any other directory.
 //
 // What a crash broke off, a cut of the log or the taking over of a primary's data, is read as the next start will leave
@@ -21,8 +21,16 @@
 // manifests and makes segments through persist alone. What a payload means is the engine's: a snapshot.ColdCheck,
 // counter.ColdVerifier, is asked about cold files, and counter.Salvage writes what can be read of a damaged block.
 //
-// # Reading order
+// # Files
 //
-// view.go; check.go; repair.go, repair_manifests.go, repair_cold.go, repair_lineage.go, diverged.go; lose.go;
-// restore.go, restore_copy.go.
+//	view.go              NewView: a directory that may be in use
+//	check.go             Check
+//	repair.go            Repair
+//	repair_manifests.go  manifests and their images
+//	repair_cold.go       cold files
+//	repair_lineage.go    HISTORY
+//	diverged.go          what a node held and its primary does not
+//	lose.go              LoseUnreadable
+//	restore.go           Restore
+//	restore_copy.go      copies the files of a manifest
 package datadir

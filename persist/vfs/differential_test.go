@@ -1,3 +1,5 @@
+// Scenario: every implementation does the same as a plain model, for random operations
+
 package vfs
 
 import (

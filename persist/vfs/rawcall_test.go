@@ -1,3 +1,5 @@
+// Scenario: no system call that goes past the runtime of Go waits
+
 package vfs
 
 import (
