@@ -172,7 +172,7 @@ sim:
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000
 	$(GO) test -count=1 -run Crash -timeout 3h ./persist/archive ./persist/past
-	$(GO) test -count=1 -run 'Crash|Fault|ReplicaModel|EvenlySpaced' -timeout 3h ./counter -long
+	$(GO) test -count=1 -run 'Crash|Fault|RestoreEverywhere|PartialRows|ReplicaModel|EvenlySpaced' -timeout 3h ./counter -long
 	$(GO) test -count=1 -run 'Spread' -timeout 3h ./counter/internal/hot -long
 	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ColdServes|ReplicaCuts|ReplicaLostTail|ClientExact|ClientHistory' -timeout 3h ./cmd/counterd/e2e/...
 

@@ -421,39 +421,5 @@ func (b *Batch) withColumns(blk *block.Block, op *Op) (*block.Block, block.Locat
 	return blk, p, err
 }
 
-// mark notes that an item of blk has changed.
-func (b *Batch) mark(blk *block.Block, mid uint64) {
-	if blk.Mark(mid); b.exclusive {
-		blk.ChangeSet = b.number
-	}
-}
-
-// changed notes for the log that op gave its column a value.
-func (b *Batch) changed(blk *block.Block, op *Op, value uint64) {
-	b.mark(blk, op.Mid)
-	switch {
-	case b.silent:
-		blk.Logged = max(blk.Logged, b.applied)
-	case b.s.log != nil:
-		b.stretch.set(blk, op.Counter.ID, op.ks.Def.Columns[op.Column].ID, op.Mid, value)
-	}
-	op.Done = true
-}
-
-// add returns v + n, and whether it is in [0, limit]. limit is at most 2^63-1.
-func add(v uint64, n int64, limit uint64) (uint64, bool) {
-	if n < 0 {
-		less := uint64(-(n + 1)) + 1 // -n, also for -2^63
-		if less > v {
-			return 0, false
-		}
-		return v - less, true
-	}
-	if uint64(n) > limit || v > limit-uint64(n) {
-		return 0, false
-	}
-	return v + uint64(n), true
-}
-
 // Truncate takes back all operations from number n on, before they have run.
 func (b *Batch) Truncate(n int) { b.ops = b.ops[:n] }

@@ -50,3 +50,18 @@ func (w *Bounds) add(v uint64, n int64, limit uint64) (uint64, bool) {
 	}
 	return uint64(sum), true
 }
+
+// add returns v + n, and whether it is in [0, limit]. limit is at most 2^63-1.
+func add(v uint64, n int64, limit uint64) (uint64, bool) {
+	if n < 0 {
+		less := uint64(-(n + 1)) + 1 // -n, also for -2^63
+		if less > v {
+			return 0, false
+		}
+		return v - less, true
+	}
+	if uint64(n) > limit || v > limit-uint64(n) {
+		return 0, false
+	}
+	return v + uint64(n), true
+}

@@ -93,42 +93,6 @@ type BuildResult struct {
 	Took                 time.Duration
 }
 
-// Posts are posts of one counter in order of mid, as columns: Columns[c][i] is what post Mids[i] has in the counter's
-// column c.
-type Posts struct {
-	Mids    []uint64
-	Columns [][]uint64
-}
-
-// Slice returns the posts from number from to number to.
-func (p Posts) Slice(from, to int) Posts {
-	q := Posts{Mids: p.Mids[from:to], Columns: make([][]uint64, len(p.Columns))}
-	for c, col := range p.Columns {
-		q.Columns[c] = col[from:to]
-	}
-	return q
-}
-
-// check tells what is wrong with the columns of posts.
-func (p *Posts) check(c *schema.Counter) error {
-	if len(p.Columns) != len(c.Columns) || len(c.Columns) == 0 {
-		return fmt.Errorf("counter: posts of %d columns, want the %d of %s", len(p.Columns), len(c.Columns), c.Name)
-	}
-	for i, col := range p.Columns {
-		if len(col) != len(p.Mids) {
-			return fmt.Errorf("counter: %d posts with %d values of %s", len(p.Mids), len(col), c.Columns[i].Name)
-		}
-		bits := uint64(0)
-		for _, v := range col {
-			bits |= v
-		}
-		if most := c.Columns[i].Max; bits > 1<<min(most, 63)-1 {
-			return fmt.Errorf("counter: a value of %s of over %d bits: %w", c.Columns[i].Name, min(most, 63), ErrOutOfRange)
-		}
-	}
-	return nil
-}
-
 const (
 	// buildStart is where the log of a directory that was built begins: anywhere but at 0.
 	buildStart = 1 << 20
@@ -140,13 +104,6 @@ const (
 	defaultFilePosts              = 256 << 10
 	groupedFilePosts              = 64 << 10
 )
-
-// BuildOrderError is a post that does not come behind the one before it.
-type BuildOrderError struct{ Mid, Before uint64 }
-
-func (e *BuildOrderError) Error() string {
-	return fmt.Sprintf("counter: post %d after %d, want rising mids", e.Mid, e.Before)
-}
 
 func (o BuildOptions) withDefaults() (BuildOptions, error) {
 	if o.FS == nil {

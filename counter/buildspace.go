@@ -2,6 +2,7 @@ package counter
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
+	"github.com/counterd/counterd/schema"
 )
 
 // buildSpace is a keyspace whose posts come in order. It cuts them into files:
@@ -317,4 +319,47 @@ func (j *buildJob) heat() error {
 	}
 	j.made = made
 	return b.opts.FS.Remove(path)
+}
+
+// Posts are posts of one counter in order of mid, as columns: Columns[c][i] is what post Mids[i] has in the counter's
+// column c.
+type Posts struct {
+	Mids    []uint64
+	Columns [][]uint64
+}
+
+// Slice returns the posts from number from to number to.
+func (p Posts) Slice(from, to int) Posts {
+	q := Posts{Mids: p.Mids[from:to], Columns: make([][]uint64, len(p.Columns))}
+	for c, col := range p.Columns {
+		q.Columns[c] = col[from:to]
+	}
+	return q
+}
+
+// check tells what is wrong with the columns of posts.
+func (p *Posts) check(c *schema.Counter) error {
+	if len(p.Columns) != len(c.Columns) || len(c.Columns) == 0 {
+		return fmt.Errorf("counter: posts of %d columns, want the %d of %s", len(p.Columns), len(c.Columns), c.Name)
+	}
+	for i, col := range p.Columns {
+		if len(col) != len(p.Mids) {
+			return fmt.Errorf("counter: %d posts with %d values of %s", len(p.Mids), len(col), c.Columns[i].Name)
+		}
+		bits := uint64(0)
+		for _, v := range col {
+			bits |= v
+		}
+		if most := c.Columns[i].Max; bits > 1<<min(most, 63)-1 {
+			return fmt.Errorf("counter: a value of %s of over %d bits: %w", c.Columns[i].Name, min(most, 63), ErrOutOfRange)
+		}
+	}
+	return nil
+}
+
+// BuildOrderError is a post that does not come behind the one before it.
+type BuildOrderError struct{ Mid, Before uint64 }
+
+func (e *BuildOrderError) Error() string {
+	return fmt.Sprintf("counter: post %d after %d, want rising mids", e.Mid, e.Before)
 }

@@ -38,38 +38,38 @@ const (
 )
 
 // mayLose tells whether the range of an image goes on without it. err is why it cannot be used.
-func (s *recovery) mayLose(f *format.BlockFile, err error) bool {
-	return s.lenient == imagesLost && lostFile(err) && (f.Hi != hot.EndMid || s.opts.giveUp)
+func (r *recovery) mayLose(f *format.BlockFile, err error) bool {
+	return r.lenient == imagesLost && lostFile(err) && (f.Hi != hot.EndMid || r.s.opts.giveUp)
 }
 
 // lostRange makes the block of a range whose image cannot be used: f's, or that of the overlay above f.
-func (s *recovery) lostRange(f, overlay *format.BlockFile, err error) *block.Block {
+func (r *recovery) lostRange(f, overlay *format.BlockFile, err error) *block.Block {
 	entry, names, bad := *f, []string{f.Name}, f
-	if first := f.Remains(s.dir.Path()); len(first) > 0 { // lost again: the name must not grow
+	if first := f.Remains(r.s.dir.Path()); len(first) > 0 { // lost again: the name must not grow
 		names[0] = filepath.Base(first[0])
 	}
 	if overlay != nil { // then what stands first is of the past, and not to be regained
 		names, bad = append(names, overlay.Name), overlay
 	}
 	entry.Tier, entry.Name = format.TierCold, format.LostName(names...)
-	s.opts.Logger.Error("a block image is unusable and no snapshot has another copy; posts of its range cannot be read until they are set", "file", bad.Path(s.dir.Path()),
-		"lo", f.Lo, "hi", f.Hi, "items", f.Items, "error", err, "repair", format.RepairCommand(s.dir.Path()))
-	s.tiers.broken.Add(1)
-	s.tiers.Keep(entry.Name)
-	file := coldstore.Broken(bad.Path(s.dir.Path()), coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
+	r.s.opts.Logger.Error("a block image is unusable and no snapshot has another copy; posts of its range cannot be read until they are set", "file", bad.Path(r.s.dir.Path()),
+		"lo", f.Lo, "hi", f.Hi, "items", f.Items, "error", err, "repair", format.RepairCommand(r.s.dir.Path()))
+	r.s.tiers.broken.Add(1)
+	r.s.tiers.Keep(entry.Name)
+	file := coldstore.Broken(bad.Path(r.s.dir.Path()), coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
 	return &block.Block{Lo: f.Lo, Hi: f.Hi, ID: f.Block, From: f.Offset, Cold: &block.ColdRange{File: file, Entry: entry}}
 }
 
 // regain makes a cold file of the image that the entry of a lost range stands for. The error says why that cannot be
 // done.
-func (s *recovery) regain(f *format.BlockFile) (file *coldstore.File, entry *format.BlockFile, err error) {
-	image := f.Remains(s.dir.Path())[0]
-	info, tab, _, err := readTable(s.opts.FS, image)
+func (r *recovery) regain(f *format.BlockFile) (file *coldstore.File, entry *format.BlockFile, err error) {
+	image := f.Remains(r.s.dir.Path())[0]
+	info, tab, _, err := readTable(r.s.opts.FS, image)
 	if err != nil {
 		return nil, nil, err
 	}
 	if tab == nil || info.Kind != 0 || info.Block != f.Block || info.Lo != f.Lo || info.Hi != f.Hi || info.Items != f.Items || info.CRC != f.CRC {
-		return nil, nil, corruptFile(s.dir, image, fmt.Sprintf("block %d, range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Block, f.Lo, f.Hi, f.Items, f.CRC),
+		return nil, nil, corruptFile(r.s.dir, image, fmt.Sprintf("block %d, range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Block, f.Lo, f.Hi, f.Items, f.CRC),
 			fmt.Sprintf("%d, [%d,%d), %d, %08x", info.Block, info.Lo, info.Hi, info.Items, info.CRC), nil)
 	}
 	meta := coldstore.Meta{Counter: info.Counter, Offset: f.Offset, Lo: f.Lo, Hi: f.Hi, Grouped: tab.Grouped(), Group: tab.Group()}
@@ -77,14 +77,14 @@ func (s *recovery) regain(f *format.BlockFile) (file *coldstore.File, entry *for
 	for i := range fields {
 		meta.Columns = append(meta.Columns, coldstore.Column{ID: fields[i].ID, Max: fields[i].Max, Default: fields[i].Default})
 	}
-	path := filepath.Join(format.ColdDir(s.dir.Path()), format.ColdName(f.Block, f.Offset))
-	if err := writeTable(s.opts.FS, path, meta, tab); err != nil {
+	path := filepath.Join(format.ColdDir(r.s.dir.Path()), format.ColdName(f.Block, f.Offset))
+	if err := writeTable(r.s.opts.FS, path, meta, tab); err != nil {
 		return nil, nil, err
 	}
-	if file, err = openCold(s.opts.FS, path, s.tiers.cache); err != nil {
+	if file, err = openCold(r.s.opts.FS, path, r.s.tiers.cache); err != nil {
 		return nil, nil, err
 	}
-	s.opts.Logger.Warn("a block image is readable again; posts of its range are available", "file", image, "lo", f.Lo, "hi", f.Hi, "items", f.Items, "saved_to", path)
+	r.s.opts.Logger.Warn("a block image is readable again; posts of its range are available", "file", image, "lo", f.Lo, "hi", f.Hi, "items", f.Items, "saved_to", path)
 	back := *f
 	back.Name, back.Items, back.Bytes, back.CRC = filepath.Base(path), file.Stat().Items, uint64(file.Stat().Bytes), file.Checksum()
 	return file, &back, nil
@@ -120,14 +120,14 @@ func writeTable(fsys vfs.FS, path string, meta coldstore.Meta, tab *hot.Table) e
 
 // fewestLost returns manifests in the order in which they are to be tried without what cannot be read of them. There
 // are none where a repair loses nothing.
-func (s *recovery) fewestLost(manifests []*format.Manifest) ([]*format.Manifest, error) {
-	if segs, err := logfile.Segments(s.opts.FS, s.dir.Path()); err != nil || len(segs) == 0 || segs[0].Start == 0 {
+func (r *recovery) fewestLost(manifests []*format.Manifest) ([]*format.Manifest, error) {
+	if segs, err := logfile.Segments(r.s.opts.FS, r.s.dir.Path()); err != nil || len(segs) == 0 || segs[0].Start == 0 {
 		return nil, err
 	}
 	faults := make(map[*format.Manifest][]*snapfile.BlockFault, len(manifests))
 	for _, m := range manifests {
 		var err error
-		if faults[m], err = snapfile.Faults(m, s.opts.FS, s.dir.Path(), nil); err != nil {
+		if faults[m], err = snapfile.Faults(m, r.s.opts.FS, r.s.dir.Path(), nil); err != nil {
 			return nil, err
 		}
 	}

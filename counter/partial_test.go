@@ -202,7 +202,10 @@ func TestPartialRows(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Logf("-seed %d", *seed)
 			dir, s, mids, cold := coldDir(t, 100_000)
-			m := &partialModel{t: t, s: s, mids: mids[:6_000], truth: map[uint64][3]uint64{}, since: map[uint64][3]bool{}, whole: map[uint64]bool{}, r: rand.New(rand.NewPCG(*seed, 1))}
+			if mids = mids[:6_000]; *long {
+				mids = mids[:20_000]
+			}
+			m := &partialModel{t: t, s: s, mids: mids, truth: map[uint64][3]uint64{}, since: map[uint64][3]bool{}, whole: map[uint64]bool{}, r: rand.New(rand.NewPCG(*seed, 1))}
 			defer func() { m.s.Close() }()
 			for _, mid := range m.mids {
 				row := [3]uint64{}

@@ -127,7 +127,7 @@ func TestFindWindow(t *testing.T) {
 			if !slices.Equal(found, want) {
 				t.Errorf("limit %d, desc %v: got %d items that are not the %d wanted", test.limit, desc, len(found), len(want))
 			}
-			if rows := cap(f.Search.Front.Flat) / f.Search.Front.Width; rows == 0 || rows > test.rows {
+			if rows := query.Room(&f.Search.Front); rows == 0 || rows > test.rows {
 				t.Errorf("limit %d, desc %v: %d rows in memory, want %d at most", test.limit, desc, rows, test.rows)
 			}
 		}

@@ -21,7 +21,6 @@ import (
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/past"
-	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
@@ -41,55 +40,55 @@ import (
 //
 // Values in records are those after the change, so nothing can count twice.
 type recovery struct {
-	*Store
+	s       *Store
 	lenient leniency // how much the round that is under way may go on without
 }
 
-func (s *recovery) run(path string) error {
-	if err := past.FinishBegun(s.opts.FS, path); err != nil {
+func (r *recovery) run(path string) error {
+	if err := past.FinishBegun(r.s.opts.FS, path); err != nil {
 		return err
 	}
-	dir, err := persist.OpenDir(s.opts.FS, path)
+	dir, err := persist.OpenDir(r.s.opts.FS, path)
 	if err != nil {
 		return err
 	}
-	s.dir = dir
+	r.s.dir = dir
 	for _, bad := range dir.Bad() {
-		s.opts.Logger.Error("bad manifest; using the previous one", "error", bad)
+		r.s.opts.Logger.Error("bad manifest; using the previous one", "error", bad)
 	}
-	from, err := s.loadSnapshot()
+	from, err := r.loadSnapshot()
 	if err != nil {
 		return err
 	}
-	s.snapshots = newSnapshotter()
-	return s.replay(from)
+	r.s.snapshots = newSnapshotter()
+	return r.replay(from)
 }
 
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
-func (s *recovery) loadSnapshot() (from uint64, err error) {
-	manifests := s.dir.Manifests()
+func (r *recovery) loadSnapshot() (from uint64, err error) {
+	manifests := r.s.dir.Manifests()
 	// A file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and
 	// the log. Only when no snapshot is whole is one used without the file.
-	for _, s.lenient = range []leniency{nothingLost, coldLost, imagesLost} {
+	for _, r.lenient = range []leniency{nothingLost, coldLost, imagesLost} {
 		tries := manifests
-		if s.lenient == imagesLost {
+		if r.lenient == imagesLost {
 			var best error
-			if tries, best = s.fewestLost(manifests); best != nil {
+			if tries, best = r.fewestLost(manifests); best != nil {
 				return 0, errors.Join(err, best)
 			}
 		}
 		for _, m := range tries {
 			older := len(manifests) - 1 - slices.Index(manifests, m)
-			if err = s.loadManifest(m); err == nil {
-				s.dir.Reject(manifests[:len(manifests)-1-older])
+			if err = r.loadManifest(m); err == nil {
+				r.s.dir.Reject(manifests[:len(manifests)-1-older])
 				return m.Replay, nil
 			}
 			var corrupt *format.CorruptError
 			if errors.As(err, &corrupt) {
-				corrupt.Dir = s.dir.Path() // so that it prints the repair command
+				corrupt.Dir = r.s.dir.Path() // so that it prints the repair command
 			}
-			s.opts.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", older)
-			s.dropAll()
+			r.s.opts.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", older)
+			r.dropAll()
 			if !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, hot.ErrBadImage) {
 				return 0, err
 			}
@@ -99,59 +98,59 @@ func (s *recovery) loadSnapshot() (from uint64, err error) {
 }
 
 // dropAll forgets what a bad snapshot brought.
-func (s *recovery) dropAll() {
-	for ks := range s.keyspaces {
+func (r *recovery) dropAll() {
+	for ks := range r.s.keyspaces {
 		ks.Free()
 	}
-	s.spaces = nil
-	s.producers.reset(producers.New(s.opts.Producers.withDefaults()), nil)
-	s.tiers.broken.Store(0)
-	s.moving = groupStates{}
-	s.hideGroups()
-	s.schema.Store(schema.Empty())
+	r.s.spaces = nil
+	r.s.producers.reset(producers.New(r.s.opts.Producers.withDefaults()), nil)
+	r.s.tiers.broken.Store(0)
+	r.s.moving = groupStates{}
+	r.s.hideGroups()
+	r.s.schema.Store(schema.Empty())
 }
 
-func (s *recovery) loadManifest(m *format.Manifest) error {
+func (r *recovery) loadManifest(m *format.Manifest) error {
 	sch, err := schema.ParseDurable([]byte(strings.Join(m.Schema, "\n") + "\n"))
 	if err != nil {
-		return &format.CorruptError{File: filepath.Join(s.dir.Path(), format.ManifestName(m.Generation)), Dir: s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
+		return &format.CorruptError{File: filepath.Join(r.s.dir.Path(), format.ManifestName(m.Generation)), Dir: r.s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
 	}
-	s.setSlotGroups(m.Grouped)
-	if err := s.setSchema(sch); err != nil {
+	r.s.setSlotGroups(m.Grouped)
+	if err := r.s.setSchema(sch); err != nil {
 		return err
 	}
-	s.blockIDs.Store(max(s.blockIDs.Load(), m.NextBlock))
-	s.moving.load(m.Moving)
-	s.hideGroups()
-	if err := s.loadProducers(m); err != nil {
+	r.s.blockIDs.Store(max(r.s.blockIDs.Load(), m.NextBlock))
+	r.s.moving.load(m.Moving)
+	r.s.hideGroups()
+	if err := r.loadProducers(m); err != nil {
 		return err
 	}
-	return s.loadImages(m)
+	return r.loadImages(m)
 }
 
 // loadProducers reads the table of producers. Without it numbered writes would be made again, so nobody starts without
 // it but the tool that was told to give it up.
-func (s *recovery) loadProducers(m *format.Manifest) error {
-	limits := s.opts.Producers.withDefaults()
+func (r *recovery) loadProducers(m *format.Manifest) error {
+	limits := r.s.opts.Producers.withDefaults()
 	f := m.Producers
 	if f == nil {
-		s.producers.reset(producers.New(limits), nil)
+		r.s.producers.reset(producers.New(limits), nil)
 		return nil
 	}
-	path := f.Path(s.dir.Path())
-	info, t, err := readProducers(s.opts.FS, path, limits)
+	path := f.Path(r.s.dir.Path())
+	info, t, err := readProducers(r.s.opts.FS, path, limits)
 	if err == nil && (info.Items != f.Items || info.CRC != f.CRC) {
-		err = corruptFile(s.dir, path, fmt.Sprintf("%d producers, checksum %08x, as in the manifest", f.Items, f.CRC), fmt.Sprintf("%d, %08x", info.Items, info.CRC), nil)
+		err = corruptFile(r.s.dir, path, fmt.Sprintf("%d producers, checksum %08x, as in the manifest", f.Items, f.CRC), fmt.Sprintf("%d, %08x", info.Items, info.CRC), nil)
 	}
 	if err == nil {
-		s.producers.reset(t, f)
+		r.s.producers.reset(t, f)
 		return nil
 	}
 	if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
-		err = corruptFile(s.dir, path, "an image of producers as the manifest names it", err.Error(), err)
+		err = corruptFile(r.s.dir, path, "an image of producers as the manifest names it", err.Error(), err)
 	}
-	if s.lenient == imagesLost && s.opts.giveUp && lostFile(err) {
-		s.producers.reset(producers.New(limits), nil)
+	if r.lenient == imagesLost && r.s.opts.giveUp && lostFile(err) {
+		r.s.producers.reset(producers.New(limits), nil)
 		return nil
 	}
 	return err
@@ -162,7 +161,7 @@ func (s *recovery) loadProducers(m *format.Manifest) error {
 const loaders = 16
 
 // loadImages reads all images of a manifest and puts the blocks into the directories.
-func (s *recovery) loadImages(m *format.Manifest) error {
+func (r *recovery) loadImages(m *format.Manifest) error {
 	type job struct {
 		file, overlay *format.BlockFile
 		into          **block.Block
@@ -203,12 +202,12 @@ func (s *recovery) loadImages(m *format.Manifest) error {
 					return
 				}
 				var b *block.Block
-				if b, buf, errs[w] = s.loadBlock(jobs[i].file, jobs[i].overlay, buf); errs[w] != nil {
+				if b, buf, errs[w] = r.loadBlock(jobs[i].file, jobs[i].overlay, buf); errs[w] != nil {
 					next.Store(int64(len(jobs))) // the others need not go on
 					return
 				}
 				*jobs[i].into = b
-				s.opts.Progress("snapshot", done.Add(jobs[i].file.Bytes), total)
+				r.s.opts.Progress("snapshot", done.Add(jobs[i].file.Bytes), total)
 			}
 		}()
 	}
@@ -216,13 +215,13 @@ func (s *recovery) loadImages(m *format.Manifest) error {
 	err := errors.Join(errs...)
 	for i := range m.Counters {
 		if err == nil {
-			err = s.adopt(&m.Counters[i], blocks[i])
+			err = r.adopt(&m.Counters[i], blocks[i])
 		}
 		if err != nil {
 			for _, b := range blocks[i] {
 				if b != nil {
-					s.arena.Free(b.Span)
-					s.tiers.Retire(b)
+					r.s.arena.Free(b.Span)
+					r.s.tiers.Retire(b)
 				}
 			}
 		}
@@ -232,65 +231,65 @@ func (s *recovery) loadImages(m *format.Manifest) error {
 
 // loadBlock reads a hot block's image, or opens a cold block's file and reads its overlay's image if there is one. buf
 // is reused from block to block.
-func (s *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block.Block, []byte, error) {
+func (r *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block.Block, []byte, error) {
 	b := &block.Block{Lo: f.Lo, Hi: f.Hi, ID: f.Block, From: f.Offset}
 	if f.Tier == format.TierHot {
 		saved := *f
 		b.Image = &saved
-		buf, err := s.loadTable(b, f, buf)
-		if err != nil && s.mayLose(f, err) {
-			b, err = s.lostRange(f, nil, err), nil
+		buf, err := r.loadTable(b, f, buf)
+		if err != nil && r.mayLose(f, err) {
+			b, err = r.lostRange(f, nil, err), nil
 		}
 		return b, buf, err
 	}
 	named := f
-	path := f.Path(s.dir.Path())
-	file, err := openCold(s.opts.FS, path, s.tiers.cache)
+	path := f.Path(r.s.dir.Path())
+	file, err := openCold(r.s.opts.FS, path, r.s.tiers.cache)
 	if err == nil {
-		if m := file.Meta(); m.Grouped && (!s.slotGroups || m.Group != f.Group) {
-			err = corruptFile(s.dir, path, fmt.Sprintf("posts of group %d, as in the manifest", f.Group), fmt.Sprintf("of group %d", m.Group), nil)
+		if m := file.Meta(); m.Grouped && (!r.s.slotGroups || m.Group != f.Group) {
+			err = corruptFile(r.s.dir, path, fmt.Sprintf("posts of group %d, as in the manifest", f.Group), fmt.Sprintf("of group %d", m.Group), nil)
 			err = errors.Join(err, file.Close())
 		} else if m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
-			err = corruptFile(s.dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
+			err = corruptFile(r.s.dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
 				fmt.Sprintf("[%d,%d), %d, %08x", m.Lo, m.Hi, file.Stat().Items, file.Checksum()), nil)
 			err = errors.Join(err, file.Close())
 		}
 	}
-	if isNotExist(err) && len(f.Remains(s.dir.Path())) == 1 {
-		back, entry, why := s.regain(f)
+	if isNotExist(err) && len(f.Remains(r.s.dir.Path())) == 1 {
+		back, entry, why := r.regain(f)
 		if err = errors.Join(err, why); why == nil {
 			f, file, err = entry, back, nil
 		}
 	}
-	if err != nil && (s.lenient == nothingLost || !lostFile(err)) {
+	if err != nil && (r.lenient == nothingLost || !lostFile(err)) {
 		if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
-			err = corruptFile(s.dir, path, "a cold file as the manifest names it", err.Error(), err)
+			err = corruptFile(r.s.dir, path, "a cold file as the manifest names it", err.Error(), err)
 		}
 		return nil, buf, err
 	}
 	if err != nil {
 		// The posts of this range answer an error, all others are served: a lost file of old posts must not take the
 		// new ones down.
-		s.opts.Logger.Error("a cold file is unusable; posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
-			"error", err, "repair", format.RepairCommand(s.dir.Path()))
-		s.tiers.broken.Add(1)
+		r.s.opts.Logger.Error("a cold file is unusable; posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
+			"error", err, "repair", format.RepairCommand(r.s.dir.Path()))
+		r.s.tiers.broken.Add(1)
 		file = coldstore.Broken(path, coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
 	}
 	b.Cold = &block.ColdRange{File: file, Entry: *f}
-	s.tiers.Keep(f.Name)
+	r.s.tiers.Keep(f.Name)
 	if overlay == nil {
 		return b, buf, nil
 	}
 	saved := *overlay
 	b.Image = &saved
-	if buf, err = s.loadTable(b, overlay, buf); err == nil {
+	if buf, err = r.loadTable(b, overlay, buf); err == nil {
 		err = b.CountOverlay()
 	}
 	if err != nil {
-		s.arena.Free(b.Span)
-		s.tiers.Retire(b)
-		if s.mayLose(overlay, err) {
-			return s.lostRange(named, overlay, err), buf, nil
+		r.s.arena.Free(b.Span)
+		r.s.tiers.Retire(b)
+		if r.mayLose(overlay, err) {
+			return r.lostRange(named, overlay, err), buf, nil
 		}
 		return nil, buf, err
 	}
@@ -314,78 +313,14 @@ func corruptFile(dir *persist.Dir, path, want, got string, err error) error {
 	return &format.CorruptError{File: path, Dir: dir.Path(), Want: want, Got: got, Err: err}
 }
 
-// loadTable reads an image into b's table.
-func (s *recovery) loadTable(b *block.Block, f *format.BlockFile, buf []byte) ([]byte, error) {
-	path := f.Path(s.dir.Path())
-	img, err := snapfile.OpenImage(s.opts.FS, path)
-	if err != nil {
-		if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
-			err = corruptFile(s.dir, path, "an image named by the manifest", err.Error(), err)
-		}
-		return buf, err
-	}
-	defer img.Close()
-	// Its own offset may be higher: a repair that cuts the log lowers what it counts as.
-	if img.Lo != f.Lo || img.Hi != f.Hi || img.Items != f.Items || img.CRC != f.CRC {
-		return buf, corruptFile(s.dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
-			fmt.Sprintf("[%d,%d), %d, %08x", img.Lo, img.Hi, img.Items, img.CRC), nil)
-	}
-	if n := int(img.Length()); cap(buf) < n {
-		buf = make([]byte, n)
-	}
-	buf = buf[:img.Length()]
-	if err := img.ReadInto(buf); err != nil {
-		if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
-			err = corruptFile(s.dir, path, "an image that can be read", err.Error(), err)
-		}
-		return buf, err
-	}
-	payload := buf
-	if err := knownKind(path, img.Kind, img.Kind <= partialImage); err != nil {
-		return buf, err
-	}
-	if img.Kind == partialImage && b.Cold != nil {
-		var rows map[uint64]block.PartialRow
-		if payload, rows, err = block.DecodePartial(buf, f.Lo, f.Hi); err != nil {
-			return buf, corruptFile(s.dir, path, "an image of an overlay with partial rows", err.Error(), err)
-		}
-		b.Cold.Partial = rows
-		if len(payload) == 0 {
-			return buf, nil
-		}
-	}
-	h, err := hot.DecodeImage(payload)
-	if errors.Is(err, hot.ErrUnsupportedImage) {
-		return buf, fmt.Errorf("%s: %w: %w", path, format.ErrUnsupportedFormat, err)
-	}
-	if err == nil && h.Config.Grouped && (!s.slotGroups || h.Config.Group != f.Group) {
-		err = fmt.Errorf("of group %d", h.Config.Group)
-	}
-	if err == nil && (h.Config.Lo != f.Lo || h.Config.Hi != f.Hi) {
-		err = fmt.Errorf("range [%d,%d)", h.Config.Lo, h.Config.Hi)
-	}
-	if err != nil {
-		return buf, corruptFile(s.dir, path, fmt.Sprintf("a block image of range [%d,%d)", f.Lo, f.Hi), err.Error(), err)
-	}
-	if b.Span, err = s.arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid); err != nil {
-		return buf, err
-	}
-	if b.Tab, err = h.Table(b.Span.Data); err != nil {
-		s.arena.Free(b.Span)
-		b.Span = arena.Span{}
-		return buf, corruptFile(s.dir, path, "a block image", err.Error(), err)
-	}
-	return buf, nil
-}
-
 // adopt puts blocks, in order, in the place of a counter's empty first block, or of those of its groups. A counter, or a
 // group, without any was made, cleared or empty while the snapshot was made: the log tells.
-func (s *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
+func (r *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 	if len(blocks) == 0 {
 		return nil
 	}
-	if int(c.ID) >= len(s.spaces) || s.spaces[c.ID] == nil {
-		return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
+	if int(c.ID) >= len(r.s.spaces) || r.s.spaces[c.ID] == nil {
+		return &format.CorruptError{File: r.s.dir.Path(), Dir: r.s.dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
 	}
 	files := slices.DeleteFunc(slices.Clone(c.Blocks), func(f format.BlockFile) bool { return f.Tier == format.TierOverlay })
 	found := map[uint8]*block.Directory{}
@@ -400,16 +335,16 @@ func (s *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 			found[files[i].Group] = d
 		}
 		if b.Lo != end {
-			return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.Lo)}
+			return &format.CorruptError{File: r.s.dir.Path(), Dir: r.s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.Lo)}
 		}
 		end = b.Hi
 		d.Los, d.Blocks = append(d.Los, b.Lo), append(d.Blocks, b)
 	}
 	if end != hot.EndMid {
-		return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
+		return &format.CorruptError{File: r.s.dir.Path(), Dir: r.s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
 	}
 	for group, d := range found { // a manifest that is not Grouped has group 0 only
-		ks := s.spaces[c.ID][group]
+		ks := r.s.spaces[c.ID][group]
 		for _, b := range d.Blocks {
 			ks.Recognize(b)
 			ks.CountPartial(b)
@@ -421,20 +356,20 @@ func (s *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 }
 
 // replay opens the log and applies it from an offset on.
-func (s *recovery) replay(from uint64) error {
-	r := &replayer{s: s.Store, b: s.NewBatch()}
-	r.b.carrier = true
-	lineage, err := logfile.ReadLineage(s.opts.FS, s.dir.Path())
+func (r *recovery) replay(from uint64) error {
+	replayer := &replayer{s: r.s, b: r.s.NewBatch()}
+	replayer.b.carrier = true
+	lineage, err := logfile.ReadLineage(r.s.opts.FS, r.s.dir.Path())
 	if err != nil {
 		return err
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
-		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, Unwritable: true, Guard: s.dir.CheckLock, KnownDurable: s.dir.KnownDurable(), Past: &lineage,
-		Policy: s.opts.AppendFsync, Manual: s.opts.Manual, Logger: s.opts.Logger,
-		Progress: func(done, total uint64) { s.opts.Progress("log", done, total) },
-	}, from, r.apply)
+		FS: r.s.opts.FS, Dir: r.s.dir.Path(), Create: len(r.s.dir.Manifests()) == 0, Unwritable: true, Guard: r.s.dir.CheckLock, KnownDurable: r.s.dir.KnownDurable(), Past: &lineage,
+		Policy: r.s.opts.AppendFsync, Manual: r.s.opts.Manual, Logger: r.s.opts.Logger,
+		Progress: func(done, total uint64) { r.s.opts.Progress("log", done, total) },
+	}, from, replayer.apply)
 	if err == nil {
-		err = r.flush()
+		err = replayer.flush()
 	}
 	if err != nil {
 		if log != nil {
@@ -442,19 +377,19 @@ func (s *recovery) replay(from uint64) error {
 		}
 		return err
 	}
-	s.log, s.replayed = log, rec.End
-	if s.opts.Elected { // before there is a role
+	r.s.log, r.s.replayed = log, rec.End
+	if r.s.opts.Elected { // before there is a role
 		log.Quorum().Require(true)
 	}
-	s.producers.resume()
+	r.s.producers.resume()
 	if rec.Torn != nil {
-		s.opts.Logger.Warn("cut a torn tail from the log and kept it in a file; it was never confirmed as durable", "error", rec.Torn)
+		r.s.opts.Logger.Warn("cut a torn tail from the log and kept it in a file; it was never confirmed as durable", "error", rec.Torn)
 	}
-	if err := s.repl.recover(lineage, &rec); err != nil {
+	if err := r.s.repl.recover(lineage, &rec); err != nil {
 		return err
 	}
-	s.snapshots.recovered(s.Store, rec)
-	if err := s.retention.removeOrphans(s.Store); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
+	r.s.snapshots.recovered(r.s, rec)
+	if err := r.s.retention.removeOrphans(r.s); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
 		return err
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/counterd/counterd/coldstore"
@@ -363,4 +364,73 @@ func heatRows(ks *block.Keyspace, b *block.Block, lose bool) (*block.Block, erro
 		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.Lo, b.Hi, err)
 	}
 	return news[0], nil
+}
+
+// candidate is a cold block to merge or to promote.
+type candidate struct {
+	ks      *block.Keyspace
+	lo      uint64
+	promote bool
+}
+
+// mergeAndPromote gives mapped pages back, merges overlays that have grown and brings back ranges that are used a lot, for about a
+// second at most.
+func (t *tiers) mergeAndPromote(s *Store) {
+	began := time.Now()
+	for _, c := range t.candidates(s) {
+		select {
+		case <-t.quit:
+			return
+		default:
+		}
+		change := t.rewrite
+		if c.promote {
+			change = t.promote
+		}
+		if err := change(s, c.ks, c.lo); !t.noteOutcome(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
+			return
+		}
+		if time.Since(began) > time.Second {
+			return // the others are still there at the next look
+		}
+	}
+}
+
+// candidates looks over all cold blocks.
+func (t *tiers) candidates(s *Store) (found []candidate) {
+	s.gate.RLock()
+	spaces := slices.Collect(s.keyspaces)
+	s.gate.RUnlock()
+	limit := t.limit.Load()
+	own, _ := cacheShares(limit)
+	roomy := limit == 0 || t.tables(s)+min(t.cache.Stats().Bytes, own) < limit*7/8 // the rest of the cache gives way
+	ready := t.backoff.Over()
+	for _, ks := range spaces {
+		for _, b := range ks.Dir.Load().Blocks {
+			if b.Cold == nil {
+				continue
+			}
+			b.Mu.Lock()
+			rows, overlay, work := b.Items(), b.Tab.Len(), int(b.Work)
+			b.Work -= (b.Work + 1) / 2
+			dead, ready := b.Dead, ready && b.Backoff.Over()
+			b.Mu.Unlock()
+			switch {
+			case dead || work == 0 && overlay == 0:
+				continue
+			case limit > 0 && work > 0:
+				// Pages read through the mapping count as this process's memory until they are given back; they stay in
+				// the kernel's cache.
+				_ = b.Cold.File.Release()
+			}
+			switch {
+			case !ready:
+			case roomy && work > max(rows/promoteShare, overlayLeftAlone):
+				found = append(found, candidate{ks, b.Lo, true})
+			case overlay > max(rows/mergeShare, overlayLeftAlone):
+				found = append(found, candidate{ks, b.Lo, false})
+			}
+		}
+	}
+	return found
 }

@@ -1,7 +1,12 @@
 package counter
 
 import (
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -180,4 +185,71 @@ func (s *Store) Tick() {
 	if s.log != nil {
 		s.log.Tick()
 	}
+}
+
+// Tier names of COUNTER.BLOCKS.
+const (
+	TierHot  = "hot"
+	TierCold = "cold"
+)
+
+// tierTimes are nanoseconds that changes of tier took which were made.
+type tierTimes struct{ demoting, rewriting, promoting atomic.Int64 }
+
+// TierStats are the totals of INFO's section tiers.
+type TierStats struct {
+	HotItems, ColdItems, OverlayItems int64
+	HotBlocks, ColdBlocks             int64
+	HotBytes, ColdBytes, OverlayBytes int64 // memory, files, memory
+	IndexBytes                        int64 // memory of the page indexes
+	Cache                             coldstore.CacheStats
+	MaxMemory, Memory                 int64
+	Full                              bool
+	ReadErrors, Demotions, Promotions int64
+	Rewrites, Failed, Refused         int64
+	Demoting, Promoting, Rewriting    time.Duration // that those took together
+	Written, Fresh                    int64
+	Broken                            int64 // cold files that could not be opened at the start
+	Scrubs, ScrubErrors               int64 // cold files verified in the background; files of all kinds found damaged then
+	Scrubbing                         bool  // they and the images are being verified
+}
+
+// TierCounts are the TierStats that need no walk over all blocks: all but those of items, blocks and bytes of tiers, which
+// are 0.
+func (a Admin) TierCounts() TierStats {
+	t := &a.s.tiers
+	return TierStats{
+		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: t.memory(a.s), Full: t.full.Load(),
+		ReadErrors: t.readErrors.Load(), Demotions: t.demotions.Load(), Promotions: t.promotions.Load(), Rewrites: t.rewrites.Load(),
+		Failed: t.failed.Load(), Refused: t.refused.Load(), Written: t.written.Load(), Fresh: t.fresh.Load(),
+		Demoting: time.Duration(t.spent.demoting.Load()), Promoting: time.Duration(t.spent.promoting.Load()),
+		Rewriting: time.Duration(t.spent.rewriting.Load()),
+		Broken:    t.broken.Load(), Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(), Scrubbing: t.scrubbing.Load(),
+	}
+}
+
+// Tiers counts. REQUIRES the batch to be open.
+func (b *Batch) Tiers() TierStats {
+	st := b.s.Admin().TierCounts()
+	for ks := range b.s.keyspaces {
+		for lo := uint64(0); lo < hot.EndMid; {
+			blk := ks.Lock(lo)
+			if blk.Cold == nil {
+				st.HotBlocks++
+				st.HotItems += int64(blk.Tab.Len())
+				st.HotBytes += int64(blk.Tab.Bytes())
+			} else {
+				f := blk.Cold.File.Stat()
+				st.ColdBlocks++
+				st.ColdItems += int64(blk.Items())
+				st.ColdBytes += f.Bytes
+				st.IndexBytes += f.IndexBytes
+				st.OverlayItems += int64(blk.Tab.Len())
+				st.OverlayBytes += int64(len(blk.Span.Data))
+			}
+			lo = blk.Hi
+			blk.Mu.Unlock()
+		}
+	}
+	return st
 }

@@ -83,7 +83,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	s.setSlotGroups(opts.SlotGroups)
 	s.producers.table = producers.New(opts.Producers.withDefaults())
 	if dir != "" {
-		if err := (&recovery{Store: s}).run(dir); err != nil {
+		if err := (&recovery{s: s}).run(dir); err != nil {
 			return nil, errors.Join(err, s.release())
 		}
 		s.snapshots.start(s)

@@ -115,3 +115,22 @@ func (s *stretch) log(cur *block.Block) {
 	}
 	s.b.pos, s.blocks, s.records, s.held = pos, s.blocks[:0], s.records[:0], false
 }
+
+// mark notes that an item of blk has changed.
+func (b *Batch) mark(blk *block.Block, mid uint64) {
+	if blk.Mark(mid); b.exclusive {
+		blk.ChangeSet = b.number
+	}
+}
+
+// changed notes for the log that op gave its column a value.
+func (b *Batch) changed(blk *block.Block, op *Op, value uint64) {
+	b.mark(blk, op.Mid)
+	switch {
+	case b.silent:
+		blk.Logged = max(blk.Logged, b.applied)
+	case b.s.log != nil:
+		b.stretch.set(blk, op.Counter.ID, op.ks.Def.Columns[op.Column].ID, op.Mid, value)
+	}
+	op.Done = true
+}

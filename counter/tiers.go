@@ -2,14 +2,12 @@ package counter
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
-	"github.com/counterd/counterd/counter/internal/hot"
 )
 
 // tiers keeps memory within MaxMemory: the coldest ranges are written to files, overlays that have grown are merged
@@ -412,140 +410,4 @@ func (t *tiers) victim(s *Store) (best *block.Keyspace, lo uint64, oldest int64,
 		}
 	}
 	return best, lo, oldest, ok
-}
-
-// candidate is a cold block to merge or to promote.
-type candidate struct {
-	ks      *block.Keyspace
-	lo      uint64
-	promote bool
-}
-
-// mergeAndPromote gives mapped pages back, merges overlays that have grown and brings back ranges that are used a lot, for about a
-// second at most.
-func (t *tiers) mergeAndPromote(s *Store) {
-	began := time.Now()
-	for _, c := range t.candidates(s) {
-		select {
-		case <-t.quit:
-			return
-		default:
-		}
-		change := t.rewrite
-		if c.promote {
-			change = t.promote
-		}
-		if err := change(s, c.ks, c.lo); !t.noteOutcome(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
-			return
-		}
-		if time.Since(began) > time.Second {
-			return // the others are still there at the next look
-		}
-	}
-}
-
-// candidates looks over all cold blocks.
-func (t *tiers) candidates(s *Store) (found []candidate) {
-	s.gate.RLock()
-	spaces := slices.Collect(s.keyspaces)
-	s.gate.RUnlock()
-	limit := t.limit.Load()
-	own, _ := cacheShares(limit)
-	roomy := limit == 0 || t.tables(s)+min(t.cache.Stats().Bytes, own) < limit*7/8 // the rest of the cache gives way
-	ready := t.backoff.Over()
-	for _, ks := range spaces {
-		for _, b := range ks.Dir.Load().Blocks {
-			if b.Cold == nil {
-				continue
-			}
-			b.Mu.Lock()
-			rows, overlay, work := b.Items(), b.Tab.Len(), int(b.Work)
-			b.Work -= (b.Work + 1) / 2
-			dead, ready := b.Dead, ready && b.Backoff.Over()
-			b.Mu.Unlock()
-			switch {
-			case dead || work == 0 && overlay == 0:
-				continue
-			case limit > 0 && work > 0:
-				// Pages read through the mapping count as this process's memory until they are given back; they stay in
-				// the kernel's cache.
-				_ = b.Cold.File.Release()
-			}
-			switch {
-			case !ready:
-			case roomy && work > max(rows/promoteShare, overlayLeftAlone):
-				found = append(found, candidate{ks, b.Lo, true})
-			case overlay > max(rows/mergeShare, overlayLeftAlone):
-				found = append(found, candidate{ks, b.Lo, false})
-			}
-		}
-	}
-	return found
-}
-
-// Tier names of COUNTER.BLOCKS.
-const (
-	TierHot  = "hot"
-	TierCold = "cold"
-)
-
-// tierTimes are nanoseconds that changes of tier took which were made.
-type tierTimes struct{ demoting, rewriting, promoting atomic.Int64 }
-
-// TierStats are the totals of INFO's section tiers.
-type TierStats struct {
-	HotItems, ColdItems, OverlayItems int64
-	HotBlocks, ColdBlocks             int64
-	HotBytes, ColdBytes, OverlayBytes int64 // memory, files, memory
-	IndexBytes                        int64 // memory of the page indexes
-	Cache                             coldstore.CacheStats
-	MaxMemory, Memory                 int64
-	Full                              bool
-	ReadErrors, Demotions, Promotions int64
-	Rewrites, Failed, Refused         int64
-	Demoting, Promoting, Rewriting    time.Duration // that those took together
-	Written, Fresh                    int64
-	Broken                            int64 // cold files that could not be opened at the start
-	Scrubs, ScrubErrors               int64 // cold files verified in the background; files of all kinds found damaged then
-	Scrubbing                         bool  // they and the images are being verified
-}
-
-// TierCounts are the TierStats that need no walk over all blocks: all but those of items, blocks and bytes of tiers, which
-// are 0.
-func (a Admin) TierCounts() TierStats {
-	t := &a.s.tiers
-	return TierStats{
-		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: t.memory(a.s), Full: t.full.Load(),
-		ReadErrors: t.readErrors.Load(), Demotions: t.demotions.Load(), Promotions: t.promotions.Load(), Rewrites: t.rewrites.Load(),
-		Failed: t.failed.Load(), Refused: t.refused.Load(), Written: t.written.Load(), Fresh: t.fresh.Load(),
-		Demoting: time.Duration(t.spent.demoting.Load()), Promoting: time.Duration(t.spent.promoting.Load()),
-		Rewriting: time.Duration(t.spent.rewriting.Load()),
-		Broken:    t.broken.Load(), Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(), Scrubbing: t.scrubbing.Load(),
-	}
-}
-
-// Tiers counts. REQUIRES the batch to be open.
-func (b *Batch) Tiers() TierStats {
-	st := b.s.Admin().TierCounts()
-	for ks := range b.s.keyspaces {
-		for lo := uint64(0); lo < hot.EndMid; {
-			blk := ks.Lock(lo)
-			if blk.Cold == nil {
-				st.HotBlocks++
-				st.HotItems += int64(blk.Tab.Len())
-				st.HotBytes += int64(blk.Tab.Bytes())
-			} else {
-				f := blk.Cold.File.Stat()
-				st.ColdBlocks++
-				st.ColdItems += int64(blk.Items())
-				st.ColdBytes += f.Bytes
-				st.IndexBytes += f.IndexBytes
-				st.OverlayItems += int64(blk.Tab.Len())
-				st.OverlayBytes += int64(len(blk.Span.Data))
-			}
-			lo = blk.Hi
-			blk.Mu.Unlock()
-		}
-	}
-	return st
 }

@@ -76,7 +76,7 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 			}
 			continue
 		}
-		if err := q.CheckColumn(c.Column); err != nil {
+		if err := query.CheckColumn(&q, c.Column); err != nil {
 			return nil, err
 		}
 		if c.Kind != OpSet && c.Kind != OpAdd && c.Kind != OpReset {
@@ -100,7 +100,7 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 // Other errors are ErrNotReady, ErrMaxMemory and ErrNoMemory. REQUIRES b to be open; and b.Commit, or Defer, before it
 // is told.
 func (u *Update) Step(b *Batch) (done bool, err error) {
-	u.rows.Clear()
+	query.Clear(&u.rows)
 	u.mids = u.mids[:0]
 	s := &u.search
 	b.checkState()
@@ -218,7 +218,7 @@ func (e *TooManyError) Error() string {
 // first change, which is any but ErrNoMemory. Items that do not fit (see Unfit) stay as they are. REQUIRES
 // BeginExclusive: then it is one change to readers, replicas and after a crash.
 func (u *Update) Apply(b *Batch) error {
-	u.rows.Clear()
+	query.Clear(&u.rows)
 	u.mids = u.mids[:0]
 	b.checkState()
 	if len(u.pending) == 0 {
@@ -255,7 +255,7 @@ func (u *Update) bind() error {
 		if c.Kind == OpDelete {
 			continue
 		}
-		i, err := q.Place(def, c.Column)
+		i, err := query.Place(q, def, c.Column)
 		if err != nil {
 			return err
 		}
@@ -266,14 +266,15 @@ func (u *Update) bind() error {
 	}
 	left := u.columns[:0]
 	for _, c := range u.columns {
-		i, err := q.Place(def, c)
+		i, err := query.Place(q, def, c)
 		if err == nil {
 			left, u.shown = append(left, c), append(u.shown, i)
 		} else if u.named {
 			return err
 		}
 	}
-	u.columns, u.rows.Width = left, 1+len(left)
+	u.columns = left
+	query.SetColumns(&u.rows, len(left))
 	return nil
 }
 
@@ -298,7 +299,7 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 	if !p.Found() {
 		return nil
 	}
-	s.Rows.Clear()
+	query.Clear(&s.Rows)
 	if err := s.Item(&s.Rows, blk, mid, p); err != nil {
 		return s.Damage(mid, mid, err)
 	}
@@ -362,10 +363,7 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 			u.row[c] = u.values[i].Value
 		}
 	}
-	u.rows.Flat = append(u.rows.Flat, mid)
-	for _, c := range u.shown {
-		u.rows.Flat = append(u.rows.Flat, u.row[c])
-	}
+	query.Append(&u.rows, mid, u.row, u.shown)
 	return nil
 }
 

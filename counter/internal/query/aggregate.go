@@ -55,23 +55,23 @@ func NewAggregate(q Query, kind AggregateKind, column int16) (*Aggregate, error)
 // take adds rows to the result.
 func (a *Aggregate) take(rows *Rows) {
 	some := a.some
-	a.some = some || len(rows.Flat) > 0
+	a.some = some || len(rows.flat) > 0
 	switch a.kind {
 	case Count:
-		a.lo += uint64(len(rows.Flat))
+		a.lo += uint64(len(rows.flat))
 	case Sum:
-		for i := 1; i < len(rows.Flat); i += 2 {
+		for i := 1; i < len(rows.flat); i += 2 {
 			var carry uint64
-			a.lo, carry = bits.Add64(a.lo, rows.Flat[i], 0)
+			a.lo, carry = bits.Add64(a.lo, rows.flat[i], 0)
 			a.hi += carry
 		}
 	case Min:
-		if len(rows.Flat) == 0 {
+		if len(rows.flat) == 0 {
 			return
 		}
 		least := uint64(math.MaxUint64)
-		for i := 1; i < len(rows.Flat); i += 2 {
-			least = min(least, rows.Flat[i])
+		for i := 1; i < len(rows.flat); i += 2 {
+			least = min(least, rows.flat[i])
 		}
 		if some {
 			least = min(least, a.lo)
@@ -92,7 +92,7 @@ func (a *Aggregate) Step(b View) (done bool, err error) {
 	if a.Top != nil {
 		if done, err = a.Top.Step(b); done {
 			if a.some = a.Top.rows.Len() > 0; a.some {
-				a.lo = a.Top.rows.Flat[1]
+				a.lo = a.Top.rows.flat[1]
 			}
 		}
 		return done, err

@@ -34,7 +34,7 @@ func (s *Search) enterCold(b View) error {
 		}
 	}
 	if blk.Tab.Len() > 0 && s.selection(blk) {
-		s.Front.Flat = blk.Tab.Select(s.Front.Flat, 0, blk.Tab.Buckets(), &s.hot)
+		s.Front.flat = blk.Tab.Select(s.Front.flat, 0, blk.Tab.Buckets(), &s.hot)
 		s.drop()
 	}
 	s.sort()
@@ -126,7 +126,7 @@ func (s *Search) nextPage(b View, left int) error {
 			to = min(to, file.PageStart(i+1)-1)
 		}
 	}
-	s.page.Flat = s.page.Flat[:0]
+	s.page.flat = s.page.flat[:0]
 	if i >= 0 {
 		if err := s.readPage(i, from, to); errors.Is(err, coldstore.ErrClosed) {
 			s.Leave() // the block was replaced
@@ -161,23 +161,23 @@ func (s *Search) readPage(i int, from, to uint64) error {
 	if s.sel, err = scan.Select(s.sel[:0], first, end, s.ranges); err != nil || len(s.sel) == 0 {
 		return err
 	}
-	w := s.page.Width
-	s.page.Flat = slices.Grow(s.page.Flat, len(s.sel)*w)[:len(s.sel)*w]
+	w := s.page.width
+	s.page.flat = slices.Grow(s.page.flat, len(s.sel)*w)[:len(s.sel)*w]
 	if s.named = !s.bare; s.named {
-		if err := scan.Mids(s.page.Flat, w, s.sel); err != nil {
+		if err := scan.Mids(s.page.flat, w, s.sel); err != nil {
 			return err
 		}
 	}
 	for k, at := range s.fields {
 		if at >= 0 {
-			if err := scan.Values(s.page.Flat[1+k:], w, at, s.sel); err != nil {
+			if err := scan.Values(s.page.flat[1+k:], w, at, s.sel); err != nil {
 				return err
 			}
 			continue
 		}
 		v := s.Ks.Def.Columns[s.wanted[k]].Default
-		for n := 1 + k; n < len(s.page.Flat); n += w {
-			s.page.Flat[n] = v
+		for n := 1 + k; n < len(s.page.flat); n += w {
+			s.page.flat[n] = v
 		}
 	}
 	return nil
@@ -215,12 +215,12 @@ func (s *Search) merge(b View, from, to uint64, left int) error {
 		if err := s.name(); err != nil {
 			return s.Damage(from, to, err)
 		}
-		w := s.page.Width
-		for len(s.page.Flat) > 0 && s.page.Flat[0] < from {
-			s.page.Flat = s.page.Flat[w:]
+		w := s.page.width
+		for len(s.page.flat) > 0 && s.page.flat[0] < from {
+			s.page.flat = s.page.flat[w:]
 		}
-		for n := len(s.page.Flat); n > 0 && s.page.Flat[n-w] > to; n -= w {
-			s.page.Flat = s.page.Flat[:n-w]
+		for n := len(s.page.flat); n > 0 && s.page.flat[n-w] > to; n -= w {
+			s.page.flat = s.page.flat[:n-w]
 		}
 	}
 	n := s.Rows.Len()
@@ -247,11 +247,11 @@ func (s *Search) merge(b View, from, to uint64, left int) error {
 
 // name puts the mids in the rows of page, if they are not there.
 func (s *Search) name() error {
-	if s.named || len(s.page.Flat) == 0 {
+	if s.named || len(s.page.flat) == 0 {
 		return nil
 	}
 	s.named = true
-	return s.scan.Mids(s.page.Flat, s.page.Width, s.sel)
+	return s.scan.Mids(s.page.flat, s.page.width, s.sel)
 }
 
 // doubt returns the first of the mids from..to, in the order of the query, that is one of bad.
@@ -273,7 +273,7 @@ func (s *Search) doubt(from, to uint64) (mid uint64, ok bool) {
 // mergeRows appends the rows of page and of front with mids from..to, rising, to rows. It answers false where the block
 // was replaced, or with an error.
 func (s *Search) mergeRows(b View, from, to uint64) (bool, error) {
-	blk, rows, w := s.Blk, s.page.Flat, s.page.Width
+	blk, rows, w := s.Blk, s.page.flat, s.page.width
 	at, _ := slices.BinarySearchFunc(s.order, from, func(p placed, mid uint64) int { return cmp.Compare(p.mid, mid) })
 	front := s.order[at:]
 	next := func() uint64 {
@@ -283,7 +283,7 @@ func (s *Search) mergeRows(b View, from, to uint64) (bool, error) {
 		return math.MaxUint64
 	}
 	take := func() {
-		s.Rows.Flat = append(s.Rows.Flat, s.Front.Flat[int(front[0].row)*w:][:w]...)
+		s.Rows.flat = append(s.Rows.flat, s.Front.flat[int(front[0].row)*w:][:w]...)
 		front = front[1:]
 	}
 	if len(rows) > 0 {
@@ -295,7 +295,7 @@ func (s *Search) mergeRows(b View, from, to uint64) (bool, error) {
 		}
 		if blk.Tab.Len() == 0 && len(blk.Cold.Partial) == 0 && !s.excludes() && next() == math.MaxUint64 {
 			blk.Mu.Unlock() // nearly always
-			s.Rows.Flat = append(s.Rows.Flat, rows...)
+			s.Rows.flat = append(s.Rows.flat, rows...)
 			return true, nil
 		}
 		defer blk.Mu.Unlock()
@@ -315,7 +315,7 @@ func (s *Search) mergeRows(b View, from, to uint64) (bool, error) {
 		if above, err := s.above(mid); err != nil {
 			return false, s.Damage(mid, mid, err)
 		} else if !above {
-			s.Rows.Flat = append(s.Rows.Flat, rows[:w]...)
+			s.Rows.flat = append(s.Rows.flat, rows[:w]...)
 		}
 	}
 	for next() != math.MaxUint64 {

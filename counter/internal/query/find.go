@@ -25,7 +25,7 @@ func (f *Find) Step(b View) (done bool, err error) {
 	limit, exact := math.MaxInt, s.Query.Limit > 0
 	if exact {
 		if limit = f.skip + f.left; f.left == 0 {
-			s.Rows.Clear()
+			Clear(&s.Rows)
 			return true, nil
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Search) enterHot(b View, left int) {
 		return
 	}
 	s.edits = blk.Edits
-	keep := max(maxFront/s.Front.Width, 64)
+	keep := max(maxFront/s.Front.width, 64)
 	if s.sink == nil {
 		keep = min(keep, max(left, 64))
 	}
@@ -39,7 +39,7 @@ func (s *Search) enterHot(b View, left int) {
 	for from, held := 0, 0; ; {
 		to := min(from+SelectBuckets, buckets)
 		before := s.Front.Len()
-		s.Front.Flat = blk.Tab.Select(s.Front.Flat, from, to, &s.hot)
+		s.Front.flat = blk.Tab.Select(s.Front.flat, from, to, &s.hot)
 		if from = to; from == buckets {
 			break
 		}
@@ -88,12 +88,12 @@ func (s *Search) shorten(keep int) {
 			s.hi = order[keep-1].mid
 		}
 	}
-	w := s.Front.Width
-	s.page.Flat = s.page.Flat[:0]
+	w := s.Front.width
+	s.page.flat = s.page.flat[:0]
 	for _, p := range order {
-		s.page.Flat = append(s.page.Flat, s.Front.Flat[int(p.row)*w:][:w]...)
+		s.page.flat = append(s.page.flat, s.Front.flat[int(p.row)*w:][:w]...)
 	}
-	s.Front.Flat, s.page.Flat = s.page.Flat, s.Front.Flat[:0]
+	s.Front.flat, s.page.flat = s.page.flat, s.Front.flat[:0]
 	for i := range order {
 		order[i].row = uint32(i)
 	}
@@ -104,12 +104,12 @@ func (s *Search) shorten(keep int) {
 // giveFront moves rows of front, of a hot block, to rows: so many, or all, and leaves the block then.
 func (s *Search) giveFront(left int) {
 	if s.sink != nil {
-		s.Rows.Flat = append(s.Rows.Flat, s.Front.Flat...)
+		s.Rows.flat = append(s.Rows.flat, s.Front.flat...)
 		s.done()
 		return
 	}
 	n := min(left, len(s.order), max(s.Most-s.Rows.Len(), 1))
-	w := s.Front.Width
+	w := s.Front.width
 	for range n {
 		p := s.order[0]
 		if s.Query.Desc {
@@ -118,7 +118,7 @@ func (s *Search) giveFront(left int) {
 		} else {
 			s.order = s.order[1:]
 		}
-		s.Rows.Flat = append(s.Rows.Flat, s.Front.Flat[int(p.row)*w:][:w]...)
+		s.Rows.flat = append(s.Rows.flat, s.Front.flat[int(p.row)*w:][:w]...)
 	}
 	if len(s.order) == 0 {
 		s.done()
@@ -147,12 +147,12 @@ type placed struct {
 // sort makes order of the rows of front: rising, each mid once. An item that was deleted and made again while its block
 // was looked at may be there twice; the row that was found later stays.
 func (s *Search) sort() {
-	w := s.Front.Width
+	w := s.Front.width
 	n := s.Front.Len()
 	s.order = slices.Grow(s.order[:0], 2*n)
 	order, from := s.order[:n], s.order[n:2*n]
 	for i := range from {
-		from[i] = placed{s.Front.Flat[i*w], uint32(i)}
+		from[i] = placed{s.Front.flat[i*w], uint32(i)}
 	}
 	s.ends = sortPlaced(order, from, s.ends)
 	k := 0

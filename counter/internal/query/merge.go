@@ -51,14 +51,14 @@ func (s *Search) window(keep int) {
 		s.lo, s.hi = s.Query.From, s.at
 	}
 	g := &s.merged.groups
-	g.Rows.Width, g.Front.Width, g.page.Width = s.Rows.Width, s.Rows.Width, s.Rows.Width
+	g.Rows.width, g.Front.width, g.page.width = s.Rows.width, s.Rows.width, s.Rows.width
 	g.sink = s.gathered
 	g.restart(s.lo, s.hi)
 }
 
 // gathered takes rows of a group.
 func (s *Search) gathered(rows *Rows) {
-	s.Front.Flat = append(s.Front.Flat, rows.Flat...)
+	s.Front.flat = append(s.Front.flat, rows.flat...)
 	s.cutWindow()
 }
 
@@ -108,20 +108,20 @@ func (s *Search) fill(b View) error {
 
 // within removes rows of front that are not in the window.
 func (s *Search) within() {
-	w, n := s.Front.Width, 0
-	for i := 0; i < len(s.Front.Flat); i += w {
-		if mid := s.Front.Flat[i]; mid >= s.lo && mid <= s.hi {
-			n += copy(s.Front.Flat[n:], s.Front.Flat[i:i+w])
+	w, n := s.Front.width, 0
+	for i := 0; i < len(s.Front.flat); i += w {
+		if mid := s.Front.flat[i]; mid >= s.lo && mid <= s.hi {
+			n += copy(s.Front.flat[n:], s.Front.flat[i:i+w])
 		}
 	}
-	s.Front.Flat = s.Front.Flat[:n]
+	s.Front.flat = s.Front.flat[:n]
 }
 
 // stepMerged is step of a search that is merged.
 func (s *Search) stepMerged(b View, limit int, exact bool) error {
 	for began := time.Now(); !s.Over && s.Rows.Len() < min(limit, s.Most) && time.Since(began) <= StepTime; {
 		if s.merged == nil {
-			keep := max(MergedFront/s.Front.Width, mergedLeast)
+			keep := max(MergedFront/s.Front.width, mergedLeast)
 			if exact && limit < StepRows {
 				keep = min(keep, max(limit-s.Rows.Len(), mergedLeast))
 			}

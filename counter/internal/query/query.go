@@ -72,8 +72,8 @@ func (e *DroppedError) Error() string {
 // Is makes errors.Is(err, block.ErrNoKey) true.
 func (e *DroppedError) Is(target error) bool { return target == block.ErrNoKey }
 
-// Place is the index of column c in def, the query's counter as it is in the schema in force.
-func (q *Query) Place(def *schema.Counter, c int16) (int, error) {
+// Place is the index of column c of q in def, which is the query's counter as the schema in force has it.
+func Place(q *Query, def *schema.Counter, c int16) (int, error) {
 	col := &q.Counter.Columns[c]
 	i := def.Index(col.ID)
 	if i < 0 {
@@ -119,12 +119,12 @@ func (q *Query) check() error {
 		return &QueryError{fmt.Sprintf("a list of more than %d", MaxQueryList)}
 	}
 	for _, c := range q.Columns {
-		if err := q.CheckColumn(c); err != nil {
+		if err := CheckColumn(q, c); err != nil {
 			return err
 		}
 	}
 	for _, c := range q.Where {
-		if err := q.CheckColumn(c.Column); err != nil {
+		if err := CheckColumn(q, c.Column); err != nil {
 			return err
 		}
 		if c.Op > GreaterEqual {
@@ -134,7 +134,8 @@ func (q *Query) check() error {
 	return nil
 }
 
-func (q *Query) CheckColumn(c int16) error {
+// CheckColumn returns a *QueryError where c is no column of the query's counter.
+func CheckColumn(q *Query, c int16) error {
 	if c < 0 || int(c) >= len(q.Counter.Columns) {
 		return &QueryError{fmt.Sprintf("column %d of %s, which has %d", c, q.Counter.Name, len(q.Counter.Columns))}
 	}
@@ -201,30 +202,45 @@ func (s *span) add(op Compare, v uint64) bool {
 
 // Rows are items that were found: mids and values of the columns asked for, in the order of the query.
 type Rows struct {
-	Width int      // 1 + columns
-	Flat  []uint64 // mid and values of each
+	width int      // 1 + columns
+	flat  []uint64 // mid and values of each
 }
 
 // Len is how many there are.
 func (r *Rows) Len() int {
-	if r.Width == 0 {
+	if r.width == 0 {
 		return 0
 	}
-	return len(r.Flat) / r.Width
+	return len(r.flat) / r.width
 }
 
 // At returns row i. values is valid as long as the rows are.
 func (r *Rows) At(i int) (mid uint64, values []uint64) {
-	row := r.Flat[i*r.Width : (i+1)*r.Width : (i+1)*r.Width]
+	row := r.flat[i*r.width : (i+1)*r.width : (i+1)*r.width]
 	return row[0], row[1:]
 }
 
-func (r *Rows) Clear() { r.Flat = r.Flat[:0] }
+// Clear removes all rows and keeps their memory.
+func Clear(r *Rows) { r.flat = r.flat[:0] }
+
+// SetColumns says how many values each row has. REQUIRES rows to be empty.
+func SetColumns(r *Rows, n int) { r.width = 1 + n }
+
+// Append adds a row: mid and the values of columns, which are indexes in row.
+func Append(r *Rows, mid uint64, row []uint64, columns []int) {
+	r.flat = append(r.flat, mid)
+	for _, c := range columns {
+		r.flat = append(r.flat, row[c])
+	}
+}
+
+// Room is how many rows the memory that r has is enough for.
+func Room(r *Rows) int { return cap(r.flat) / r.width }
 
 // reverse turns the order of the rows from number from on.
 func (r *Rows) reverse(from int) {
 	for i, j := from, r.Len()-1; i < j; i, j = i+1, j-1 {
-		a, b := r.Flat[i*r.Width:(i+1)*r.Width], r.Flat[j*r.Width:(j+1)*r.Width]
+		a, b := r.flat[i*r.width:(i+1)*r.width], r.flat[j*r.width:(j+1)*r.width]
 		for k := range a {
 			a[k], b[k] = b[k], a[k]
 		}
@@ -232,7 +248,7 @@ func (r *Rows) reverse(from int) {
 }
 
 // drop removes n of the first rows.
-func (r *Rows) drop(n int) { r.Flat = r.Flat[:copy(r.Flat, r.Flat[n*r.Width:])] }
+func (r *Rows) drop(n int) { r.flat = r.flat[:copy(r.flat, r.flat[n*r.width:])] }
 
 // cut leaves the first n rows.
-func (r *Rows) cut(n int) { r.Flat = r.Flat[:n*r.Width] }
+func (r *Rows) cut(n int) { r.flat = r.flat[:n*r.width] }

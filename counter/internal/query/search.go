@@ -115,12 +115,12 @@ func (s *Search) Init(q Query, columns []int16) error {
 		}
 	}
 	for _, c := range s.columns {
-		if err := q.CheckColumn(c); err != nil {
+		if err := CheckColumn(&q, c); err != nil {
 			return err
 		}
 	}
-	s.Rows.Width = 1 + len(s.columns)
-	s.Front.Width, s.page.Width = s.Rows.Width, s.Rows.Width
+	s.Rows.width = 1 + len(s.columns)
+	s.Front.width, s.page.width = s.Rows.width, s.Rows.width
 	var any bool
 	s.spans, any = q.spans()
 	s.mids, s.not = sortedSet(q.Mids), sortedSet(q.NotMids)
@@ -197,14 +197,14 @@ func (s *Search) Bind(b View) error {
 	s.Ks = ks
 	s.wanted, s.tested = s.wanted[:0], s.tested[:0]
 	for _, c := range s.columns {
-		i, err := s.Query.Place(def, c)
+		i, err := Place(&s.Query, def, c)
 		if err != nil {
 			return err
 		}
 		s.wanted = append(s.wanted, i)
 	}
 	for _, sp := range s.spans {
-		i, err := s.Query.Place(def, int16(sp.column))
+		i, err := Place(&s.Query, def, int16(sp.column))
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (s *Search) Bind(b View) error {
 
 // Step finds the next rows, about so many, and never more if exact. REQUIRES b to be open.
 func (s *Search) Step(b View, limit int, exact bool) error {
-	s.Rows.Clear()
+	Clear(&s.Rows)
 	if err := s.Bind(b); err != nil {
 		s.Leave()
 		return err
@@ -257,7 +257,7 @@ func (s *Search) Step(b View, limit int, exact bool) error {
 		}
 		if s.sink != nil {
 			s.sink(&s.Rows)
-			s.Rows.Clear()
+			Clear(&s.Rows)
 		}
 		if s.Over {
 			s.Leave()
@@ -298,7 +298,7 @@ func (s *Search) Leave() {
 		s.scan.Close()
 	}
 	s.Blk, s.scan, s.bad, s.merged = nil, nil, nil, s.merged.leave()
-	s.Front.Clear()
+	Clear(&s.Front)
 	s.order = s.order[:0]
 }
 
@@ -369,15 +369,15 @@ func (s *Search) Item(rows *Rows, blk *block.Block, mid uint64, p block.Location
 			return nil
 		}
 	}
-	n := len(rows.Flat)
-	rows.Flat = append(rows.Flat, mid)
+	n := len(rows.flat)
+	rows.flat = append(rows.flat, mid)
 	for _, c := range s.wanted {
 		v, err := s.Ks.Value(blk, mid, p, c)
 		if err != nil {
-			rows.Flat = rows.Flat[:n]
+			rows.flat = rows.flat[:n]
 			return err
 		}
-		rows.Flat = append(rows.Flat, v)
+		rows.flat = append(rows.flat, v)
 	}
 	return nil
 }
@@ -393,9 +393,9 @@ func (s *Search) row(rows *Rows, blk *block.Block, mid uint64, p block.Location)
 			return nil
 		}
 	}
-	rows.Flat = append(rows.Flat, mid)
+	rows.flat = append(rows.flat, mid)
 	for _, c := range s.wanted {
-		rows.Flat = append(rows.Flat, s.whole[c])
+		rows.flat = append(rows.flat, s.whole[c])
 	}
 	return nil
 }

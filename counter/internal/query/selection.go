@@ -60,13 +60,13 @@ func (s *Search) drop() {
 	if !s.excludes() {
 		return
 	}
-	w, n := s.Front.Width, 0
-	for i := 0; i < len(s.Front.Flat); i += w {
-		if !s.excluded(s.Front.Flat[i]) {
-			n += copy(s.Front.Flat[n:], s.Front.Flat[i:i+w])
+	w, n := s.Front.width, 0
+	for i := 0; i < len(s.Front.flat); i += w {
+		if !s.excluded(s.Front.flat[i]) {
+			n += copy(s.Front.flat[n:], s.Front.flat[i:i+w])
 		}
 	}
-	s.Front.Flat = s.Front.Flat[:n]
+	s.Front.flat = s.Front.flat[:n]
 }
 
 // hidden tells whether all posts of the keyspace that the search is in are of a group of hash slots that clients may not touch.

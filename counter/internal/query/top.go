@@ -52,7 +52,7 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 		return nil, err
 	}
 	s := &t.Search
-	t.from, t.to, t.at, t.rows.Width = s.Query.From, s.Query.To, s.Query.From, 2
+	t.from, t.to, t.at, t.rows.width = s.Query.From, s.Query.To, s.Query.From, 2
 	t.column = s.spanFor(int(column))
 	s.sink, s.single = t.addRows, true
 	if s.Over {
@@ -66,8 +66,8 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 
 // addRows ranks rows.
 func (t *Top) addRows(rows *Rows) {
-	for i := 0; i < len(rows.Flat); i += 2 {
-		t.best.add(Ranked{rows.Flat[i+1], rows.Flat[i]}, t.k)
+	for i := 0; i < len(rows.flat); i += 2 {
+		t.best.add(Ranked{rows.flat[i+1], rows.flat[i]}, t.k)
 	}
 	if sp := &t.Search.spans[t.column]; len(t.best) == t.k && t.best[0].Value > sp.lo {
 		t.Search.narrow(t.column, t.best[0].Value, sp.hi)
@@ -84,7 +84,7 @@ func (t *Top) Step(b View) (done bool, err error) {
 	if s.Over {
 		if !t.nextPart() {
 			for _, r := range t.best.sorted() {
-				t.rows.Flat = append(t.rows.Flat, r.Mid, r.Value)
+				t.rows.flat = append(t.rows.flat, r.Mid, r.Value)
 			}
 			t.best = nil
 			return true, nil
