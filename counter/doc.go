@@ -9,95 +9,138 @@
 //	err = s.Snapshot() // or leave it to the store
 //	err = s.Close()
 //
-// Many operations at once go into a Batch. The rest is for who runs a server: Batch's exclusive mode and Ack; figures,
-// limits, tiers, digests and archives, behind Store.Admin; and what replication needs, behind Store.Replication.
+// A Batch runs many operations at once. Store.Admin and Store.Replication give what a server needs beyond that.
+//
+// # Store
+//
+// A Store holds a schema (package schema) and, for each counter of it, the posts of that counter. A post is a 63-bit id,
+// the mid, with a value for each column. Without a directory a store keeps everything in memory. With one, the log
+// (package persist) has every change, and snapshots bound how much of the log a start has to replay. All methods of a Store
+// are safe for concurrent use. A Batch belongs to one goroutine.
 //
 // # Words
 //
-//	item        one mid of one counter, with all its columns; what users call a post
+//	item        one mid of one counter, with all its columns; users call it a post
 //	row         an item's columns as a table or a file has them
-//	keyspace    the items of one counter: all, or those of one group of hash slots
-//	block       a range of mids of a counter and what holds its items: hot, in memory, or cold, in a file
+//	keyspace    the items of one counter, or those of one counter in one group of hash slots
+//	block       a range of mids of a keyspace and what holds its items: hot, in memory, or cold, in a file
 //	directory   the list of a keyspace's blocks, by range
-//	overlay     what was changed in a cold block since its file was written
-//	location    where an item is in its block: in the table, in the file, in a partial row
-//	image       a block's table, its overlay, or the table of producers, as a file
-//	snapshot    images and cold files that belong together, with the log offset they stand at; its manifest names them,
-//	            and generations count the manifests
-//	rewrite     a block's rows to a new cold file, be it a hot block's or a cold one's with its overlay
-//	tighten     choosing a block's widths again, when its counters hardly grow any more
-//	pin         what keeps files and log while they are copied
-//	lineage     whose log this is: the terms of the primaries that wrote it, each from an offset on
-//	producer    a client that numbers its changes, so that each is made once however often it is asked for
+//	overlay     the changes of a cold block since its file was written
+//	location    where an item is in its block: in the table, in the file, or in a partial row
+//	partial row the values that were set of an item while its cold file could not be read
+//	image       a file with a block's table, its overlay, or the table of producers
+//	snapshot    images and cold files that belong together, and the log offset at which replay begins. A manifest names
+//	            them, and generations count the manifests
+//	rewrite     writes a block's rows to a new cold file. The block may be hot, or cold with an overlay
+//	tighten     chooses the widths of a block again, when its counters hardly grow any more
+//	pin         keeps files and log from being removed while they are copied
+//	lineage     the history of a log: the terms of the primaries that wrote it, each from an offset on
+//	producer    a client that numbers its changes, so that the store makes each of them once
+//	change set  operations that are made whole or refused whole
 //
-// # Structure
+// # Rooms
 //
-// A Store has a schema (package schema) and, for each counter, a keyspace: a directory of blocks, each holding a range
-// of mids in one table (package hot). Ids grow with time, so new items go to the last block, which is open-ended; once
-// it holds BlockItems it is sealed: its items but for the newest 1/64 are packed densely into a block with a known
-// range, and a new open block goes on. A sealed block keeps 5 % headroom for late ids; when that is used up it is
-// enlarged or, at one and a half times BlockItems, split at its median. Where ids do not rise, the open block is split
-// at its median as well.
+// Package counter connects these packages. Each has its own doc.go; none of them imports package counter.
+//
+//	internal/hot        one table in memory: bit-packed and open-addressed, without locks, files and clocks
+//	internal/arena      the memory of the tables, outside of the Go heap
+//	internal/block      the blocks of a keyspace: directory, widths, sealing, splitting, overlays, partial rows
+//	internal/query      queries: a search that continues at a mid, and rows, largest values and sums from it
+//	internal/producers  the table of producers, and its image
+//
+// A new item goes to the last block of its keyspace, which is open-ended. When that block holds BlockItems items, it is
+// sealed: all but the newest 1/64 of its items are packed densely into a block with a known range. A sealed block has 5 %
+// room for late ids. When that is used up, the block is enlarged, or split at its median (block/reshape.go). A sealed block
+// packs each column in as many bits as its values are worth (block/widths.go).
 //
 //	directory   [0 ....... 7001 ....... 9313 ..................... 2^63)
 //	             sealed     sealed       open: wide keys, re-encoded when it is sealed
 //	             4+4+3 bits 4+5+4        16+16+8 bits, as the hints say
 //
-// A sealed block packs its columns in as many bits as its values make worth while, and is re-packed when they have
-// outgrown those (block/widths.go).
+// # The way of an INCR
 //
-// All of these replace one block by one or two new ones (block/reshape.go), while that block's lock is held and nothing else
-// is. So is a change of the columns: blocks keep the layout they were made with and answer the default for a column
-// they lack, until they are re-packed in the background, or by the first write to such a column. What need not be done
-// at once is done beside the block's readers and writers (beside.go): the background re-packs that way, and seals an open
-// block ahead, when an eighth is left.
+//  1. The caller opens a Batch, which enters the store's gate shared (gate.go), and adds the operation (batch.go, op.go).
+//  2. Batch.locate finds the keyspace and the block of each operation, and prefetches the memory of its bucket (locate.go).
+//  3. Batch.fetch reads the pages of cold files that operations need, while no block is locked.
+//  4. stretch.next locks the block. Neighbours in one block share the lock (stretch.go).
+//  5. Batch.apply finds the item and its new value, and Keyspace changes it: hot.Table.Set for a hot block
+//     (internal/hot/values.go), or the overlay for a cold one (block/overlay.go).
+//  6. The stretch encodes the value after the change as a record, and appends the records of up to 16 blocks to the log at
+//     once. Only then are those blocks unlocked: the order of the log is the order of the effects.
+//  7. Batch.End leaves the gate. Batch.Commit, or an Ack for several batches (ack.go), waits until the log has the record
+//     as safe as appendfsync and the in-sync set ask for. Then the caller answers.
 //
-// # Disk
+// A reader sees a change before it is safe. So a batch remembers how far the log must be for what it has read, and Commit
+// waits for that too (sight.go). A change set locks all of its blocks first, and is one frame of the log (changeset.go). A
+// change set with tens of thousands of reads runs in slices and compares afterwards (longread.go).
 //
-// Every change is logged, as the value after it, while its block's lock is held (batch.go), and handed to the kernel,
-// or made durable, by Batch.Commit before it is acknowledged, or told to a reader: a block knows how far the log must
-// be for that. Snapshots copy one block at a time (snapshot.go); recovery reads images and replays the log behind them
-// (recover.go). Above MaxMemory the coldest blocks become cold: their rows go to a file and changes of them to an
-// overlay (block/overlay.go), or, where the file is damaged, to partial rows (block/partial.go), as where a block's image is
-// (lostrange.go); they are written, merged and brought back in the background (rewrite.go, tiers.go). What reads
-// whole blocks sees file, overlay and partial rows as one (block/rows.go). A replica appends its primary's frames and applies
-// them (replicate.go). What the next snapshot would write is kept free on the disk: it is the way out of a full one
-// (space.go). What no snapshot, block or pin needs is removed (retention.go); log that is kept beyond that is compressed
-// (packing.go).
+// # The way of a numbered change
 //
-// A Build makes a directory without a store (build.go, buildspace.go): posts that come in order of mid are cut into
-// ranges, and these written as cold files and images, several at once. All stand at the offset at which the log begins.
-//
-// # Batches
-//
-// Everything runs in a Batch (batch.go): many operations, whose blocks are found and whose cache lines are asked for
-// before the first is used. Operations on one item keep their order; neighbours on one block run under one lock, and what
-// several of them change goes to the log in one piece (stretch.go).
-// Operations that are one change, as an MSET's, or one look at several items, are a change set (changeset.go): it is made whole
-// or refused whole, is one frame of the log, and no other change set sees a part of it. A change set of tens of thousands of reads
-// is run in slices, with others let in between, and what it promises is seen to by comparing (longread.go).
-//
-// # Numbered changes
-//
-// Who gets no answer cannot know whether its change was made. A Once (once.go) says whose number a change is: of one
-// operation, a change set, or a transaction. What each producer did last is in one table (package producers): the look at it,
-// the change, its record and the entry are one under the table's lock (ledger), so that two tries at a time are one
-// change. In the log a once stands before its change and in its frame; an INCR's takes 8 bytes at most, and its result
-// is the value behind it:
+// A client that gets no answer cannot know whether its change was made. A Once gives the change a number (once.go). The
+// table of producers has the last numbers and results of each producer (producers.go). One lock covers the look at that
+// table, the change, its record and the new entry, so of two tries at a time one is made. The log has the number before
+// the change, in the same frame; replay and replicas take it over:
 //
 //	... | define 3 "importer" | once 3, seq 1041, hash | set weibo 19089006004 cntrn=8 | once 3, ... | ...
 //
-// Replay and replicas take these records over as they come. The table has an image of its own in each snapshot, which
-// stands at an offset as a block's does. A start without it is refused, like one without the image of a last block:
-// changes would be made again.
+// The table has an image in each snapshot. A start without that image is refused, since changes would be made again.
+//
+// # The way of a cold page
+//
+// When memory passes MaxMemory, the background chooses the blocks that were not used for longest (tiers.go). A rewrite
+// copies such a block under its lock, writes the rows to a cold file (package coldstore) without the lock, and then
+// exchanges the blocks under the lock (rewrite.go). Changes of a cold block go to its overlay. An operation on a cold
+// block asks the file in which page its mid would be; locate notes it. Batch.fetch reads the page into the page cache while
+// no block is locked, so a slow disk delays this batch alone. The background merges overlays into new files, and brings
+// blocks back to memory that are used often. Where a page is damaged, its items answer ErrCold, and values that are set
+// later become partial rows (block/partial.go). The scrubber reads all files again from time to time (scrub.go).
+//
+// # The way of a snapshot
+//
+// The snapshotter decides when (snapshotter.go). A snapshot first notes the log offset at which replay will begin
+// (snapshot.go). It then visits the blocks one by one: it locks a block, notes the log offset, copies the table and unlocks
+// it. The copy becomes an image at that offset; blocks that did not change keep their image, and cold blocks their file.
+// The table of producers follows. After a sync of log and files, the manifest is written last and names all of them.
+// What no manifest, block or pin needs is removed then, and so is old log (retention.go, packing.go). Room for
+// the next snapshot is kept free on the disk, since a snapshot is the way out of a full one (space.go).
+//
+// # The way of a start
+//
+// Open reads the newest manifest, several images at once (recover.go, blockfile.go), and opens the cold files. If a file
+// cannot be used, it takes the manifest before. If none is whole, it goes on without the file, and the range of that file
+// answers errors (lostrange.go). The log is replayed from the manifest's offset (replay.go). A block skips records that
+// its image already has. Records have values after the change, so a record that is applied twice does no harm.
+//
+// # The way of a replica that resumes
+//
+// The replica tells the lineage and the end of its log; the primary compares both with its own lineage (role.go). If the
+// two logs agree up to that end, the primary sends frames from there. Otherwise the replica takes a full copy: the primary
+// pins its newest snapshot and the log behind it until they are copied (pin.go). Replication.Follow makes the primary's
+// lineage that of the replica. Replication.Replicate checks each frame (framecheck.go), appends it to the replica's own log
+// as it is, and applies it by a batch that does not log (replicate.go). Replicas keep producers in the same way. A primary
+// answers a client when the in-sync set has the change (quorum.go, shardcommit.go).
+//
+// # The way of a group of hash slots
+//
+// A store made with Options.SlotGroups has 256 keyspaces for each counter, one for each group of 64 hash slots
+// (slotgroups.go, spaces.go), so a group is read or dropped without a look at others. Groups.Own says which groups clients
+// may touch. To move a group, the source makes a GroupExport, which pins the log (groupexport.go). It gives what producers
+// did up to a log offset, then the posts block by block, then what the log says from that offset on. The target makes a
+// GroupImport, which hides the group, writes all of that to its own log and applies it as a replica would
+// (groupimport.go). When little is left, the owner of the move stops the source, gives the rest, and the target accepts the
+// group (Groups.Accept); the source drops it. Both steps are records of the log, so a crash does not lose the state
+// (groupstate.go). Numbers of producers move along: a repeat stays a repeat.
+//
+// Groups cost memory and time: 5.74 bytes a post instead of 5.20 at 100 M posts (BenchmarkGroupedBytes), and 8-12 % more
+// processor time for GET. SCAN goes from group to group, and a query merges the searches of all groups (query/merge.go).
 //
 // # Queries
 //
-// Find, Top, Aggregate and Update take the items that meet a Query, a range or a list of mids and conditions on columns
-// (query/query.go), in steps of 0.3 ms, each in a batch: a search (query/search.go) goes on at a mid, whatever happened to the
-// blocks. It holds a hot block's lock for 3 us at a time (query/hotblock.go) and a cold block's while it compares rows with
-// the overlay (query/coldblock.go). What cannot meet the conditions is passed over: files and pages by the bounds of their
-// values, hot blocks where no value of the overflow table does. Update checks and changes an item under one lock.
+// Find, Top, Aggregate and Update take the items that meet a Query: a range or a list of mids, and conditions on columns
+// (find.go, update.go). They run in steps of 0.3 ms, each in a batch, and a search continues at a mid, whatever happened to
+// the blocks (query/search.go). A search holds a hot block's lock for 3 us at a time (query/hotblock.go), and a cold
+// block's only while it compares rows with the overlay (query/coldblock.go). It passes over files and pages by the bounds
+// of their values. Update checks and changes an item under one lock.
 //
 // Processor time a post of the range, beside a plain loop over arrays of 8 bytes a value (BenchmarkQuery, 1 M posts,
 // three columns, all of them returned):
@@ -112,36 +155,25 @@
 // A hot block is in no order: to sort all of its posts is most of the 59 ns. The 100 posts with the most comments of 12
 // million take 9.4 ms hot and 1.8 ms cold, with 6 % of the pages read.
 //
-// # Replication
+// # Builds
 //
-// A store follows a primary or leads. What that takes stands behind Store.Replication: the role, the log and its
-// lineage, which tells how far it and another log agree (role.go), the frames of a primary (replicate.go), files that
-// stay while they are copied (pin.go). Who embeds a store needs none of it.
+// A Build makes a directory without a store (build.go, buildspace.go). Posts come in order of mid. The build cuts them into
+// ranges and writes these as cold files and images, several at once. All stand at the offset at which the log begins.
 //
-// # Groups of hash slots
+// # How to add a type of column
 //
-// A store made with Options.SlotGroups, as a node of a cluster is, has 256 keyspaces a counter: one for each group of hash
-// slots (package slot), with blocks and files of its own. So a group is dropped, or read to be moved, without a look at
-// others. The log is the same as in other stores, and says nothing of groups: a replica may be of either kind, and a
-// directory stays what it was made as. What that takes:
+// All columns are unsigned integers of at most 2^63-1 today. Another type needs a change in these places, in this order:
 //
-//	memory    tables and cold files have a post's number in its group instead of its mid, or each would take a byte more
-//	          for the gaps; blocks are smaller, as there are 256 open ones: 5.74 bytes a post to 5.20 at 100 M posts
-//	          (BenchmarkGroupedBytes)
-//	GET       8-12 % more processor time, INCR 7: a lock and a directory for nearly each post
-//	SCAN      goes from group to group; its cursor is a mid of the group it is in
-//	queries   in order of mids (query/merge.go) a search of each group runs, and their rows are merged; the first row
-//	          waits for 256 open blocks. Top, Aggregate and Digests take one group after the other
-//	nothing   an empty group has no file in a snapshot, and an empty counter takes 0.5 MB of memory
+//	schema/column.go, script.go, durable.go   the attribute, its text and its limits
+//	schema/layout.go, layout_codec.go         the field of a packed row and its encoding in images
+//	internal/hot/values.go, overflow.go       reading and writing a value; what does not fit the packed bits
+//	internal/block/item.go, widths.go         values of an item wherever it is; the choice of widths
+//	coldstore/meta.go, page, bounds.go        the column of a cold file, its pages and the bounds of its values
+//	persist/format/record.go                  the value in a record of the log
+//	op.go, batch.go, bounds.go, setrow.go     operations on it; what is out of range
+//	internal/query/query.go, aggregate.go     comparisons and sums
 //
-// Groups.Own says which groups clients may touch. Others' posts are refused and not listed, in any store.
-//
-// # Groups on their way
-//
-// Groups of hash slots move between stores that are in use (groupstate.go). GroupExport gives what was done for producers
-// at one log offset, then the posts, a block at a time, then what the log says from that offset on; GroupImport takes it
-// over as records of its own log, which go the way of a primary's at a replica. Posts travel, and are logged, as pages of
-// cold files. Both sides' numbers of producers are one behind that: what either made is a repeat.
+// A format that older versions cannot read gets a new version number where the file states one.
 //
 // # Files
 //
@@ -181,14 +213,14 @@
 //
 // # Locks
 //
-// See Store for the order. A disk is waited for with the store's gate shared, and with no block locked (Batch.fetch): who
-// wants the gate alone waits for it too, and others do not (gate.go). Readers lock one block at a time, for 50-100 ns an operation, writers up to 16; whatever takes
-// long (sealing: some ms) stops that block only. What the background does for long it does in turns (pace.go), and syncs
-// take no processor of the runtime along (package vfs).
+// The comment of type Store has the order of all locks. A batch waits for a disk with the gate held shared and no block
+// locked. A writer of the gate waits for such a batch too, and other batches do not (gate.go). A reader locks one block at
+// a time, for 50-100 ns an operation, and a writer up to 16. Sealing takes some milliseconds and stops one block only.
+// The background does long work in turns (pace.go), and without the block's lock where it can (beside.go).
 //
 // # Processors
 //
-// What several processors write costs each of them a cache line from another, 70 ns and more. So an operation writes one
-// such line, its block's (block/block.go); a batch of them takes one of the gate's locks (gate.go), and the log's once for the
-// changes in up to 16 blocks (stretch.go). BenchmarkCores tells what an operation costs on one processor, and on all.
+// A cache line that several processors write costs each of them 70 ns and more. So an operation writes one such line, the
+// one of its block (block/block.go). A batch takes one door of the gate, and the log's lock once for the changes in up to 16
+// blocks. BenchmarkCores tells what an operation costs on one processor, and on all.
 package counter

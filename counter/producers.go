@@ -43,7 +43,7 @@ type ProducerStats = producers.Stats
 // ledger is the table of producers, and how it stands to log and snapshots.
 type ledger struct {
 	// mu is held from the look at a producer's number over the change and its record to the entry: two tries of one number
-	// at a time are one change. It comes behind blocks' locks and before the log's.
+	// at a time are one change. Its place among the locks: see Store.
 	mu    sync.Mutex
 	table *producers.Table
 	now   func() time.Time // for tests; nil: time.Now

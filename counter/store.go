@@ -19,15 +19,21 @@ import (
 
 // Store holds counters. All methods are safe for concurrent use.
 //
-// Lock order, outermost first:
+// Lock order, outermost first. A goroutine takes a lock only while it holds none that stands further down.
 //
-//	repl.applying   a frame of the primary, a change of role, or a block being copied for an image
-//	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
-//	Block.Mu        one at a time, but for a new block that nobody can find yet, a change set's: in order of counter, keyspace and mid,
-//	                and a stretch's, of which only the first is waited for
-//	ranges.dirMu    to replace the directory
-//	arena's         inside it
-//	producers.mu    behind the blocks' locks, before the log's
+//  1. snapshotter.mu, GroupExport.mu: one snapshot is made at a time; an export has one caller at a time
+//  2. tiers.one: one block changes its tier, or is made again beside its readers, at a time
+//  3. Replication.applying: held alone by a frame of the primary, an import and a change of role; shared while a block is
+//     copied for a file
+//  4. Store.gate: shared by every batch; exclusive for changes of the schema, MULTI/EXEC and FLUSHALL
+//  5. Block.Mu: one at a time, with three exceptions. A new block that nobody can find yet may be locked beside it. A change
+//     set locks its blocks in order of counter, keyspace and mid. A stretch waits for its first block only, and takes
+//     others if they are free
+//  6. ledger.mu, of Store.producers: from the look at a number to its entry. A numbered change may replace its block and
+//     appends to the log while it is held. With it held the next operation's block is taken only if it is free
+//  7. Keyspace.dirMu: to replace a directory, with the lock of the replaced block held
+//  8. the arena's lock, the log's locks (package persist), and those that guard statistics, caches, pins and lineage: while
+//     one of these is held, nobody takes a lock of 1 to 7
 type Store struct {
 	opts  Options
 	arena arena.Arena
