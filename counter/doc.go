@@ -164,14 +164,14 @@
 //
 // All columns are unsigned integers of at most 2^63-1 today. Another type needs a change in these places, in this order:
 //
-//	schema/column.go, script.go, durable.go   the attribute, its text and its limits
-//	schema/layout.go, layout_codec.go         the field of a packed row and its encoding in images
-//	internal/hot/values.go, overflow.go       reading and writing a value; what does not fit the packed bits
-//	internal/block/item.go, widths.go         values of an item wherever it is; the choice of widths
-//	coldstore/meta.go, page, bounds.go        the column of a cold file, its pages and the bounds of its values
-//	persist/format/record.go                  the value in a record of the log
-//	op.go, batch.go, bounds.go, setrow.go     operations on it; what is out of range
-//	internal/query/query.go, aggregate.go     comparisons and sums
+//	schema/column.go, schema/script.go, schema/durable.go   the attribute, its text and its limits
+//	schema/layout.go, schema/layout_codec.go                the field of a packed row, and its encoding in images
+//	internal/hot/values.go, internal/hot/overflow.go        reading and writing a value; what does not fit the packed bits
+//	internal/block/item.go, internal/block/widths.go        an item's values wherever they are; the choice of widths
+//	coldstore/meta.go, coldstore/bounds.go, coldstore/page  the column of a cold file, its pages, the bounds of its values
+//	persist/format/record.go                                the value in a record of the log
+//	op.go, batch.go, bounds.go, setrow.go                   operations on it; what is out of range
+//	internal/query/query.go, internal/query/aggregate.go    comparisons and sums
 //
 // A format that older versions cannot read gets a new version number where the file states one.
 //
