@@ -26,42 +26,45 @@ var buildCommand = command{
 	Name:    "build",
 	Args:    "[INPUT...]",
 	Summary: "create a data directory from files of posts, without a server",
-	Details: `Makes the directory --out, which counterd opens at once, of posts in files: some million posts a second, where a server
-takes a million. The newest posts are in memory when the server starts, as many as --hot says, the others in files.
+	Details: `Builds the data directory --out from files of posts. It writes some million posts a second, several times as fast as an import
+into a server. When counterd opens the directory, the newest posts are in memory, as many as --hot says, and the others are in
+files.
 
   counterctl build --schema weibo.schema --out data posts-2011.tsv.zst posts-2012.tsv.zst
   zcat dump.gz | counterctl build --schema weibo.schema --out data --columns mid,repost,-,attitude -
   counterd --dir data --maxmemory 4gb
 
-INPUT is a file, plain, .gz or .zst, with a post a line: its id and whole numbers, separated by tabs, or by commas in a .csv.
-Columns are named by the first line or --columns: by name or suffix, - passes one over. Columns that a file lacks have their
-defaults. - is standard input, and so is no INPUT.
+INPUT is a file, plain, .gz or .zst, with one post a line: its id and whole numbers, separated by tabs, or by commas in a .csv
+file. The first line or --columns names the columns, by name or suffix; - skips a column. Columns that are not in the file get
+their defaults. Without INPUT, or if INPUT is -, the command reads standard input.
 
-Posts in order of mid, file after file, are fastest. Others are sorted, in --memory, with files beside --out that take about
-as much as it does: at once with --sort, else when the first post is found that is not in order (of standard input an error).
-A post that stands twice is an error unless --duplicates says what it means, and so is a line with anything but numbers that
-the columns hold; --skip-bad N passes over so many, and prints them.
+Input in order of mid, across all files, is fastest. Otherwise the command sorts the posts. Sorting uses --memory, and temporary
+files next to --out of about the size of --out. With --sort, it sorts from the start; without it, it starts again with sorting
+at the first post that is out of order, and fails if that post comes from standard input.
 
-The directory has its name when it is whole and durable. Until then it is called --out.building; one that was left by a build
-that was ended is removed by the next. A directory in a cluster: build it, and start it with --cluster-enabled yes; --grouped
-makes it one whose posts are kept by group of hash slots, as a node's own is.
+A post that occurs twice is an error unless --duplicates says what to do. A line with anything but numbers that the columns can
+hold is an error too; --skip-bad N skips up to N such lines and prints them.
 
-Exit status 0: all lines are in it. 1: nothing was made, or lines were passed over.`,
+The directory is called --out.building until it is complete and durable, and only then gets its name. The next build removes a
+directory that an interrupted build left. To build a directory for a node of a cluster, build it as usual and start the node
+with --cluster-enabled yes. --grouped stores the posts by group of hash slots from the start, as a node of a cluster does.
+
+Exit status 0: the directory holds all lines. 1: no directory was made, or lines were skipped.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		b := &building{}
-		flags.StringVar(&b.schema, "schema", "", "`FILE` with the statements that make counters and columns, as counterd --schema takes it")
-		flags.StringVar(&b.out, "out", "", "`DIR` to make; it must not be there, or be empty")
-		flags.StringVar(&b.counter, "counter", "", "`NAME` of the posts' counter, where the schema has several")
-		flags.StringSliceVar(&b.columns, "columns", nil, "names of the files' columns in order, - passes one over")
+		flags.StringVar(&b.schema, "schema", "", "`FILE` with the statements that create counters and columns, as for counterd --schema")
+		flags.StringVar(&b.out, "out", "", "`DIR` to create; it must not exist, or must be empty")
+		flags.StringVar(&b.counter, "counter", "", "`NAME` of the posts' counter, if the schema has several")
+		flags.StringSliceVar(&b.columns, "columns", nil, "names of the files' columns in order; - skips a column")
 		flags.StringVar(&b.id, "id", "", "name of the column with the post's id (default: mid or id, else the first)")
 		flags.StringVar(&b.separator, "separator", "", "what separates columns (default: a tab; a comma for .csv)")
-		flags.BoolVar(&b.sort, "sort", false, "the posts are in no order")
-		flags.StringVar(&b.memory, "memory", "1gb", "what sorting may take, about")
-		flags.StringVar(&b.duplicates, "duplicates", string(bulk.Refuse), "a post that stands twice: `refuse`, last (its last line counts) or sum")
-		flags.IntVar(&b.skipBad, "skip-bad", 0, "pass over so many lines that do not hold what they should")
-		flags.StringVar(&b.hot, "hot", "256mb", "memory that the newest posts may take in the server, 6 bytes each; 0: only the open block's are in memory")
-		flags.Uint64Var(&b.hotFrom, "hot-from", 0, "`MID` from which on posts are in memory, in place of --hot")
-		flags.IntVar(&b.filePosts, "file-posts", 0, "posts of a file, 64 to 8388608 (default: 262144, of over 40 GB of input 1048576)")
+		flags.BoolVar(&b.sort, "sort", false, "the posts are not in order of mid")
+		flags.StringVar(&b.memory, "memory", "1gb", "memory that sorting may use, approximately")
+		flags.StringVar(&b.duplicates, "duplicates", string(bulk.Refuse), "what to do with a post that occurs twice: `refuse`, last (its last line counts) or sum")
+		flags.IntVar(&b.skipBad, "skip-bad", 0, "skip up to this many invalid lines")
+		flags.StringVar(&b.hot, "hot", "256mb", "memory that the newest posts may use in the server, at 6 bytes a post; 0: only the posts of the open block are in memory")
+		flags.Uint64Var(&b.hotFrom, "hot-from", 0, "`MID` of the first post that is kept in memory, instead of --hot")
+		flags.IntVar(&b.filePosts, "file-posts", 0, "posts in a file, 64 to 8388608 (default: 262144; 1048576 for more than 40 GB of input)")
 		flags.BoolVar(&b.grouped, "grouped", false, "keep posts by group of hash slots, for a node of a cluster")
 		flags.BoolVarP(&b.quiet, "quiet", "q", false, "print errors only")
 		return b.run

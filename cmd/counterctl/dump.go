@@ -28,32 +28,33 @@ var dumpCommand = command{
 	Data:    true,
 	Args:    "DIR|FILE",
 	Summary: "print snapshots and log as text or as commands",
-	Details: `Prints the past of the log, the manifests with the files they name, the log, and what was cut from it as a primary
-had other changes (diverged-*.aof), a record a line:
+	Details: `Prints the contents of a data directory, one line for each record: the history, the manifests and the files that they name,
+the log, and the records that were cut from the log because the primary had other changes (diverged-*.aof). A record of the
+log is printed as follows, with the values after the change:
 
-  <log offset behind the record> <time of its frame> set weibo 19089006004 comment=5
+  <log offset after the record> <time of its frame> set weibo 19089006004 comment=5
 
-Values are those after the change. With --rows it also prints the rows of every file. --counter and --mid choose among records
-and rows, --from and --to among records.
+--rows also prints the rows of every file. --counter and --mid select records and rows. --from and --to select records.
 
   counterctl dump --commands DIR | redis-cli -p PORT --pipe
 
-makes another server what this one is: it prints the statements of the schema, and then one HSET for each item with all its
-columns, from the newest snapshot and the log. DIR is only read, and a server may have it open. FILE is an archive, as
-redis-cli --rdb downloads it, or a tail of a log that a node put aside (diverged-*.aof), of which the records are printed.
+This pipeline copies the state to another server. --commands prints the statements of the schema, and then one HSET with all
+columns for each post, from the newest snapshot and the log. The command only reads DIR, so a server may be using it. FILE is
+an archive, as redis-cli --rdb downloads it, or a part of a log that a node set aside (diverged-*.aof). The command prints its
+records.
 
 ` + momentHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		o := &dumpOptions{}
-		flags.BoolVar(&o.commands, "commands", false, "print commands that rebuild the state, in place of the files")
-		flags.BoolVar(&o.resp, "resp", false, "with --commands: in RESP form, not inline")
-		flags.BoolVar(&o.rows, "rows", false, "print the rows of images and cold files too")
-		flags.BoolVar(&o.frames, "frames", false, "print a line for each frame of the log too")
+		flags.BoolVar(&o.commands, "commands", false, "print commands that rebuild the state, instead of the files")
+		flags.BoolVar(&o.resp, "resp", false, "with --commands: print the commands as RESP arrays instead of lines")
+		flags.BoolVar(&o.rows, "rows", false, "also print the rows of images and cold files")
+		flags.BoolVar(&o.frames, "frames", false, "also print a line for each frame of the log")
 		flags.StringSliceVar(&o.only, "only", nil, "print only history, manifests, files (what the newest manifest names), log or diverged")
-		from := flags.String("from", "", "print records behind this moment only")
-		to := flags.String("to", "", "print records up to this moment only")
-		flags.StringVar(&o.counter, "counter", "", "print rows and records of this counter only")
-		mid := flags.String("mid", "", "print rows and records of this mid, or range of mids FIRST-LAST, only")
+		from := flags.String("from", "", "print only records after this moment")
+		to := flags.String("to", "", "print only records up to this moment")
+		flags.StringVar(&o.counter, "counter", "", "print only rows and records of this counter")
+		mid := flags.String("mid", "", "print only rows and records of this mid, or of the range of mids FIRST-LAST")
 		return one(func(ctx context.Context, out output, dir string) error {
 			if err := o.parse(*from, *to, *mid); err != nil {
 				return err

@@ -18,17 +18,17 @@ var findCommand = command{
 	Name:    "find",
 	Args:    "HOST:PORT ...",
 	Summary: "print the posts that match conditions",
-	Details: `Asks a node by COUNTER.FIND, page by page, and prints a table with a line a post:
+	Details: `Sends COUNTER.FIND to a node, page by page, and prints a table with one post a line:
 counterctl find HOST:PORT COUNTER [CONDITIONS] [flags].
 
   counterctl find 127.0.0.1:6379 weibo MID '>=' 19089006000 WHERE repost '>' 1000 AND comment = 0
   counterctl find 127.0.0.1:6379 weibo MID IN 5 888888 --columns repost,comment
   counterctl find 127.0.0.1:6379 weibo WHERE repost '>' 1000 DESC --limit 0
 
-CONDITIONS are the words behind the counter's name in COUNTER.FIND: MID ..., WHERE ..., DESC. Shells want < and > quoted.`,
+CONDITIONS are the words that follow the counter's name in COUNTER.FIND: MID ..., WHERE ..., DESC. Quote < and > for the shell.`,
 	Setup: func(flags *pflag.FlagSet) action {
-		columns := flags.StringSlice("columns", nil, "columns to print, parted by commas; all unless given")
-		limit := flags.Int("limit", 100, "posts to print at most, 0 for all")
+		columns := flags.StringSlice("columns", nil, "columns to print, separated by commas (default: all)")
+		limit := flags.Int("limit", 100, "maximum number of posts to print; 0 prints all")
 		reach := connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) < 2 || *limit < 0 {
@@ -43,12 +43,12 @@ var topCommand = command{
 	Name:    "top",
 	Args:    "HOST:PORT ...",
 	Summary: "print the posts with the largest values of a column",
-	Details: `Asks a node by COUNTER.TOP and prints a table with a line a post, the largest first:
+	Details: `Sends COUNTER.TOP to a node and prints a table with one post a line, the largest value first:
 counterctl top HOST:PORT COUNTER COLUMN COUNT [CONDITIONS].
 
   counterctl top 127.0.0.1:6379 weibo repost 20 MID '>=' 19089006000 WHERE comment '>' 0
 
-CONDITIONS are the words behind the number in COUNTER.TOP: MID ..., WHERE .... Shells want < and > quoted.`,
+CONDITIONS are the words that follow the number in COUNTER.TOP: MID ..., WHERE .... Quote < and > for the shell.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		reach := connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {

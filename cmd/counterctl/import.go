@@ -26,73 +26,81 @@ var importCommand = command{
 	Name:    "import",
 	Args:    "SOURCE",
 	Summary: "copy counters from Redis, Valkey or files into a running node",
-	Details: `Reads numbers of posts and sets them on the node --to, and compares counts and sums afterwards.
+	Details: `Reads the values of posts from SOURCE and sets them on the node --to. Then it compares counts and sums.
 
   counterctl import redis://10.0.0.5:6379 --to 127.0.0.1:7000 \
       --map 'post:{mid}:likes=weibo.attitude' --map 'p:{mid}:c#comments=weibo.comment' --resume import.state
-  counterctl import redis://10.0.0.5 --to ... --map ... --dry-run --limit 100000     # shows what would be done
+  counterctl import redis://10.0.0.5 --to ... --map ... --dry-run --limit 100000     # shows what an import would do
   counterctl import posts.tsv.zst --to 127.0.0.1:7000 --counter weibo --columns mid,repost,-,attitude
 
-SOURCE is redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss:// by TLS, unix://PATH; of a cluster any node, and all masters
-are read. Its password is better in the environment variable SOURCE_PASS: ps shows a URL for a moment. Or a file, plain, .gz or .zst, with a post a line and
-columns named by its first line or --columns: separated by tabs, or .csv. With --map, a file is a snapshot of Redis or Valkey,
-dump.rdb, of which nothing is imported unless its checksum is right to its end. - is standard input.
+SOURCE is a server or a file. - is standard input.
+
+A server is redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss://... for TLS, or unix://PATH. For a cluster, name any node: the
+command reads all masters. Set the password in the environment variable SOURCE_PASS, because ps shows a URL for a moment.
+
+A file is plain, .gz or .zst, and has one post a line. The first line or --columns names its columns, which are separated by
+tabs, or by commas in a .csv file. With --map, a file is a snapshot of Redis or Valkey (dump.rdb). The command verifies the
+checksum of the whole snapshot before it imports anything.
 
   counterctl import dump.rdb.gz --to 127.0.0.1:7000 --map 'post:{mid}:likes=weibo.attitude'
-  counterctl import redis://10.0.0.5 --to ... --map ... --snapshot                   # its snapshot, as redis-cli --rdb takes it
-  counterctl import redis://10.0.0.5 --to ... --map ... --follow --state DIR         # and all changes, until Ctrl-C
+  counterctl import redis://10.0.0.5 --to ... --map ... --snapshot                   # reads a snapshot, as redis-cli --rdb does
+  counterctl import redis://10.0.0.5 --to ... --map ... --follow --state DIR         # and all later changes, until Ctrl-C
 
-With --follow the node is kept up with the source, as a replica of it, until it is ended, by Ctrl-C or --until-caught-up; the same
-command goes on, whatever ended it, and nothing counts twice. To move: let it run until the lag is 0, stop the writers (or
-CLIENT PAUSE 60000 WRITE at the source), run it with --until-caught-up, and point readers and writers here. The columns must be
-empty first, or --overwrite; columns of keys that are gone at the source read as 0. Numbers that a column cannot hold, below 0 or
-too large, are named, and exit status 1 says that there are some. Of Redis's rights it needs +psync +replconf +ping +info +select
-+multi +exec +get +hget +hmget +zscore +zmscore and the keys.
+With --follow, the command acts as a replica of the source and applies its changes to the node until you stop it with Ctrl-C, or
+until --until-caught-up ends it. However it ended, the same command continues, and no change counts twice. To move to counterd,
+wait until the lag is 0, stop the writers (or run CLIENT PAUSE 60000 WRITE at the source), run the command with
+--until-caught-up, and point readers and writers to counterd. The columns must be empty at first, unless you give --overwrite.
+If a key is deleted at the source, its column reads 0. The command names values that a column cannot hold (negative or too
+large), and exits with status 1 if there are any. The user at the source needs the rights +psync +replconf +ping +info
++select +multi +exec +get +hget +hmget +zscore +zmscore, and access to the keys.
 
-Rules say what keys mean; the first = from the right, # and @ (\ before one quotes it) cut them:
+Rules map keys to columns. The last = separates a key from its column; # separates a field of a hash, and @ a member of a sorted
+set. Write \ before # or @ to take it literally.
 
   post:{mid}:likes=weibo.attitude              a string that holds a number
   p:{mid}:c#comments=weibo.comment             a field of a hash for each post
-  p:{mid}:c#*=weibo                            fields called as the counter's columns
+  p:{mid}:c#*=weibo                            fields that have the names of the counter's columns
   likes#{mid}=weibo.attitude                   a hash with a field for each post
   l:{mid/1000}#{mid%1000}=weibo.attitude       hashes of 1000 posts each
   zlikes@{mid}=weibo.attitude                  a sorted set with a member for each post
-  post:{mid}=weibo(repost,comment,_)           numbers in a string, with what stands between them; _ passes one over
-  post:{mid}=weibo[repost:u32,comment:u32]     binary, big endian as by BITFIELD; u32le; ",..." for any length
+  post:{mid}=weibo(repost,comment,_)           numbers in a string and the text between them; _ skips a number
+  post:{mid}=weibo[repost:u32,comment:u32]     binary, big endian as BITFIELD writes it; u32le; ",..." allows any length
   post:{mid}=weibo{reposts:repost}             JSON
 
-{mid:16} and {mid:36} are other digits, {*} is any text up to the byte behind it. Two rules that may fit one key are refused.
+{mid:16} and {mid:36} are mids in hexadecimal and in base 36. {*} matches any text up to the byte that follows it. The command
+refuses two rules that can match the same key.
 
-Values are set, so that a second run over the same source changes nothing, and one over a source that has changed since
-catches up. --add adds them instead: from a file or a server that stands still. With --resume FILE a run that was ended,
-by Ctrl-C, kill -9 or a lost machine, goes on where it was, and with --add counts nothing twice. Lost connections and a
-target that is full or starting are waited for.
+The command sets values. A second run over the same source therefore changes nothing, and a run after the source has changed
+brings the node up to date. With --add, it adds the values instead; the source must be a file, or a server that does not change
+meanwhile. With --resume FILE, an import that was interrupted, by Ctrl-C, kill -9 or a lost machine, continues where it stopped,
+and with --add it counts nothing twice. The command waits while a connection is lost, or while the target is full or starting.
 
-Exit status 0: all that fits a rule is on the target, and was verified. 1: something is not, or differs, or the work failed.`,
+Exit status 0: all values that match a rule are on the target, and were verified. 1: some values are missing or differ, or the
+import failed.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		i := &importing{}
 		flags.StringVar(&i.to, "to", "", "`HOST:PORT` of the counterd to write to")
-		flags.StringArrayVarP(&i.rules, "map", "m", nil, "`RULE` that says what keys mean; may be given many times")
-		flags.BoolVar(&i.overlap, "overlap", false, "let several rules write one column, as each is for other posts")
+		flags.StringArrayVarP(&i.rules, "map", "m", nil, "`RULE` that maps keys to columns; may be given several times")
+		flags.BoolVar(&i.overlap, "overlap", false, "allow several rules for one column, each for different posts")
 		flags.BoolVar(&i.create, "create", false, "add the counters and columns that rules name and the node does not have")
-		flags.BoolVar(&i.dry, "dry-run", false, "write nothing; show what would be written, and what would not")
-		flags.Uint64Var(&i.limit, "limit", 0, "with --dry-run: stop after so many keys or rows; 0 is all")
-		flags.StringVar(&i.resume, "resume", "", "`FILE` that remembers how far it is; where it exists, go on from there")
-		flags.BoolVar(&i.add, "add", false, "add the values to those that are there (wants --resume)")
-		flags.Float64Var(&i.rate, "rate", 0, "values a second at most; 0 is as many as go")
-		flags.StringVar((*string)(&i.verify), "verify", "auto", "compare `WHAT` afterwards: sums, values (reads the source again), none; auto: sums, and values where they prove nothing")
-		flags.DurationVar(&i.patience, "wait", time.Minute, "how long a source or target that does not serve is waited for")
+		flags.BoolVar(&i.dry, "dry-run", false, "write nothing; show what would be written and what would be skipped")
+		flags.Uint64Var(&i.limit, "limit", 0, "with --dry-run: stop after this many keys or rows; 0 reads all")
+		flags.StringVar(&i.resume, "resume", "", "`FILE` that stores the progress; if it exists, the import continues from there")
+		flags.BoolVar(&i.add, "add", false, "add the values to the present ones (requires --resume)")
+		flags.Float64Var(&i.rate, "rate", 0, "maximum number of values a second; 0 is no limit")
+		flags.StringVar((*string)(&i.verify), "verify", "auto", "compare `WHAT` afterwards: sums, values (reads the source again), none; auto: sums, and values where sums prove nothing")
+		flags.DurationVar(&i.patience, "wait", time.Minute, "how long to wait for a source or target that does not serve")
 		flags.StringVar(&i.counter, "counter", "", "of a file: the counter, if the node has several")
-		flags.StringSliceVar(&i.columns, "columns", nil, "of a file: names of its columns in order, - passes one over")
+		flags.StringSliceVar(&i.columns, "columns", nil, "of a file: names of its columns in order; - skips a column")
 		flags.StringVar(&i.id, "id", "", "of a file: name of the id's column (default: mid or id, else the first)")
 		flags.StringVar(&i.separator, "separator", "", "of a file: what separates columns (default: a tab; a comma for .csv)")
 		flags.IntVar(&i.db, "db", 0, "of a snapshot: the database")
-		flags.BoolVar(&i.snapshot, "snapshot", false, "read the server's snapshot in place of its keys")
-		flags.BoolVar(&i.follow, "follow", false, "keep the node up with the server's changes until this is ended")
-		flags.StringVar(&i.state, "state", "", "with --follow: `DIR` that remembers how far it is; it has room for a snapshot and for what comes while that is loaded")
-		flags.BoolVar(&i.untilCaughtUp, "until-caught-up", false, "with --follow: end when all is applied that the server had when the copy was made")
-		flags.BoolVar(&i.overwrite, "overwrite", false, "with --follow: let the copy replace what is in the columns")
-		flags.BoolVar(&i.keepGoing, "keep-going", false, "of a file: pass over lines that do not hold what they should, and count them")
+		flags.BoolVar(&i.snapshot, "snapshot", false, "read a snapshot of the server instead of its keys")
+		flags.BoolVar(&i.follow, "follow", false, "apply the server's changes to the node until the command is stopped")
+		flags.StringVar(&i.state, "state", "", "with --follow: `DIR` that stores the progress; it needs space for a snapshot, and for the changes that arrive while the snapshot is loaded")
+		flags.BoolVar(&i.untilCaughtUp, "until-caught-up", false, "with --follow: end when all changes are applied that the server had when the copy was made")
+		flags.BoolVar(&i.overwrite, "overwrite", false, "with --follow: allow the copy to replace the values in the columns")
+		flags.BoolVar(&i.keepGoing, "keep-going", false, "of a file: skip invalid lines, and count them")
 		i.reach = connect.AddFlags(flags)
 		i.reachSource = connect.AddSourceFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {

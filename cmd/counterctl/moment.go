@@ -11,7 +11,7 @@ import (
 
 // momentHelp explains what parseMoment reads.
 const momentHelp = `A moment is a log offset (digits), a time (RFC 3339: 2026-01-02T15:04:05Z, 2026-01-02T15:04:05.123+08:00),
-or unix seconds behind an @ (@1767366245, @1767366245.5).`
+or an @ followed by Unix seconds (@1767366245, @1767366245.5).`
 
 // parseMoment reads a log offset or a time.
 func parseMoment(s string) (datadir.Target, error) {
