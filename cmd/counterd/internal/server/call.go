@@ -16,11 +16,11 @@ import (
 // call is a connection's way to the store. Commands that are operations on items are not executed one by one: they are
 // planned, and run together. Handlers of other commands that need no more of a connection see it alone.
 type call struct {
-	items.Call // Out is what has not been sent yet
-	srv        *Server
-	session    *front.Session
-	info       *clientInfo
-	scratch    *scratch // nil while the connection waits, and then so are Batch, Owed and runs
+	items   items.Call // the commands planned; its Out is what has not been sent yet
+	srv     *Server
+	session *front.Session
+	info    *clientInfo
+	scratch *scratch // nil while the connection waits, and then so are Batch, Owed and runs
 
 	store      *counter.Store // that Batch is of
 	loading    bool           // store is a placeholder
@@ -66,24 +66,24 @@ func (c *call) attach(memory any) {
 		w = new(scratch)
 	}
 	c.scratch = w
-	c.Owed, c.runs = w.owed, w.runs
+	c.items.Owed, c.runs = w.owed, w.runs
 	if w.store == c.store {
-		c.Batch = w.batch
+		c.items.Batch = w.batch
 	} else {
-		c.Batch = c.store.NewBatch()
+		c.items.Batch = c.store.NewBatch()
 	}
 }
 
 // detach gives it back.
 func (c *call) detach() any {
 	w := c.scratch
-	w.owed, w.runs, w.batch, w.store = c.Owed, c.runs, c.Batch, c.store
-	c.Owed, c.runs, c.Batch, c.scratch = nil, nil, nil, nil
+	w.owed, w.runs, w.batch, w.store = c.items.Owed, c.runs, c.items.Batch, c.store
+	c.items.Owed, c.runs, c.items.Batch, c.scratch = nil, nil, nil, nil
 	return w
 }
 
 // locked tells whether c has a batch open, which others wait for.
-func (c *call) locked() bool { return c.Batch != nil && c.Batch.Opened() }
+func (c *call) locked() bool { return c.items.Batch != nil && c.items.Batch.Opened() }
 
 // begin makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything
 // before was committed.
@@ -94,7 +94,7 @@ func (c *call) begin() {
 		c.unsampled = rand.IntN(2 * popular.Every)
 	}
 	if c.scratch != nil {
-		c.Batch = c.store.NewBatch()
+		c.items.Batch = c.store.NewBatch()
 	}
 }
 
@@ -111,19 +111,19 @@ func (c *call) names() *schema.Schema {
 
 // plan adds the operations of cmd to the batch, and runs it when it is full.
 func (c *call) plan(cmd *row, args [][]byte) {
-	if !c.Batch.Opened() {
+	if !c.items.Batch.Opened() {
 		c.flush() // marks of package scatter
-		c.Batch.Reset()
-		if err := c.Batch.Begin(); err != nil {
+		c.items.Batch.Reset()
+		if err := c.items.Batch.Begin(); err != nil {
 			_, _ = c.number(&c.lastNumber, cmd, args) // a refused command uses up its number too
-			c.StoreError(err)
+			c.items.StoreError(err)
 			return
 		}
 		if c.srv.cluster != nil {
 			if text := c.gone(cmd, args); text != "" {
-				c.Batch.End()
+				c.items.Batch.End()
 				_, _ = c.number(&c.lastNumber, cmd, args)
-				c.Out.Error(text)
+				c.items.Out.Error(text)
 				return
 			}
 		}
@@ -132,17 +132,17 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
 		c.runs[n-1].n++
 	} else {
-		c.runs = append(c.runs, run{cmd, 1, len(c.Owed)})
+		c.runs = append(c.runs, run{cmd, 1, len(c.items.Owed)})
 	}
 	if c.observed || c.executing { // which has a batch that was not opened here
 		c.observe(cmd, args)
 	}
 	if c.numbers.Producer == nil && len(args) < 4 || c.executing {
-		cmd.Plan(&c.Call, args)
+		cmd.Plan(&c.items, args)
 	} else {
 		c.planNumbered(cmd, args)
 	}
-	if c.Batch.Len() >= maxBatch || len(c.Owed) >= 4*maxBatch {
+	if c.items.Batch.Len() >= maxBatch || len(c.items.Owed) >= 4*maxBatch {
 		c.flush()
 	}
 }
@@ -163,26 +163,26 @@ func (c *call) observe(cmd *row, args [][]byte) {
 
 // flush runs the batch and appends the replies that are owed. They may be sent when commit has committed the changes.
 func (c *call) flush() {
-	if len(c.Owed) == 0 {
+	if len(c.items.Owed) == 0 {
 		return
 	}
-	if !c.Batch.Opened() { // marks alone: see package scatter
-		for i := range c.Owed {
-			c.Answer(i)
+	if !c.items.Batch.Opened() { // marks alone: see package scatter
+		for i := range c.items.Owed {
+			c.items.Answer(i)
 		}
-		clear(c.Owed)
-		c.Owed = c.Owed[:0]
+		clear(c.items.Owed)
+		c.items.Owed = c.items.Owed[:0]
 		return
 	}
-	if c.session.InLoop() && c.Batch.Cold() {
+	if c.session.InLoop() && c.items.Batch.Cold() {
 		c.session.Leave()
 		return
 	}
 	began := time.Now()
-	c.Batch.Run()
+	c.items.Batch.Run()
 	c.touched()
 	if !c.executing {
-		c.Batch.End()
+		c.items.Batch.End()
 		n := int64(0)
 		for i := range c.runs {
 			n += c.runs[i].n
@@ -195,38 +195,38 @@ func (c *call) flush() {
 // reply appends the replies that are owed for the batch, which was run, and accounts for it.
 func (c *call) reply(began time.Time) {
 	hits := int64(0)
-	for i := range c.Batch.Len() {
-		if c.Batch.Op(i).Found {
+	for i := range c.items.Batch.Len() {
+		if c.items.Batch.Op(i).Found {
 			hits++
 		}
 	}
-	for i, next := 0, 0; i < len(c.Owed); i = next {
-		size := c.Out.Len()
-		next = c.Answer(i)
-		c.Breathe(i)
-		if reply := c.Out.From(size); len(reply) > 0 && reply[0] == '-' {
+	for i, next := 0, 0; i < len(c.items.Owed); i = next {
+		size := c.items.Out.Len()
+		next = c.items.Answer(i)
+		c.items.Breathe(i)
+		if reply := c.items.Out.From(size); len(reply) > 0 && reply[0] == '-' {
 			c.failed(c.runOf(i), reply)
 		}
 	}
-	clear(c.Owed)
-	c.Owed = c.Owed[:0]
-	if cap(c.Owed) > 8*maxBatch {
-		c.Owed = nil
+	clear(c.items.Owed)
+	c.items.Owed = c.items.Owed[:0]
+	if cap(c.items.Owed) > 8*maxBatch {
+		c.items.Owed = nil
 	}
-	if c.unsampled -= c.Batch.Len(); c.unsampled < 0 {
+	if c.unsampled -= c.items.Batch.Len(); c.unsampled < 0 {
 		c.sample()
 	}
 	c.srv.stats.Hits.Add(c.session.Lane(), hits)
-	c.srv.stats.Misses.Add(c.session.Lane(), int64(c.Batch.Len())-hits)
+	c.srv.stats.Misses.Add(c.session.Lane(), int64(c.items.Batch.Len())-hits)
 	c.account(time.Since(began))
-	c.Batch.Reset()
+	c.items.Batch.Reset()
 }
 
 // sample tells popular of operations of the batch that was run, at the distances that it wants. It reads the clock once.
 func (c *call) sample() {
 	now := time.Now()
 	for ; c.unsampled < 0; c.unsampled += 1 + rand.IntN(2*popular.Every) {
-		op := c.Batch.Op(c.Batch.Len() + c.unsampled)
+		op := c.items.Batch.Op(c.items.Batch.Len() + c.unsampled)
 		read := op.Kind == counter.OpGet || op.Kind == counter.OpRead || op.Kind == counter.OpExists
 		c.srv.popular.Sample(now, popular.Post{Counter: op.Counter.ID, Mid: op.Mid}, !read)
 	}
@@ -244,12 +244,12 @@ func (c *call) runOf(i int) *row {
 // answered leaves the commit of the batch, which has ended, to commit: the replies of n commands, which come next in
 // out, wait for it.
 func (c *call) answered(n int64) {
-	c.Batch.Defer(&c.ack)
+	c.items.Batch.Defer(&c.ack)
 	if !c.ack.Pending() {
 		return
 	}
 	if c.unsureN == 0 {
-		c.unsure = c.Out.Len()
+		c.unsure = c.items.Out.Len()
 	}
 	c.unsureN += n
 }
@@ -312,14 +312,14 @@ func (c *call) commit() {
 		}
 	}
 	if err := c.ack.Commit(); err != nil {
-		c.Out.Cut(c.unsure)
+		c.items.Out.Cut(c.unsure)
 		if c.reads != nil { // what it was told between these replies is cut too
 			c.srv.tracking.Doubt(c.reads.client)
 		}
 		for range c.unsureN {
-			size := c.Out.Len()
-			c.StoreError(err)
-			c.srv.stats.ErrorReply(c.Out.From(size))
+			size := c.items.Out.Len()
+			c.items.StoreError(err)
+			c.srv.stats.ErrorReply(c.items.Out.From(size))
 		}
 	}
 	c.unsureN = 0
@@ -329,32 +329,32 @@ func (c *call) commit() {
 func (c *call) commitBatch() error {
 	c.session.Stand()
 	defer c.session.Stood()
-	return c.Batch.Commit()
+	return c.items.Batch.Commit()
 }
 
 // withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call. The command's
 // reply comes behind it, and waits for the log as those of planned commands do. f must not use c.plan.
 func (c *call) withStore(exclusive bool, f func(b *counter.Batch) error) error {
-	if c.Batch.Opened() {
-		return f(c.Batch)
+	if c.items.Batch.Opened() {
+		return f(c.items.Batch)
 	}
 	var err error
 	if exclusive {
-		err = c.Batch.BeginExclusive()
+		err = c.items.Batch.BeginExclusive()
 	} else {
-		err = c.Batch.Begin()
+		err = c.items.Batch.Begin()
 	}
 	if err != nil {
 		return err
 	}
 	if exclusive {
 		if text := c.unwritten(command.Write); text != "" {
-			c.Batch.End()
+			c.items.Batch.End()
 			return items.Refusal(text)
 		}
 	}
-	err = f(c.Batch)
-	c.Batch.End()
+	err = f(c.items.Batch)
+	c.items.Batch.End()
 	if err != nil {
 		return err
 	}
@@ -373,8 +373,8 @@ const longArgs = 512
 // and answered, and lets others have their turn all the while. REQUIRES not InLoop.
 func (c *call) readLong(cmd *row, args [][]byte) {
 	c.flush()
-	c.Pause = c.srv.front.GiveWay
-	defer func() { c.Pause = nil }()
+	c.items.Pause = c.srv.front.GiveWay
+	defer func() { c.items.Pause = nil }()
 	began := time.Now()
 	for {
 		done, err := c.tryLong(cmd, args)
@@ -384,10 +384,10 @@ func (c *call) readLong(cmd *row, args [][]byte) {
 			c.reply(began)
 			return
 		}
-		clear(c.Owed)
-		c.Owed = c.Owed[:0]
+		clear(c.items.Owed)
+		c.items.Owed = c.items.Owed[:0]
 		if err != nil {
-			c.StoreError(err)
+			c.items.StoreError(err)
 			return
 		}
 	}
@@ -395,20 +395,20 @@ func (c *call) readLong(cmd *row, args [][]byte) {
 
 // tryLong plans and runs a long read; false without an error: what its keys mean has changed meanwhile.
 func (c *call) tryLong(cmd *row, args [][]byte) (done bool, err error) {
-	c.Batch.Reset()
-	names := c.Batch.Schema()
-	cmd.Plan(&c.Call, args)
-	if err := c.Batch.Begin(); err != nil {
+	c.items.Batch.Reset()
+	names := c.items.Batch.Schema()
+	cmd.Plan(&c.items, args)
+	if err := c.items.Batch.Begin(); err != nil {
 		return false, err
 	}
-	if c.Batch.Schema() == names {
+	if c.items.Batch.Schema() == names {
 		if c.opened(); c.observed {
 			c.observe(cmd, args)
 		}
-		if done, err = c.Batch.RunLong(c.srv.front.GiveWay); err != nil {
+		if done, err = c.items.Batch.RunLong(c.srv.front.GiveWay); err != nil {
 			return false, err
 		}
 	}
-	c.Batch.End()
+	c.items.Batch.End()
 	return done, nil
 }

@@ -240,7 +240,7 @@ func TestChaos(t *testing.T) {
 				case 0:
 					k.session.Conn().Close()
 				case 1:
-					k.interrupt(errUnblocked)
+					k.unblock.interrupt(errUnblocked)
 				case 2:
 					s.role.PauseWrites(time.Minute)
 				case 3:

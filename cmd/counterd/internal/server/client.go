@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 )
 
@@ -45,13 +43,12 @@ type client struct {
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
 
-	info     clientInfo                              // what CLIENT LIST shows; has its own lock
-	track    atomic.Pointer[tracking.Client]         // nil: it never tracked, nor was it told of what others do
-	ended    atomic.Bool                             // End was called
-	monitors atomic.Bool                             // it monitors
-	watch    watch.Mark                              // a watched key changed; set by others
-	waited   time.Duration                           // that the command being executed was blocked: no work of the server's
-	unblock  atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
+	info     clientInfo    // what CLIENT LIST shows; has its own lock
+	tracker  tracker       // what package tracking knows of it
+	monitors atomic.Bool   // it monitors
+	watch    watch.Mark    // a watched key changed; set by others
+	waited   time.Duration // that the command being executed was blocked: no work of the server's
+	unblock  unblocker     // of WAIT and WAITAOF
 }
 
 // execute runs a command that was checked. Everything before it has been answered.
@@ -69,12 +66,12 @@ func (c *client) execute(cmd *row, args [][]byte) {
 		return
 	}
 	began := time.Now()
-	size := c.call.Out.Len()
+	size := c.call.items.Out.Len()
 	c.executed, c.waited = cmd, 0
 	switch {
 	case c.disowned && !cmd.Is("counter.link"):
 		c.disowned = false
-		c.call.Out.Error(scatter.ErrOwning)
+		c.call.items.Out.Error(scatter.ErrOwning)
 	case c.scatter != nil && c.forAll(cmd):
 		c.scatter.AskAll(cmd.Access(), args)
 	default:
@@ -83,7 +80,7 @@ func (c *client) execute(cmd *row, args [][]byte) {
 	took := time.Since(began) - c.waited
 	cmd.Account(c.session.Lane(), 1, took)
 	c.call.calls++
-	if reply := c.call.Out.From(size); len(reply) > 0 && reply[0] == '-' {
+	if reply := c.call.items.Out.From(size); len(reply) > 0 && reply[0] == '-' {
 		c.call.failed(cmd, reply)
 	}
 	if cmd.Flags&command.SkipSlowlog == 0 {

@@ -52,7 +52,7 @@ func runClientList(c *client, args [][]byte) {
 	case len(options) == 0:
 	case resp.EqualFold(options[0], "TYPE") && len(options) == 2:
 		if text := f.setKind(options[1]); text != "" {
-			c.call.Out.Error(text)
+			c.call.items.Out.Error(text)
 			return
 		}
 	case resp.EqualFold(options[0], "ID") && len(options) > 1:
@@ -60,13 +60,13 @@ func runClientList(c *client, args [][]byte) {
 		for _, a := range options[1:] {
 			id, ok := resp.Number(a)
 			if !ok {
-				c.call.Out.Error("ERR Invalid client ID")
+				c.call.items.Out.Error("ERR Invalid client ID")
 				return
 			}
 			f.ids[id] = true
 		}
 	default:
-		c.call.Out.Error(items.ErrSyntax)
+		c.call.items.Out.Error(items.ErrSyntax)
 		return
 	}
 	c.publish(sizeOf(args))
@@ -80,12 +80,12 @@ func runClientList(c *client, args [][]byte) {
 			b.WriteByte('\n')
 		}
 	}
-	c.call.Out.Text(b.String())
+	c.call.items.Out.Text(b.String())
 }
 
 func runClientInfo(c *client, args [][]byte) {
 	c.publish(sizeOf(args))
-	c.call.Out.Text(c.line() + "\n")
+	c.call.items.Out.Text(c.line() + "\n")
 }
 
 func sizeOf(args [][]byte) (n int) {
@@ -95,22 +95,22 @@ func sizeOf(args [][]byte) (n int) {
 	return n
 }
 
-func runClientID(c *client, _ [][]byte) { c.call.Out.Int(c.session.ID()) }
+func runClientID(c *client, _ [][]byte) { c.call.items.Out.Int(c.session.ID()) }
 
 func runClientGetName(c *client, _ [][]byte) {
 	if name, _, _ := c.info.names(); name != "" {
-		c.call.Out.BulkString(name)
+		c.call.items.Out.BulkString(name)
 	} else {
-		c.call.Out.Null()
+		c.call.items.Out.Null()
 	}
 }
 
 func runClientSetName(c *client, args [][]byte) {
 	if !c.info.setName(args[2]) {
-		c.call.Out.Error(errBadName)
+		c.call.items.Out.Error(errBadName)
 		return
 	}
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }
 
 func runClientSetInfo(c *client, args [][]byte) {
@@ -121,17 +121,17 @@ func runClientSetInfo(c *client, args [][]byte) {
 	case resp.EqualFold(args[2], "LIB-VER"):
 		field = &i.ver
 	default:
-		c.call.Out.Error("ERR Unrecognized option '" + resp.Printable(args[2], 128) + "'")
+		c.call.items.Out.Error("ERR Unrecognized option '" + resp.Printable(args[2], 128) + "'")
 		return
 	}
 	if !printableWord(args[3]) {
-		c.call.Out.Error("ERR " + resp.Printable(args[2], 128) + " cannot contain spaces, newlines or special characters.")
+		c.call.items.Out.Error("ERR " + resp.Printable(args[2], 128) + " cannot contain spaces, newlines or special characters.")
 		return
 	}
 	i.mu.Lock()
 	*field = string(args[3])
 	i.mu.Unlock()
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }
 
 // runClientKill: CLIENT KILL addr answers OK or an error; with filters it answers the number of connections.
@@ -139,18 +139,18 @@ func runClientKill(c *client, args [][]byte) {
 	if len(args) == 3 {
 		f := clientFilter{addr: string(args[2])}
 		if f.addr == "" || kill(c, &f) == 0 {
-			c.call.Out.Error("ERR No such client")
+			c.call.items.Out.Error("ERR No such client")
 			return
 		}
-		c.call.Out.Status("OK")
+		c.call.items.Out.Status("OK")
 		return
 	}
 	f, text := parseKill(c, args[2:])
 	if text != "" {
-		c.call.Out.Error(text)
+		c.call.items.Out.Error(text)
 		return
 	}
-	c.call.Out.Int(int64(kill(c, &f)))
+	c.call.items.Out.Int(int64(kill(c, &f)))
 }
 
 // onOff reads ON or OFF into v.
@@ -161,10 +161,10 @@ func onOff(c *client, arg []byte, v *bool) {
 	case resp.EqualFold(arg, "OFF"):
 		*v = false
 	default:
-		c.call.Out.Error(items.ErrSyntax)
+		c.call.items.Out.Error(items.ErrSyntax)
 		return
 	}
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }
 
 func runClientNoEvict(c *client, args [][]byte) { onOff(c, args[2], &c.noEvict) }
@@ -174,15 +174,15 @@ func runClientNoTouch(c *client, args [][]byte) { onOff(c, args[2], &c.noTouch) 
 func runClientUnblock(c *client, args [][]byte) {
 	switch {
 	case len(args) > 4:
-		c.call.Out.Error(c.executed.WrongNumber())
+		c.call.items.Out.Error(c.executed.WrongNumber())
 		return
 	case len(args) == 4 && !resp.EqualFold(args[3], "TIMEOUT") && !resp.EqualFold(args[3], "ERROR"):
-		c.call.Out.Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+		c.call.items.Out.Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 		return
 	}
 	id, ok := resp.Number(args[2])
 	if !ok {
-		c.call.Out.Error(items.ErrNotInteger)
+		c.call.items.Out.Error(items.ErrNotInteger)
 		return
 	}
 	cause := errTimeUp
@@ -190,11 +190,11 @@ func runClientUnblock(c *client, args [][]byte) {
 		cause = errUnblocked
 	}
 	other := c.srv.front.Session(id)
-	if other == nil || !other.Handler().(*client).interrupt(cause) {
-		c.call.Out.Int(0)
+	if other == nil || !other.Handler().(*client).unblock.interrupt(cause) {
+		c.call.items.Out.Int(0)
 		return
 	}
-	c.call.Out.Int(1)
+	c.call.items.Out.Int(1)
 }
 
 // silence is the state of CLIENT REPLY.
@@ -209,14 +209,14 @@ func runClientReply(c *client, args [][]byte) {
 	switch s := &c.silence; {
 	case resp.EqualFold(args[2], "ON"):
 		c.speak()
-		c.call.Out.Status("OK")
+		c.call.items.Out.Status("OK")
 	case resp.EqualFold(args[2], "OFF"):
 		c.session.Muting.Mute()
 		s.off = true
 	case resp.EqualFold(args[2], "SKIP"):
 		s.skip = !s.off
 	default:
-		c.call.Out.Error(items.ErrSyntax)
+		c.call.items.Out.Error(items.ErrSyntax)
 	}
 }
 

@@ -97,7 +97,7 @@ func (c *client) publish(argsMem int) {
 	}
 	buffered, gap := c.session.Buffered()
 	s := clientState{
-		cmd: cmd, proto: c.call.Out.Protocol(), multi: -1, queryBuf: buffered, queryGap: gap, argsMem: argsMem, outLen: c.call.Out.Len(), outSize: c.call.Out.Cap(),
+		cmd: cmd, proto: c.call.items.Out.Protocol(), multi: -1, queryBuf: buffered, queryGap: gap, argsMem: argsMem, outLen: c.call.items.Out.Len(), outSize: c.call.items.Out.Cap(),
 		noEvict: c.noEvict, noTouch: c.noTouch, calls: c.call.calls,
 	}
 	if c.multi.active {
@@ -183,7 +183,7 @@ func (c *client) line() string {
 		omem = s.outSize
 	}
 	redirect := int64(-1)
-	if t := c.trackingState(); t.On {
+	if t := c.tracker.state(); t.On {
 		redirect = t.Redirect
 	}
 	events := "r"
@@ -206,7 +206,7 @@ func (s *clientState) memory() int {
 
 // flags are the letters of CLIENT LIST.
 func (c *client) flags(s clientState) string {
-	flags, t := make([]byte, 0, 8), c.trackingState()
+	flags, t := make([]byte, 0, 8), c.tracker.state()
 	for _, f := range []struct {
 		set    bool
 		letter byte

@@ -27,15 +27,15 @@ func (c *client) asker() serving.Asker {
 // while that is, the store's slots stand still, no standing that refuses changes is complete (serving.Member.Stand), and no hold
 // of changes (role.HoldWrites). So what it lets in is not refused by the store. A lease is looked at once a batch, which is once a turn.
 func (c *client) local(cmd *row, args [][]byte) bool {
-	if c.call.Batch.Opened() {
+	if c.call.items.Batch.Opened() {
 		return c.srv.cluster.Now().Serves(c.asker(), cmd.Access(), args)
 	}
-	c.call.Batch.Reset()
-	if c.call.Batch.Begin() != nil { // the slow way says why
+	c.call.items.Batch.Reset()
+	if c.call.items.Batch.Begin() != nil { // the slow way says why
 		return false
 	}
 	if !c.srv.role.Lets(cmd.Flags) || !c.srv.cluster.Now().Serves(c.asker(), cmd.Access(), args) || c.srv.cluster.Now().Expired() {
-		c.call.Batch.End()
+		c.call.items.Batch.End()
 		return false
 	}
 	c.call.opened()
@@ -72,9 +72,9 @@ func (t *transaction) route(r *serving.Routing, c *client) {
 // admit opens the batch for a planned command that was let in, where that is still so with the batch open. Else it waits as
 // long as check does; false: it was refused, or is postponed.
 func (c *client) admit(cmd *row, args [][]byte) bool {
-	for !c.call.Batch.Opened() {
-		c.call.Batch.Reset()
-		if c.call.Batch.Begin() != nil { // plan says why
+	for !c.call.items.Batch.Opened() {
+		c.call.items.Batch.Reset()
+		if c.call.items.Batch.Begin() != nil { // plan says why
 			return true
 		}
 		if text, held := c.srv.role.Judge(cmd.Flags, false); text == "" && !held {
@@ -83,7 +83,7 @@ func (c *client) admit(cmd *row, args [][]byte) bool {
 				return true
 			}
 		}
-		c.call.Batch.End()
+		c.call.items.Batch.End()
 		if _, ok := c.check(cmd, args); !ok {
 			if c.session.Leaving() {
 				c.session.Postpone(args)
@@ -194,7 +194,7 @@ func (t *transaction) elsewhere(c *client) string {
 	if text := st.Elsewhere(c.asker(), &r); text != "" {
 		return text
 	}
-	if of, posts := r.Slot(); posts && !c.call.Batch.Owns(of) {
+	if of, posts := r.Slot(); posts && !c.call.items.Batch.Owns(of) {
 		return c.call.moved(of)
 	}
 	text := ""
@@ -215,10 +215,10 @@ func (t *transaction) elsewhere(c *client) string {
 func (t *transaction) away(c *client) string {
 	first, lost, apart := -1, -1, false
 	for i := range t.queued {
-		t.queued[i].eachPost(c.call.Batch.Schema(), func(mid uint64) {
+		t.queued[i].eachPost(c.call.items.Batch.Schema(), func(mid uint64) {
 			of := int(slot.Of(mid))
 			apart = apart || first >= 0 && of != first
-			if first = of; lost < 0 && !c.call.Batch.Owns(uint16(of)) {
+			if first = of; lost < 0 && !c.call.items.Batch.Owns(uint16(of)) {
 				lost = of
 			}
 		})
@@ -256,25 +256,25 @@ func runLink(c *client, args [][]byte) {
 		set, err := slot.ParseSet(string(args[2]))
 		switch c.disowned = err != nil || c.call.store.Groups().Owned() != set; {
 		case !c.disowned:
-			c.call.Out.Status("OK")
+			c.call.items.Out.Status("OK")
 		case owning:
-			c.call.Out.Error(scatter.ErrOwning)
+			c.call.items.Out.Error(scatter.ErrOwning)
 		default:
 			c.disowned = false
-			c.call.Out.Error(scatter.ErrStill)
+			c.call.items.Out.Error(scatter.ErrStill)
 		}
 		return
 	}
 	switch format, ok := resp.Number(args[1]); {
 	case c.srv.shards == nil:
-		c.call.Out.Error(route.ErrNoCluster)
+		c.call.items.Out.Error(route.ErrNoCluster)
 		return
 	case !ok || format != gather.Format:
-		c.call.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")
+		c.call.items.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")
 		return
 	}
 	c.internal, c.scatter = true, nil
 	c.info.setName(append([]byte("link:"), args[2]...))
-	c.call.Out.SetProtocol(resp.Neutral)
-	c.call.Out.Status("OK")
+	c.call.items.Out.SetProtocol(resp.Neutral)
+	c.call.items.Out.Status("OK")
 }

@@ -33,35 +33,35 @@ func connectionCommands() []*row {
 
 func runPing(c *client, args [][]byte) {
 	if c.confined&confinedSubscriber != 0 && len(args) <= 2 {
-		c.call.Out.Array(2) // as a message, for that is what a subscriber reads
-		c.call.Out.BulkString("pong")
+		c.call.items.Out.Array(2) // as a message, for that is what a subscriber reads
+		c.call.items.Out.BulkString("pong")
 		if len(args) == 2 {
-			c.call.Out.Bulk(args[1])
+			c.call.items.Out.Bulk(args[1])
 		} else {
-			c.call.Out.BulkString("")
+			c.call.items.Out.BulkString("")
 		}
 		return
 	}
 	if store := c.srv.store(); store.DiskHangs() && c.info.ofSentinel() {
 		if err := store.Ready(); err != nil { // no valid reply to Sentinel, which has a replica take over
-			c.call.StoreError(err)
+			c.call.items.StoreError(err)
 			return
 		}
 	}
 	switch len(args) {
 	case 1:
-		c.call.Out.Status("PONG")
+		c.call.items.Out.Status("PONG")
 	case 2:
-		c.call.Out.Bulk(args[1])
+		c.call.items.Out.Bulk(args[1])
 	default:
-		c.call.Out.Error(c.executed.WrongNumber())
+		c.call.items.Out.Error(c.executed.WrongNumber())
 	}
 }
 
-func runEcho(c *client, args [][]byte) { c.call.Out.Bulk(args[1]) }
+func runEcho(c *client, args [][]byte) { c.call.items.Out.Bulk(args[1]) }
 
 func runQuit(c *client, _ [][]byte) {
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 	c.session.Closing = true
 }
 
@@ -71,7 +71,7 @@ func runReset(c *client, _ [][]byte) {
 	c.stopMonitor()
 	c.stopTracking()
 	c.unsubscribeAll()
-	c.call.Out.SetProtocol(2)
+	c.call.items.Out.SetProtocol(2)
 	c.subs.SetProtocol(2)
 	c.info.reset()
 	if !c.silence.skipping {
@@ -80,18 +80,18 @@ func runReset(c *client, _ [][]byte) {
 	c.noEvict, c.noTouch, c.replicaReads = false, false, false
 	c.call.numbers = idmp.Sequence{}
 	c.login.reset()
-	c.call.Out.Status("RESET")
+	c.call.items.Out.Status("RESET")
 }
 
 func runSelect(c *client, args [][]byte) {
 	n, ok := resp.Number(args[1])
 	switch {
 	case !ok:
-		c.call.Out.Error(items.ErrNotInteger)
+		c.call.items.Out.Error(items.ErrNotInteger)
 	case n != 0:
-		c.call.Out.Error("ERR DB index is out of range")
+		c.call.items.Out.Error("ERR DB index is out of range")
 	default:
-		c.call.Out.Status("OK")
+		c.call.items.Out.Status("OK")
 	}
 }
 
@@ -104,15 +104,15 @@ var ServerVersion = version.String()
 
 // runHello: HELLO [protover [AUTH username password] [SETNAME clientname]].
 func runHello(c *client, args [][]byte) {
-	proto := c.call.Out.Protocol()
+	proto := c.call.items.Out.Protocol()
 	if len(args) > 1 {
 		n, ok := resp.Number(args[1])
 		if !ok {
-			c.call.Out.Error("ERR Protocol version is not an integer or out of range")
+			c.call.items.Out.Error("ERR Protocol version is not an integer or out of range")
 			return
 		}
 		if n != 2 && n != 3 {
-			c.call.Out.Error("NOPROTO unsupported protocol version")
+			c.call.items.Out.Error("NOPROTO unsupported protocol version")
 			return
 		}
 		proto = int(n)
@@ -127,48 +127,48 @@ func runHello(c *client, args [][]byte) {
 			name = args[i+1]
 			i++
 		default:
-			c.call.Out.Error("ERR Syntax error in HELLO option '" + resp.Printable(args[i], 128) + "'")
+			c.call.items.Out.Error("ERR Syntax error in HELLO option '" + resp.Printable(args[i], 128) + "'")
 			return
 		}
 	}
 	if name != nil && !printableWord(name) { // before anything is changed
-		c.call.Out.Error(errBadName)
+		c.call.items.Out.Error(errBadName)
 		return
 	}
 	if user != nil && !c.authenticate("HELLO", user, pass) {
-		c.call.Out.Error(errWrongPass)
+		c.call.items.Out.Error(errWrongPass)
 		return
 	}
 	if !c.login.admitted() {
-		c.call.Out.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option " +
+		c.call.items.Out.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option " +
 			"can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
 	if name != nil {
 		c.info.setName(name)
 	}
-	c.call.Out.SetProtocol(proto)
+	c.call.items.Out.SetProtocol(proto)
 	c.subs.SetProtocol(proto)
 	c.listening()
-	c.call.Out.Map(7)
-	c.call.Out.BulkString("server")
-	c.call.Out.BulkString("redis")
-	c.call.Out.BulkString("version")
-	c.call.Out.BulkString(Version)
-	c.call.Out.BulkString("proto")
-	c.call.Out.Int(int64(proto))
-	c.call.Out.BulkString("id")
-	c.call.Out.Int(c.session.ID())
-	c.call.Out.BulkString("mode")
-	c.call.Out.BulkString(c.call.mode())
-	c.call.Out.BulkString("role")
+	c.call.items.Out.Map(7)
+	c.call.items.Out.BulkString("server")
+	c.call.items.Out.BulkString("redis")
+	c.call.items.Out.BulkString("version")
+	c.call.items.Out.BulkString(Version)
+	c.call.items.Out.BulkString("proto")
+	c.call.items.Out.Int(int64(proto))
+	c.call.items.Out.BulkString("id")
+	c.call.items.Out.Int(c.session.ID())
+	c.call.items.Out.BulkString("mode")
+	c.call.items.Out.BulkString(c.call.mode())
+	c.call.items.Out.BulkString("role")
 	if c.srv.role.Replica() {
-		c.call.Out.BulkString("replica")
+		c.call.items.Out.BulkString("replica")
 	} else {
-		c.call.Out.BulkString("master")
+		c.call.items.Out.BulkString("master")
 	}
-	c.call.Out.BulkString("modules")
-	c.call.Out.Array(0)
+	c.call.items.Out.BulkString("modules")
+	c.call.items.Out.Array(0)
 }
 
 const (
@@ -181,19 +181,19 @@ func runAuth(c *client, args [][]byte) {
 	user, pass := []byte(acl.Default), args[len(args)-1]
 	switch {
 	case len(args) > 3:
-		c.call.Out.Error(items.ErrSyntax)
+		c.call.items.Out.Error(items.ErrSyntax)
 		return
 	case len(args) == 3:
 		user = args[1]
 	case !c.srv.users.Default().Password():
-		c.call.Out.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+		c.call.items.Out.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return
 	}
 	if !c.authenticate("AUTH", user, pass) {
-		c.call.Out.Error(errWrongPass)
+		c.call.items.Out.Error(errWrongPass)
 		return
 	}
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }
 
 // mode is what INFO and HELLO say of it. Clients of the forward port are to know of no cluster.

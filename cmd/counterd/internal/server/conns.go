@@ -36,7 +36,7 @@ var _ dataset.Conn = datasetConn{}
 // onDataset gives the commands on all data what they work on.
 func onDataset(c *client) dataset.Conn { return datasetConn{&c.call, c.internal} }
 
-func (c datasetConn) Call() *items.Call     { return &c.c.Call }
+func (c datasetConn) Call() *items.Call     { return &c.c.items }
 func (c datasetConn) Store() *counter.Store { return c.c.srv.store() }
 func (c datasetConn) Executing() bool       { return c.c.executing }
 func (c datasetConn) TouchAll()             { c.c.srv.touchedAll() }
@@ -94,7 +94,7 @@ type adminConn struct{ c *client }
 
 func onAdmin(c *client) admin.Conn { return adminConn{c} }
 
-func (a adminConn) Call() *items.Call     { return &a.c.call.Call }
+func (a adminConn) Call() *items.Call     { return &a.c.call.items }
 func (a adminConn) ID() int64             { return a.c.session.ID() }
 func (a adminConn) WrongNumber() string   { return a.c.executed.WrongNumber() }
 func (a adminConn) End()                  { a.c.session.Closing = true }
@@ -112,7 +112,7 @@ var _ role.PeerConn = nodeConn{}
 // onNode gives the commands of replication what they work on.
 func onNode(c *client) (*role.Role, role.PeerConn) { return c.srv.role, nodeConn{c} }
 
-func (c nodeConn) Call() *items.Call   { return &c.c.call.Call }
+func (c nodeConn) Call() *items.Call   { return &c.c.call.items }
 func (c nodeConn) LocalAddr() net.Addr { return c.c.session.Conn().LocalAddr() }
 func (c nodeConn) Executing() bool     { return c.c.call.executing }
 func (c nodeConn) End()                { c.c.session.Closing = true }
@@ -143,8 +143,8 @@ func (c nodeConn) Await(d time.Duration, wait func(ctx context.Context)) (unbloc
 		timed, stop = context.WithTimeout(ctx, d)
 		defer stop()
 	}
-	c.c.unblock.Store(&cancel)
-	defer c.c.unblock.Store(nil)
+	c.c.unblock.cancel.Store(&cancel)
+	defer c.c.unblock.cancel.Store(nil)
 	c.c.block(timed, wait)
 	return context.Cause(ctx) == errUnblocked
 }
@@ -250,7 +250,7 @@ type memberConn struct{ c *client }
 
 func onMember(c *client) serving.Conn { return memberConn{c} }
 
-func (m memberConn) Call() *items.Call        { return &m.c.call.Call }
+func (m memberConn) Call() *items.Call        { return &m.c.call.items }
 func (m memberConn) Member() *serving.Member  { return m.c.srv.cluster }
 func (m memberConn) Secure() bool             { return m.c.session.Secure() }
 func (m memberConn) SetReplicaReads(yes bool) { m.c.replicaReads = yes }

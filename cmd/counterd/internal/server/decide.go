@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -212,7 +213,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		return nil, false
 	}
 	if c.confined != 0 {
-		if text := c.confinedText(cmd); text != "" {
+		if text := c.confined.text(cmd); text != "" {
 			c.refuse(cmd, text)
 			return nil, false
 		}
@@ -233,7 +234,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		c.refuse(cmd, items.ErrLoading)
 		return nil, false
 	}
-	f := c.flagsOf(cmd)
+	f := c.multi.flagsOf(cmd)
 	if c.srv.cluster != nil && serving.AltersSchema(cmd.Access()) {
 		f &^= command.Write // etcd's to take, not this node's
 	}
@@ -286,12 +287,12 @@ func (c *client) refuse(cmd *row, text string) {
 
 // fail appends an error reply for a command that was refused before it ran.
 func (c *client) fail(cmd *row, text string) {
-	size := c.call.Out.Len()
-	c.call.Out.Error(text)
+	size := c.call.items.Out.Len()
+	c.call.items.Out.Error(text)
 	if cmd != nil {
 		cmd.Rejected.Add(1)
 	}
-	c.srv.stats.ErrorReply(c.call.Out.From(size))
+	c.srv.stats.ErrorReply(c.call.items.Out.From(size))
 }
 
 // unknownCommand is Redis's text, with at most 128 bytes of the name and of the arguments, and behind it what to use
@@ -328,13 +329,13 @@ func didYouMean(suggested string) string {
 // its loop.
 
 // flagsOf are a command's flags; EXEC has those of what it executes.
-func (c *client) flagsOf(cmd *row) command.Flags {
+func (t *transaction) flagsOf(cmd *row) command.Flags {
 	if !cmd.Is("exec") {
 		return cmd.Flags
 	}
 	f := cmd.Flags
-	for i := range c.multi.queued {
-		q := c.multi.queued[i].cmd.Flags
+	for i := range t.queued {
+		q := t.queued[i].cmd.Flags
 		f |= q & command.Write
 		f &= q | ^(command.Loading | command.Stale)
 	}
@@ -361,10 +362,16 @@ func (c *client) block(ctx context.Context, wait func(ctx context.Context)) {
 	c.waited += c.session.Block(ctx, wait)
 }
 
-// interrupt ends the wait of c as CLIENT UNBLOCK does; false if it does not wait, or another one has ended it.
-func (c *client) interrupt(cause error) bool {
-	cancel := c.unblock.Load()
-	if cancel == nil || !c.unblock.CompareAndSwap(cancel, nil) {
+// unblocker lets others end the wait of a connection in WAIT or WAITAOF. nil: it is in neither. Anybody may use it.
+type unblocker struct {
+	cancel atomic.Pointer[context.CancelCauseFunc]
+}
+
+// interrupt ends the wait as CLIENT UNBLOCK does. It returns false if the connection does not wait, or if another call has
+// ended the wait.
+func (u *unblocker) interrupt(cause error) bool {
+	cancel := u.cancel.Load()
+	if cancel == nil || !u.cancel.CompareAndSwap(cancel, nil) {
 		return false
 	}
 	(*cancel)(cause)
@@ -380,19 +387,19 @@ const (
 	confinedReader                             // it came by a listener for reads only; for as long as it lasts
 )
 
-// confinedText refuses what a confined connection must not send; empty: it may.
-func (c *client) confinedText(cmd *row) string {
-	if c.confined&confinedReader != 0 {
+// text refuses what a confined connection must not send; empty: it may.
+func (c confinement) text(cmd *row) string {
+	if c&confinedReader != 0 {
 		if text := readerText(cmd); text != "" {
 			return text
 		}
 	}
 	switch {
-	case c.confined&confinedReplica != 0:
+	case c&confinedReplica != 0:
 		if !cmd.Is("replconf") && !cmd.Is("ping") && !cmd.Is("quit") {
 			return "ERR this connection carries the log to a replica: only REPLCONF is allowed"
 		}
-	case c.confined&confinedSubscriber != 0:
+	case c&confinedSubscriber != 0:
 		switch cmd.Name {
 		case "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset":
 		default:

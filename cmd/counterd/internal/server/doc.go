@@ -82,6 +82,7 @@
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	pubsubcmd.go                   SUBSCRIBE, PUBLISH, and the same of shard channels
+//	tracker.go                     a connection as package tracking knows it
 //	trackingcmd.go                 CLIENT TRACKING: what is read is noted, what is told becomes pushes
 //	monitorcmd.go                  MONITOR
 //	slow.go                        what SLOWLOG keeps of a command

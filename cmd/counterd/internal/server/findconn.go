@@ -23,7 +23,7 @@ var _ find.Conn = findConn{}
 // onFind gives the commands by condition what they work on.
 func onFind(c *client) find.Conn { return findConn{c} }
 
-func (c findConn) Call() *items.Call { return &c.c.call.Call }
+func (c findConn) Call() *items.Call { return &c.c.call.items }
 
 func (c findConn) Schema() *schema.Schema { return c.c.call.names() }
 
@@ -103,16 +103,16 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 // take takes a step, rests, and lets others have their turn.
 func (c findConn) take(flags command.Flags, begin func(*counter.Batch) error, step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
 	defer func() { <-c.c.srv.queries }()
-	if err := begin(c.c.call.Batch); err != nil {
+	if err := begin(c.c.call.items.Batch); err != nil {
 		return false, err
 	}
 	if text := c.c.call.unwritten(flags); text != "" {
-		c.c.call.Batch.End()
+		c.c.call.items.Batch.End()
 		return false, items.Refusal(text)
 	}
 	began := time.Now()
-	done, err = step(c.c.call.Batch)
-	c.c.call.Batch.End()
+	done, err = step(c.c.call.items.Batch)
+	c.c.call.items.Batch.End()
 	if now := time.Now(); !done && err == nil {
 		time.Sleep(c.c.srv.pace.rest(now, c.c.srv.stats.InBytes.Load(), now.Sub(began)))
 	}

@@ -82,16 +82,17 @@ func (s host) NewSession(trusted bool, port front.Port) *front.Session {
 	c.call = call{srv: s.srv, session: &c.session, info: &c.info}
 	if s.srv.shards != nil && !readonly {
 		c.internal = port == front.Forward
-		c.scatter = scatter.New(scatterConn{c}, &c.call.Call, s.srv.shards, c.internal)
+		c.scatter = scatter.New(scatterConn{c}, &c.call.items, s.srv.shards, c.internal)
 	}
 	c.info.session = &c.session
+	c.tracker.table, c.tracker.session = &s.srv.tracking, &c.session
 	if s.srv.cluster != nil {
-		c.call.Elsewhere = c.call.moved
+		c.call.items.Elsewhere = c.call.moved
 	}
 	if readonly {
 		c.confined = confinedReader
 	}
-	c.session.Bind(c, &c.call.Out)
+	c.session.Bind(c, &c.call.items.Out)
 	c.call.begin()
 	c.subs.SetProtocol(2)
 	return &c.session
@@ -151,8 +152,8 @@ func (c *client) Malformed(err error) {
 
 // Notices appends the invalidations that wait for a client that tracks its keys.
 func (c *client) Notices() {
-	if t := c.track.Load(); t != nil {
-		appendNotices(&c.call.Out, t, c.subs.Count() > 0)
+	if t := c.tracker.client.Load(); t != nil {
+		appendNotices(&c.call.items.Out, t, c.subs.Count() > 0)
 	}
 }
 
@@ -162,9 +163,9 @@ func (c *client) Publish() { c.publish(0) }
 // End forgets the connection.
 func (c *client) End() (reusable bool) {
 	reusable = true
-	if len(c.call.Owed) > 0 { // planned and not run: nobody will, nor write in that memory again
-		if c.call.Batch.Opened() {
-			c.call.Batch.End()
+	if len(c.call.items.Owed) > 0 { // planned and not run: nobody will, nor write in that memory again
+		if c.call.items.Batch.Opened() {
+			c.call.items.Batch.End()
 		}
 		reusable = false
 	}
@@ -175,10 +176,7 @@ func (c *client) End() (reusable bool) {
 	c.unsubscribeAll()
 	c.subs.Close(front.WriteTimeout * time.Second)
 	c.srv.watches.Remove(&c.watch)
-	c.ended.Store(true) // before: see tracker
-	if t := c.track.Load(); t != nil {
-		c.srv.tracking.End(t)
-	}
+	c.tracker.end()
 	return reusable
 }
 
@@ -190,7 +188,7 @@ const replicaHolds = 64 << 10
 func (c *client) Standing() (s front.Standing) {
 	s.Unread = int64(c.subs.Unread())
 	s.Quiet = c.subs.Count() > 0 || c.monitors.Load()
-	if t := c.track.Load(); t != nil {
+	if t := c.tracker.client.Load(); t != nil {
 		s.Unread += int64(t.Pending())
 	}
 	if p := c.peer.Load(); p != nil {

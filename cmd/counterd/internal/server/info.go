@@ -25,12 +25,12 @@ func runInfo(c *call, args [][]byte) {
 	if s.Process.Mode = c.mode(); s.Process.Mode != "cluster" { // clients of the forward port are not told of the cluster
 		s.Cluster, s.Agent = nil, nil
 	}
-	c.Out.Text(facts.Info(s, wanted))
+	c.items.Out.Text(facts.Info(s, wanted))
 }
 
 // inspect calls f with a batch that is open: that of the command, or one of its own. A closed store has none.
 func (c *call) inspect(f func(b *counter.Batch)) {
-	b := c.Batch
+	b := c.items.Batch
 	if !b.Opened() {
 		b = c.store.NewBatch()
 		if b.Begin() != nil {

@@ -22,10 +22,10 @@ func memoryCommand() *row {
 		sub("doctor", "O(N) in the number of blocks", "Returns a report of memory usage.", runMemoryDoctor),
 		sub("purge", "Depends on the size of the Go heap", "Returns free memory of the Go heap to the operating system.", func(c *call, _ [][]byte) {
 			debug.FreeOSMemory()
-			c.Out.Status("OK")
+			c.items.Out.Status("OK")
 		}),
 		sub("malloc-stats", "O(1)", "Returns a text: there is no malloc to report on.", func(c *call, _ [][]byte) {
-			c.Out.Text("Stats not supported for the current allocator")
+			c.items.Out.Text("Stats not supported for the current allocator")
 		}),
 	)
 }
@@ -48,14 +48,14 @@ func runMemoryStats(c *call, _ [][]byte) {
 		{"peak.percentage", percent(m.Used, m.Peak)}, {"fragmentation", float64(m.RSS) / float64(max(1, m.Used))},
 		{"fragmentation.bytes", m.RSS - m.Used},
 	}
-	c.Out.Map(len(fields))
+	c.items.Out.Map(len(fields))
 	for _, f := range fields {
-		c.Out.BulkString(f.name)
+		c.items.Out.BulkString(f.name)
 		switch v := f.value.(type) {
 		case int64:
-			c.Out.Int(v)
+			c.items.Out.Int(v)
 		case float64:
-			c.Out.Double(v)
+			c.items.Out.Double(v)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func runMemoryStats(c *call, _ [][]byte) {
 func runMemoryDoctor(c *call, _ [][]byte) {
 	m := c.srv.memory()
 	n := totals(c.usage())
-	c.Out.Text(fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
+	c.items.Out.Text(fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
 		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, facts.Human(n.bytes), n.perItem(), n.overflows, facts.Human(m.Heap), facts.Human(m.RSS)))
 }
 

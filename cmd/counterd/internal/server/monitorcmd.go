@@ -135,7 +135,7 @@ func monitorCommand() *row {
 func runMonitor(c *client, _ [][]byte) {
 	c.subs.Start(&c.srv.pubsub, subscriberConn{c.session.Conn(), c})
 	c.session.Divert(&c.subs)
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 	_ = c.session.Send() // before the first line; an error ends the connection at the next read
 	c.monitors.Store(true)
 	c.srv.monitors.add(c)

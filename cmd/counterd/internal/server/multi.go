@@ -56,7 +56,7 @@ func (t *transaction) queue(c *client, cmd *row, args [][]byte) {
 	if cmd.Is("auth") || cmd.Is("hello") && len(args) > 2 {
 		t.passwords++
 	}
-	c.call.Out.Status("QUEUED")
+	c.call.items.Out.Status("QUEUED")
 }
 
 // changes tells whether cmd changes posts now: what is queued does so at its EXEC.
@@ -74,21 +74,21 @@ func (t *transaction) writes() bool {
 
 func runMulti(c *client, _ [][]byte) {
 	if c.multi.active {
-		c.call.Out.Error("ERR MULTI calls can not be nested")
+		c.call.items.Out.Error("ERR MULTI calls can not be nested")
 		return
 	}
 	c.multi.active = true
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }
 
 func runDiscard(c *client, _ [][]byte) {
 	if !c.multi.active {
-		c.call.Out.Error("ERR DISCARD without MULTI")
+		c.call.items.Out.Error("ERR DISCARD without MULTI")
 		return
 	}
 	c.multi = transaction{}
 	c.srv.watches.Remove(&c.watch)
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }
 
 // runExec: EXEC [IDMP producer seq [EPOCH epoch]].
@@ -96,7 +96,7 @@ func runExec(c *client, args [][]byte) {
 	var num idmp.Number
 	_, text := c.call.number(&num, c.executed, args)
 	if !c.multi.active {
-		c.call.Out.Error("ERR EXEC without MULTI")
+		c.call.items.Out.Error("ERR EXEC without MULTI")
 		return
 	}
 	t := c.multi
@@ -115,7 +115,7 @@ func runExec(c *client, args [][]byte) {
 		return
 	}
 	c.srv.watches.Remove(&c.watch)
-	c.call.Out.Error(text)
+	c.call.items.Out.Error(text)
 }
 
 // exec executes the queue with everybody else kept out, so that it is seen as one change; with a number, once.
@@ -124,93 +124,93 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 		_ = c.session.Send() // before a message to itself: see runPublish
 	}
 	t.fetch(c)
-	if err := c.call.Batch.BeginExclusive(); err != nil {
-		c.call.StoreError(err)
+	if err := c.call.items.Batch.BeginExclusive(); err != nil {
+		c.call.items.StoreError(err)
 		return
 	}
 	if text := t.elsewhere(c); text != "" {
-		c.call.Batch.End()
+		c.call.items.Batch.End()
 		c.srv.watches.Remove(&c.watch)
-		c.call.Out.Error(text)
+		c.call.items.Out.Error(text)
 		return
 	}
-	if err := c.call.Batch.Refusal(); err != nil && num.Producer == nil && t.writes() { // a number's change may have been made before
-		c.call.Batch.End()
+	if err := c.call.items.Batch.Refusal(); err != nil && num.Producer == nil && t.writes() { // a number's change may have been made before
+		c.call.items.Batch.End()
 		c.srv.watches.Remove(&c.watch)
-		c.call.Out.Error(items.ExecAborted(items.ErrorText(err)))
+		c.call.items.Out.Error(items.ExecAborted(items.ErrorText(err)))
 		return
 	}
 	// With the store held, nobody can change a watched key any more.
 	dirty := c.watch.Dirty()
 	c.srv.watches.Remove(&c.watch)
-	c.call.Batch.Reset()
+	c.call.items.Batch.Reset()
 	var once *counter.Once
 	if num.Producer != nil {
 		var text string
 		if text = t.denied(c); text != "" { // what is kept would be given to who may not have it
-			c.call.Batch.End()
-			c.call.Out.Error(items.ExecAborted(text))
+			c.call.items.Batch.End()
+			c.call.items.Out.Error(items.ExecAborted(text))
 			return
 		}
-		if once, text = t.numbered(c.executed, num, c.call.Batch.Schema()); text != "" {
-			c.call.Batch.End()
-			c.call.Out.Error(items.ExecAborted(text))
+		if once, text = t.numbered(c.executed, num, c.call.items.Batch.Schema()); text != "" {
+			c.call.items.Batch.End()
+			c.call.items.Out.Error(items.ExecAborted(text))
 			return
 		}
-		if !c.call.Batch.TryOnce(once) { // before a look at what is watched: by the first try it has changed
-			c.call.Batch.End()
+		if !c.call.items.Batch.TryOnce(once) { // before a look at what is watched: by the first try it has changed
+			c.call.items.Batch.End()
 			c.call.answerOnce(once, c.call.commitBatch())
 			return
 		}
 	}
 	if dirty {
-		c.call.Batch.End()
-		c.call.Out.NullArray()
+		c.call.items.Batch.End()
+		c.call.items.Out.NullArray()
 		return
 	}
-	out := c.call.Out
+	out := c.call.items.Out
 	if once != nil {
-		c.call.Out = resp.Replies{}
-		c.call.Out.SetProtocol(resp.Neutral)
+		c.call.items.Out = resp.Replies{}
+		c.call.items.Out.SetProtocol(resp.Neutral)
 	}
-	size := c.call.Out.Len()
+	size := c.call.items.Out.Len()
 	tooLong := t.execute(c)
 	if once != nil {
 		result := counter.Result{Kind: counter.ResultGone}
 		if !tooLong {
-			result, _ = idmp.Keep(c.call.Out.From(0), nil)
+			result, _ = idmp.Keep(c.call.items.Out.From(0), nil)
 		}
-		c.call.Batch.KeepOnce(once, result)
-		c.call.Out, size = out, out.Len()
-		idmp.Answer(&c.call.Out, result)
+		c.call.items.Batch.KeepOnce(once, result)
+		c.call.items.Out, size = out, out.Len()
+		idmp.Answer(&c.call.items.Out, result)
 	}
-	c.call.Batch.End()
+	c.call.items.Batch.End()
 	err := c.call.commitBatch()
 	if tooLong { // an error reply would say that nothing was changed
-		c.call.Out.Cut(size)
+		c.call.items.Out.Cut(size)
 		c.srv.log.Warn("closing connection", "client", c.session.ID(), "reason", "replies of a transaction exceed the limit", "limit", maxExecReplies)
 		c.session.Closing = true
 		return
 	}
 	if err != nil {
-		c.call.Out.Cut(size)
-		c.call.StoreError(err)
+		c.call.items.Out.Cut(size)
+		c.call.items.StoreError(err)
 	}
 }
 
 // fetch waits for the pages of cold files that the queue needs, before everybody else is kept out: its operations are
 // planned, and not run.
 func (t *transaction) fetch(c *client) {
-	if !c.call.store.Cold() || c.call.Batch.Begin() != nil { // BeginExclusive says why
+	if !c.call.store.Cold() || c.call.items.Batch.Begin() != nil { // BeginExclusive says why
 		return
 	}
-	defer c.call.Batch.End()
-	c.call.Batch.Reset()
+	defer c.call.items.Batch.End()
+	c.call.items.Batch.Reset()
 	for _, q := range t.queued {
 		if q.cmd.Plan == nil {
 			continue
 		}
-		if q.cmd.Plan(&c.call.Call, q.args); c.call.Batch.Len() >= maxBatch {
+		if q.cmd.Plan(&c.call.items, q.args); c.call.items.Batch.Len() >= maxBatch {
 			c.call.fetchPlanned()
 		}
 	}
@@ -219,25 +219,25 @@ func (t *transaction) fetch(c *client) {
 
 // fetchPlanned waits for what the planned operations need, and forgets them.
 func (c *call) fetchPlanned() {
-	c.Batch.Fetch()
-	c.Batch.Reset()
-	clear(c.Owed)
-	c.Owed = c.Owed[:0]
+	c.items.Batch.Fetch()
+	c.items.Batch.Reset()
+	clear(c.items.Owed)
+	c.items.Owed = c.items.Owed[:0]
 }
 
 // execute appends the replies of the queue, and tells whether they are too many: then they were dropped.
 func (t *transaction) execute(c *client) (tooLong bool) {
-	size := c.call.Out.Len()
+	size := c.call.items.Out.Len()
 	c.call.executing = true
-	c.call.Out.Array(len(t.queued))
+	c.call.items.Out.Array(len(t.queued))
 	for _, q := range t.queued {
 		if d := c.denied(q.cmd, q.args); d.Reason != acl.Allowed { // rights may have changed since it was queued
 			c.fail(q.cmd, d.Later())
 			continue
 		}
 		c.execute(q.cmd, q.args)
-		if tooLong = tooLong || c.call.Out.Len()-size > maxExecReplies; tooLong { // it is executed in whole all the same
-			c.call.Out.Cut(size)
+		if tooLong = tooLong || c.call.items.Out.Len()-size > maxExecReplies; tooLong { // it is executed in whole all the same
+			c.call.items.Out.Cut(size)
 		}
 	}
 	c.call.executing = false
@@ -281,17 +281,17 @@ func (t *transaction) denied(c *client) string {
 func (c *call) answerOnce(o *counter.Once, err error) {
 	switch {
 	case o.Err != nil:
-		c.StoreError(o.Err)
+		c.items.StoreError(o.Err)
 	case err != nil:
-		c.StoreError(err)
+		c.items.StoreError(err)
 	default:
-		c.AnswerResult(o.Result)
+		c.items.AnswerResult(o.Result)
 	}
 }
 
 func runWatch(c *client, args [][]byte) {
 	if c.multi.active {
-		c.call.Out.Error("ERR WATCH inside MULTI is not allowed")
+		c.call.items.Out.Error("ERR WATCH inside MULTI is not allowed")
 		return
 	}
 	store := c.srv.store()
@@ -303,16 +303,16 @@ func runWatch(c *client, args [][]byte) {
 		}
 	}
 	if !c.srv.watches.Add(&c.watch, keys) {
-		c.call.Out.Error("ERR too many keys are watched")
+		c.call.items.Out.Error("ERR too many keys are watched")
 		return
 	}
 	if c.call.loading || c.srv.store() != store || store.Schema() != sch { // what the keys mean was not known, or has changed meanwhile
 		c.watch.Spoil()
 	}
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }
 
 func runUnwatch(c *client, _ [][]byte) {
 	c.srv.watches.Remove(&c.watch)
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }

@@ -39,11 +39,11 @@ func (c *call) planNumbered(cmd *row, args [][]byte) {
 	rest, text := c.number(num, cmd, args)
 	switch {
 	case text != "":
-		c.Refuse(text)
+		c.items.Refuse(text)
 	case num.Producer == nil:
-		cmd.Plan(&c.Call, args)
+		cmd.Plan(&c.items, args)
 	default:
-		c.Numbered(cmd.Plan, rest, num, cmd.Hash().Add(rest[1:]...).Sum())
+		c.items.Numbered(cmd.Plan, rest, num, cmd.Hash().Add(rest[1:]...).Sum())
 	}
 	num.Producer = nil // it may lie in memory that others share
 }
@@ -59,16 +59,16 @@ func (c *client) refusedNumber(cmd *row, args [][]byte, queued bool) {
 func runClientIdmp(c *client, args [][]byte) {
 	if len(args) == 3 && resp.EqualFold(args[2], "OFF") {
 		c.call.numbers = idmp.Sequence{}
-		c.call.Out.Status("OK")
+		c.call.items.Out.Status("OK")
 		return
 	}
 	var num idmp.Number
 	if text := num.Parse(args[2:]); text != "" {
-		c.call.Out.Error(text)
+		c.call.items.Out.Error(text)
 		return
 	}
 	c.call.numbers = idmp.Sequence{Producer: bytes.Clone(num.Producer), Next: num.Seq, Epoch: num.Epoch}
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }
 
 func idmpCommand() *row {
@@ -84,7 +84,7 @@ func idmpCommand() *row {
 // runIdmpLast: IDMP LAST producer.
 func runIdmpLast(c *client, args [][]byte) {
 	if text := checkProducer(args[2]); text != "" {
-		c.call.Out.Error(text)
+		c.call.items.Out.Error(text)
 		return
 	}
 	var seq uint64
@@ -95,18 +95,18 @@ func runIdmpLast(c *client, args [][]byte) {
 	})
 	switch {
 	case err != nil:
-		c.call.StoreError(err)
+		c.call.items.StoreError(err)
 	case known:
-		idmp.AppendSeq(&c.call.Out, seq)
+		idmp.AppendSeq(&c.call.items.Out, seq)
 	default:
-		c.call.Out.Null()
+		c.call.items.Out.Null()
 	}
 }
 
 // runIdmpFence: IDMP FENCE producer.
 func runIdmpFence(c *client, args [][]byte) {
 	if text := checkProducer(args[2]); text != "" {
-		c.call.Out.Error(text)
+		c.call.items.Out.Error(text)
 		return
 	}
 	var epoch uint64
@@ -115,10 +115,10 @@ func runIdmpFence(c *client, args [][]byte) {
 		return err
 	})
 	if err != nil {
-		c.call.StoreError(err)
+		c.call.items.StoreError(err)
 		return
 	}
-	c.call.Out.Int(int64(epoch))
+	c.call.items.Out.Int(int64(epoch))
 }
 
 // runProducers: COUNTER.PRODUCERS [LIMIT count].
@@ -128,11 +128,11 @@ func runProducers(c *client, args [][]byte) {
 	case len(args) == 1:
 	case len(args) == 3 && resp.EqualFold(args[1], "LIMIT"):
 		if limit, ok = resp.Number(args[2]); !ok || limit < 0 {
-			c.call.Out.Error(items.ErrNotInteger)
+			c.call.items.Out.Error(items.ErrNotInteger)
 			return
 		}
 	default:
-		c.call.Out.Error(items.ErrSyntax)
+		c.call.items.Out.Error(items.ErrSyntax)
 		return
 	}
 	var list []counter.ProducerInfo
@@ -140,29 +140,29 @@ func runProducers(c *client, args [][]byte) {
 		list, err = b.Producers().List(int(min(limit, math.MaxInt32)))
 		return err
 	}); err != nil {
-		c.call.StoreError(err)
+		c.call.items.StoreError(err)
 		return
 	}
 	now := time.Now().Unix()
-	c.call.Out.Array(len(list))
+	c.call.items.Out.Array(len(list))
 	for _, p := range list {
-		c.call.Out.Map(6)
-		c.call.Out.BulkString("producer")
-		c.call.Out.BulkString(p.ID)
-		c.call.Out.BulkString("epoch")
-		c.call.Out.Int(int64(p.Epoch))
-		c.call.Out.BulkString("seq")
+		c.call.items.Out.Map(6)
+		c.call.items.Out.BulkString("producer")
+		c.call.items.Out.BulkString(p.ID)
+		c.call.items.Out.BulkString("epoch")
+		c.call.items.Out.Int(int64(p.Epoch))
+		c.call.items.Out.BulkString("seq")
 		if p.Entries > 0 {
-			idmp.AppendSeq(&c.call.Out, p.Highest)
+			idmp.AppendSeq(&c.call.items.Out, p.Highest)
 		} else {
-			c.call.Out.Null()
+			c.call.items.Out.Null()
 		}
-		c.call.Out.BulkString("entries")
-		c.call.Out.Int(int64(p.Entries))
-		c.call.Out.BulkString("bytes")
-		c.call.Out.Int(p.Bytes)
-		c.call.Out.BulkString("idle")
-		c.call.Out.Int(max(0, now-p.LastUsed))
+		c.call.items.Out.BulkString("entries")
+		c.call.items.Out.Int(int64(p.Entries))
+		c.call.items.Out.BulkString("bytes")
+		c.call.items.Out.Int(p.Bytes)
+		c.call.items.Out.BulkString("idle")
+		c.call.items.Out.Int(max(0, now-p.LastUsed))
 	}
 }
 

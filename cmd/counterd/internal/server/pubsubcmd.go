@@ -88,7 +88,7 @@ func subscribe(c *client, kind pubsub.Kind, names [][]byte) {
 	c.session.Divert(&c.subs)
 	_ = c.session.Send() // what was answered before; an error ends the connection at the next read
 	if err := c.srv.pubsub.Subscribe(&c.subs, kind, names); err != nil {
-		c.call.Out.Error("ERR " + err.Error())
+		c.call.items.Out.Error("ERR " + err.Error())
 	}
 	c.listening()
 	if c.overhears() { // the user lost the right since it was asked for
@@ -101,7 +101,7 @@ func longName(c *client, name []byte) bool {
 	if len(name) <= pubsub.MaxName {
 		return false
 	}
-	c.call.Out.Error(fmt.Sprintf("ERR names of channels and patterns have at most %d bytes, got %d", pubsub.MaxName, len(name)))
+	c.call.items.Out.Error(fmt.Sprintf("ERR names of channels and patterns have at most %d bytes, got %d", pubsub.MaxName, len(name)))
 	return true
 }
 
@@ -118,7 +118,7 @@ func unsubscribe(c *client, kind pubsub.Kind, names [][]byte) {
 // listening notes whether the connection may only send what RESP2 allows a subscriber.
 func (c *client) listening() {
 	c.confined = c.confined &^ confinedSubscriber
-	if c.subs.Count() > 0 && c.call.Out.Protocol() == 2 {
+	if c.subs.Count() > 0 && c.call.items.Out.Protocol() == 2 {
 		c.confined |= confinedSubscriber
 	}
 }
@@ -140,7 +140,7 @@ func runPublish(c *client, args [][]byte) {
 		c.srv.role.HeardSentinel(nodeConn{c}, string(args[2]))
 	}
 	channel := string(args[1])
-	c.call.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))
+	c.call.items.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))
 	passOn(c, false, channel, args[2])
 }
 
@@ -152,7 +152,7 @@ func runSpublish(c *client, args [][]byte) {
 		_ = c.session.Send()
 	}
 	channel := string(args[1])
-	c.call.Out.Int(int64(c.srv.pubsub.PublishShard(channel, args[2])))
+	c.call.items.Out.Int(int64(c.srv.pubsub.PublishShard(channel, args[2])))
 	passOn(c, true, channel, args[2])
 }
 
@@ -183,28 +183,30 @@ func (s *Server) Publish(shard bool, channel string, message []byte) {
 // channels: PUBSUB CHANNELS [pattern], or SHARDCHANNELS.
 func channels(c *client, kind pubsub.Kind, args [][]byte) {
 	if len(args) > 3 {
-		c.call.Out.Error(items.ErrSyntax)
+		c.call.items.Out.Error(items.ErrSyntax)
 		return
 	}
 	if len(args) < 3 {
-		c.call.Out.BulkStrings(c.srv.pubsub.Channels(kind, nil))
+		c.call.items.Out.BulkStrings(c.srv.pubsub.Channels(kind, nil))
 		return
 	}
 	if longName(c, args[2]) {
 		return
 	}
 	pattern := string(args[2])
-	c.call.Out.BulkStrings(c.srv.pubsub.Channels(kind, func(name string) bool { return glob.Match(pattern, name) }))
+	c.call.items.Out.BulkStrings(c.srv.pubsub.Channels(kind, func(name string) bool { return glob.Match(pattern, name) }))
 }
 
 // numSub: PUBSUB NUMSUB [channel ...], or SHARDNUMSUB.
 func numSub(c *client, kind pubsub.Kind, args [][]byte) {
 	names := args[2:]
-	c.call.Out.Array(2 * len(names))
+	c.call.items.Out.Array(2 * len(names))
 	for i, n := range c.srv.pubsub.Subscribers(kind, names) {
-		c.call.Out.Bulk(names[i])
-		c.call.Out.Int(int64(n))
+		c.call.items.Out.Bulk(names[i])
+		c.call.items.Out.Int(int64(n))
 	}
 }
 
-func runPubsubNumPat(c *client, _ [][]byte) { c.call.Out.Int(int64(c.srv.pubsub.Len(pubsub.Pattern))) }
+func runPubsubNumPat(c *client, _ [][]byte) {
+	c.call.items.Out.Int(int64(c.srv.pubsub.Len(pubsub.Pattern)))
+}

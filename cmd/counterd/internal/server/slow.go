@@ -54,10 +54,10 @@ func (c *call) noteSlowBatch(runs []run, total int64, took time.Duration) {
 	args := []string{runs[0].cmd.Name}
 	if total == 1 {
 		sch := c.srv.store().Schema()
-		for i := range c.Batch.Len() {
-			op := c.Batch.Op(i)
-			if i == slowlog.MaxArgs-2 && c.Batch.Len() > i+1 {
-				args = append(args, fmt.Sprintf("... (%d more arguments)", c.Batch.Len()-i))
+		for i := range c.items.Batch.Len() {
+			op := c.items.Batch.Op(i)
+			if i == slowlog.MaxArgs-2 && c.items.Batch.Len() > i+1 {
+				args = append(args, fmt.Sprintf("... (%d more arguments)", c.items.Batch.Len()-i))
 				break
 			}
 			col := int(op.Column)

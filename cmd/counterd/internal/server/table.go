@@ -24,11 +24,11 @@ type (
 
 // container is a command that only has subcommands.
 func container(name, group, since, summary string, sub ...*row) *row {
-	return command.Container(func(c *client) *resp.Replies { return &c.call.Out }, name, group, since, summary, sub...)
+	return command.Container(func(c *client) *resp.Replies { return &c.call.items.Out }, name, group, since, summary, sub...)
 }
 
 // onTable gives the commands that the table answers what they work on.
-func onTable(c *client) (*commands, *resp.Replies) { return c.srv.commands, &c.call.Out }
+func onTable(c *client) (*commands, *resp.Replies) { return c.srv.commands, &c.call.items.Out }
 
 // on makes a handler that sees the call alone one of a connection's.
 func on(run func(*call, [][]byte)) func(*client, [][]byte) {
@@ -224,29 +224,29 @@ func serverCommands() []*row {
 
 // refuse makes a command that answers an error.
 func refuse(text string) func(*client, [][]byte) {
-	return on(func(c *call, _ [][]byte) { c.Out.Error(text) })
+	return on(func(c *call, _ [][]byte) { c.items.Out.Error(text) })
 }
 
-func runOK(c *call, _ [][]byte) { c.Out.Status("OK") }
+func runOK(c *call, _ [][]byte) { c.items.Out.Status("OK") }
 
 // runFunctionFlush: FUNCTION FLUSH [ASYNC | SYNC], of no functions.
 func runFunctionFlush(c *call, args [][]byte) {
 	if len(args) > 3 || len(args) == 3 && !resp.EqualFold(args[2], "ASYNC") && !resp.EqualFold(args[2], "SYNC") {
-		c.Out.Error(items.ErrSyntax)
+		c.items.Out.Error(items.ErrSyntax)
 		return
 	}
 	runOK(c, args)
 }
 
-func runZero(c *call, _ [][]byte) { c.Out.Int(0) }
+func runZero(c *call, _ [][]byte) { c.items.Out.Int(0) }
 
-func runEmptyList(c *call, _ [][]byte) { c.Out.Array(0) }
+func runEmptyList(c *call, _ [][]byte) { c.items.Out.Array(0) }
 
 func runTime(c *call, _ [][]byte) {
 	now := time.Now()
-	c.Out.Array(2)
-	c.Out.BulkString(strconv.FormatInt(now.Unix(), 10))
-	c.Out.BulkString(strconv.Itoa(now.Nanosecond() / 1000))
+	c.items.Out.Array(2)
+	c.items.Out.BulkString(strconv.FormatInt(now.Unix(), 10))
+	c.items.Out.BulkString(strconv.Itoa(now.Nanosecond() / 1000))
 }
 
 func objectCommand() *row {

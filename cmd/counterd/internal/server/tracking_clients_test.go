@@ -438,7 +438,7 @@ func TestTrackingRedirectEnds(t *testing.T) {
 	c.conn.Close()
 	until(t, "the target to end", func() bool { return s.front.Session(id) == nil })
 	reader := tracking.NewClient(1000, func() {})
-	if err := s.tracking.Enable(reader, tracking.Mode{}, target.tracker(), nil); err != nil {
+	if err := s.tracking.Enable(reader, tracking.Mode{}, target.tracker.enter(), nil); err != nil {
 		t.Fatal(err)
 	}
 	def := s.store().Schema().Counter("weibo")

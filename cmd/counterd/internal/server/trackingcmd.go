@@ -15,28 +15,6 @@ import (
 
 // CLIENT TRACKING and what belongs to it. Who may hold what is package tracking's.
 
-// tracker is what package tracking knows a connection by, from CLIENT TRACKING on, or when another names it by REDIRECT.
-// Anybody may call it.
-func (c *client) tracker() *tracking.Client {
-	if t := c.track.Load(); t != nil {
-		return t
-	}
-	c.track.CompareAndSwap(nil, tracking.NewClient(c.session.ID(), c.session.Wake))
-	t := c.track.Load()
-	if c.ended.Load() { // End saw none, and what others are told there would be lost
-		c.srv.tracking.End(t)
-	}
-	return t
-}
-
-// trackingState is how a connection tracks. Anybody may call it.
-func (c *client) trackingState() (s tracking.State) {
-	if t := c.track.Load(); t != nil {
-		s = t.State()
-	}
-	return s
-}
-
 // self is who made a change, for those that want to hear nothing of their own.
 func (c *call) self() *tracking.Client {
 	if c.reads == nil {
@@ -47,8 +25,8 @@ func (c *call) self() *tracking.Client {
 
 // touched tells who watches, or may hold, what the batch changed. REQUIRES it run and not ended.
 func (c *call) touched() {
-	c.srv.watches.Touch(c.Batch)
-	c.srv.tracking.Touch(c.Batch, c.self())
+	c.srv.watches.Touch(c.items.Batch)
+	c.srv.tracking.Touch(c.items.Batch, c.self())
 }
 
 // touchedItems is touched for items that were changed, whatever of them.
@@ -86,7 +64,7 @@ func (c *call) remember(cmd *row, args [][]byte) {
 	if cmd.Flags&command.ReadOnly == 0 || r.mode.Broadcast || r.mode.OptIn && !caching || r.mode.OptOut && caching {
 		return
 	}
-	sch := c.Batch.Schema()
+	sch := c.items.Batch.Schema()
 	if cmd.Is("counter.mget") {
 		c.rememberPage(sch, args)
 		return
@@ -118,7 +96,7 @@ func (c *client) readsBehindOwn(cmd *row) bool {
 		}
 	}
 	// With replies owed it is too early, and where replies are left out, notices among them would be too.
-	if len(c.call.Owed) == 0 && !c.silence.off && !c.silence.skipping {
+	if len(c.call.items.Owed) == 0 && !c.silence.off && !c.silence.skipping {
 		c.Notices()
 	}
 	return true
@@ -216,7 +194,7 @@ func askTracking(r command.Rights, args [][]byte) (refused int) {
 // eavesdrops tells whether the connection is told of keys, in BCAST mode, that its user has no right to read. Anybody
 // may call it.
 func (c *client) eavesdrops() bool {
-	state := c.trackingState()
+	state := c.tracker.state()
 	if !state.On || !state.Broadcast {
 		return false
 	}
@@ -240,17 +218,17 @@ func runClientTracking(c *client, args [][]byte) {
 		case resp.EqualFold(args[i], "REDIRECT") && more:
 			i++
 			if redirect != 0 {
-				c.call.Out.Error("ERR A client can only redirect to a single other client")
+				c.call.items.Out.Error("ERR A client can only redirect to a single other client")
 				return
 			}
 			var ok bool
 			if redirect, ok = resp.Number(args[i]); !ok {
-				c.call.Out.Error(items.ErrNotInteger)
+				c.call.items.Out.Error(items.ErrNotInteger)
 				return
 			}
 			other := c.srv.front.Session(redirect)
 			if other == nil {
-				c.call.Out.Error("ERR The client ID you want redirect to does not exist")
+				c.call.items.Out.Error("ERR The client ID you want redirect to does not exist")
 				return
 			}
 			target = other.Handler().(*client)
@@ -266,28 +244,28 @@ func runClientTracking(c *client, args [][]byte) {
 			i++
 			prefixes = append(prefixes, string(args[i]))
 		default:
-			c.call.Out.Error(items.ErrSyntax)
+			c.call.items.Out.Error(items.ErrSyntax)
 			return
 		}
 	}
 	switch {
 	case resp.EqualFold(args[2], "ON"):
 		if text := startTracking(c, mode, target, prefixes); text != "" {
-			c.call.Out.Error(text)
+			c.call.items.Out.Error(text)
 			return
 		}
 	case resp.EqualFold(args[2], "OFF"):
 		c.stopTracking()
 	default:
-		c.call.Out.Error(items.ErrSyntax)
+		c.call.items.Out.Error(items.ErrSyntax)
 		return
 	}
-	c.call.Out.Status("OK")
+	c.call.items.Out.Status("OK")
 }
 
 // startTracking makes the connection track; text is the error.
 func startTracking(c *client, mode tracking.Mode, target *client, prefixes []string) (text string) {
-	now := c.trackingState()
+	now := c.tracker.state()
 	switch {
 	case len(prefixes) > 0 && !mode.Broadcast:
 		return "ERR PREFIX option requires BCAST mode to be enabled"
@@ -308,9 +286,9 @@ func startTracking(c *client, mode tracking.Mode, target *client, prefixes []str
 	}
 	var to *tracking.Client
 	if target != nil {
-		to = target.tracker()
+		to = target.tracker.enter()
 	}
-	t := c.tracker()
+	t := c.tracker.enter()
 	if err := c.srv.tracking.Enable(t, mode, to, prefixes); err != nil {
 		return "ERR " + err.Error()
 	}
@@ -372,16 +350,16 @@ func (c *client) stopTracking() {
 func runClientCaching(c *client, args [][]byte) {
 	switch r := c.call.reads; {
 	case r == nil:
-		c.call.Out.Error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+		c.call.items.Out.Error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	case resp.EqualFold(args[2], "YES") && !r.mode.OptIn:
-		c.call.Out.Error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+		c.call.items.Out.Error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
 	case resp.EqualFold(args[2], "NO") && !r.mode.OptOut:
-		c.call.Out.Error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+		c.call.items.Out.Error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
 	case resp.EqualFold(args[2], "YES"), resp.EqualFold(args[2], "NO"):
 		r.caching = true
-		c.call.Out.Status("OK")
+		c.call.items.Out.Status("OK")
 	default:
-		c.call.Out.Error(items.ErrSyntax)
+		c.call.items.Out.Error(items.ErrSyntax)
 	}
 }
 
@@ -393,16 +371,16 @@ func (c *client) cached() {
 }
 
 func runClientGetRedir(c *client, _ [][]byte) {
-	if s := c.trackingState(); s.On {
-		c.call.Out.Int(s.Redirect)
+	if s := c.tracker.state(); s.On {
+		c.call.items.Out.Int(s.Redirect)
 	} else {
-		c.call.Out.Int(-1)
+		c.call.items.Out.Int(-1)
 	}
 }
 
 // runClientTrackingInfo: CLIENT TRACKINGINFO.
 func runClientTrackingInfo(c *client, _ [][]byte) {
-	s := c.trackingState()
+	s := c.tracker.state()
 	flags := []string{"off"}
 	if s.On {
 		flags[0] = "on"
@@ -419,18 +397,18 @@ func runClientTrackingInfo(c *client, _ [][]byte) {
 			flags = append(flags, f.name)
 		}
 	}
-	c.call.Out.Map(3)
-	c.call.Out.BulkString("flags")
-	c.call.Out.Set(len(flags))
+	c.call.items.Out.Map(3)
+	c.call.items.Out.BulkString("flags")
+	c.call.items.Out.Set(len(flags))
 	for _, f := range flags {
-		c.call.Out.BulkString(f)
+		c.call.items.Out.BulkString(f)
 	}
-	c.call.Out.BulkString("redirect")
+	c.call.items.Out.BulkString("redirect")
 	if s.On {
-		c.call.Out.Int(s.Redirect)
+		c.call.items.Out.Int(s.Redirect)
 	} else {
-		c.call.Out.Int(-1)
+		c.call.items.Out.Int(-1)
 	}
-	c.call.Out.BulkString("prefixes")
-	c.call.Out.BulkStrings(s.Prefixes)
+	c.call.items.Out.BulkString("prefixes")
+	c.call.items.Out.BulkStrings(s.Prefixes)
 }

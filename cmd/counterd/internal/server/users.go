@@ -161,7 +161,7 @@ type aclConn struct{ c *client }
 
 func onACL(c *client) acl.Conn { return aclConn{c} }
 
-func (a aclConn) Call() *items.Call      { return &a.c.call.Call }
+func (a aclConn) Call() *items.Call      { return &a.c.call.items }
 func (a aclConn) ID() int64              { return a.c.session.ID() }
 func (a aclConn) User() *acl.User        { return a.c.login.user.Load() }
 func (a aclConn) Users() *acl.Users      { return a.c.srv.users }
@@ -170,7 +170,7 @@ func (a aclConn) Logger() *slog.Logger   { return a.c.srv.log }
 func (a aclConn) Schema() *schema.Schema { return a.c.call.store.Schema() }
 func (a aclConn) WrongNumber() string    { return a.c.executed.WrongNumber() }
 func (a aclConn) ReplyCategories(args [][]byte) {
-	a.c.srv.commands.ReplyCategories(&a.c.call.Out, args)
+	a.c.srv.commands.ReplyCategories(&a.c.call.items.Out, args)
 }
 func (a aclConn) UsersChanged() { a.c.call.usersChanged(a.c) }
 
