@@ -99,7 +99,8 @@
 //
 // A connection's replies are a [Replies], which calls them: it knows the version
 // of the protocol, and has its memory to itself. The event loop's connections
-// write in one [Arena], whose regions cannot overlap.//
+// write in one [Arena], whose regions cannot overlap.
+//
 // # Files
 //
 //	reader.go header.go inline.go  commands: the Reader, headers and arguments of arrays, lines of words
