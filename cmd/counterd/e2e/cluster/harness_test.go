@@ -21,6 +21,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // place is where processes of a cluster run: on 127.0.0.1, or in a network namespace of their own with an address of
@@ -169,7 +170,7 @@ func (c *cluster) startEtcd(path string, members int) {
 		m := &process{place: c.newPlace(101 + i), name: "etcd", dir: c.t.TempDir(), port: 2379}
 		peer := 2380
 		if !c.networks {
-			m.port, peer = harness.FreePort(c.t), harness.FreePort(c.t)
+			m.port, peer = freeport.Take(c.t), freeport.Take(c.t)
 		}
 		client, peers := fmt.Sprintf("http://%s:%d", m.host, m.port), fmt.Sprintf("http://%s:%d", m.host, peer)
 		name := fmt.Sprintf("m%d", i)
@@ -202,7 +203,7 @@ func (c *cluster) addNode() *process {
 	c.t.Helper()
 	n := &process{place: c.newPlace(len(c.nodes) + 1), name: "counterd", dir: c.t.TempDir(), port: 6379, forward: 6399}
 	if !c.networks {
-		n.port, n.forward = harness.FreePort(c.t), harness.FreePort(c.t)
+		n.port, n.forward = freeport.Take(c.t), freeport.Take(c.t)
 	}
 	if c.disks {
 		c.disks = n.mountDisk()

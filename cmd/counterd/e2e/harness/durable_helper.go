@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/programs"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
@@ -63,7 +64,7 @@ func StartIn(t testing.TB, dir string, args ...string) *Server {
 // Spawn runs counterd on a data directory and does not wait until it serves.
 func Spawn(t testing.TB, dir string, args ...string) *Server {
 	t.Helper()
-	s := &Server{T: t, Name: "counterd", Log: new(LogBuffer), Dir: dir, Port: FreePort(t), Exited: make(chan struct{})}
+	s := &Server{T: t, Name: "counterd", Log: new(LogBuffer), Dir: dir, Port: freeport.Take(t), Exited: make(chan struct{})}
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 	s.Cmd = exec.Command(CounterdPath, append([]string{"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", dir}, args...)...)
 	s.Cmd.Stdout, s.Cmd.Stderr = s.Log, s.Log
@@ -82,7 +83,7 @@ func Spawn(t testing.TB, dir string, args ...string) *Server {
 // Refused runs counterd on a data directory that it must refuse, with exit status 1 and words that say why.
 func Refused(t testing.TB, dir string, words ...string) {
 	t.Helper()
-	out, status := RunCounterd(t, "--port", strconv.Itoa(FreePort(t)), "--bind", "127.0.0.1", "--dir", dir)
+	out, status := RunCounterd(t, "--port", strconv.Itoa(freeport.Take(t)), "--bind", "127.0.0.1", "--dir", dir)
 	if status != 1 {
 		t.Errorf("exit status %d, want 1\n%s", status, out)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
@@ -95,7 +96,7 @@ func NewGroup(t *testing.T, kind, path string, number int, networks bool, downAf
 		}
 	}
 	for i := range g.Nodes {
-		m := &Member{g: g, Number: i, Host: "127.0.0.1", Port: FreePort(t), Dir: t.TempDir()}
+		m := &Member{g: g, Number: i, Host: "127.0.0.1", Port: freeport.Take(t), Dir: t.TempDir()}
 		m.Direct = net.JoinHostPort(m.Host, strconv.Itoa(m.Port))
 		g.Nodes[i] = m
 		if networks {
@@ -237,7 +238,7 @@ func (g *Group) watch(downAfter time.Duration) {
 		host = g.address("n", 254)
 	}
 	for range 3 {
-		dir, port := g.T.TempDir(), FreePort(g.T)
+		dir, port := g.T.TempDir(), freeport.Take(g.T)
 		conf := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("port %d\nbind %s\nprotected-mode no\ndir %s\nsentinel monitor mymaster %s %d 2\nsentinel down-after-milliseconds mymaster %d\nsentinel failover-timeout mymaster 10000\n",
 			port, host, dir, g.Nodes[0].Host, g.Nodes[0].Port, downAfter.Milliseconds())

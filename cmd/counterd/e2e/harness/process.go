@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 const (
@@ -76,7 +78,7 @@ func launch(t testing.TB, name, path string, args []string) *Server {
 	t.Helper()
 	// Another process may take the port between its choice and the server's bind: then try the next one.
 	for attempt := 0; ; attempt++ {
-		s := &Server{T: t, Name: name, Log: new(LogBuffer), Dir: t.TempDir(), Port: FreePort(t), Exited: make(chan struct{})}
+		s := &Server{T: t, Name: name, Log: new(LogBuffer), Dir: t.TempDir(), Port: freeport.Take(t), Exited: make(chan struct{})}
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 		all := append([]string{"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.Dir}, args...)
 		s.Cmd = exec.Command(path, all...)
@@ -223,16 +225,6 @@ func SocketPath(t testing.TB) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return filepath.Join(dir, "s")
-}
-
-func FreePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // LogBuffer collects a process's output; it is written by os/exec's goroutine and read by tests.

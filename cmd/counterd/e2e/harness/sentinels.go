@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // StartAt runs counterd on a port and in a directory that outlive it.
@@ -52,7 +54,7 @@ func LaunchAt(t testing.TB, name, path string, port int, dir string, args []stri
 func StartSentinels(t testing.TB, path string, primary int, settings ...string) (addrs []string, logs []*LogBuffer) {
 	t.Helper()
 	for range 3 {
-		port, dir := FreePort(t), t.TempDir()
+		port, dir := freeport.Take(t), t.TempDir()
 		conf := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 3000\nsentinel failover-timeout mymaster 10000\n",
 			port, dir, primary) + strings.Join(settings, "\n") + "\n"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/programs"
 )
 
@@ -230,8 +231,8 @@ func TestFollow(t *testing.T) {
 		return
 	}
 	f := &followed{t: t, rng: rng, state: filepath.Join(t.TempDir(), "state"), log: new(harness.LogBuffer)}
-	f.startSource(path, harness.FreePort(t), t.TempDir())
-	f.target = harness.StartAt(t, harness.FreePort(t), t.TempDir(), "--schema", "../../weibo.schema")
+	f.startSource(path, freeport.Take(t), t.TempDir())
+	f.target = harness.StartAt(t, freeport.Take(t), t.TempDir(), "--schema", "../../weibo.schema")
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("counterctl:\n%s", f.log)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/programs"
 )
 
@@ -77,7 +78,7 @@ func TestImportKilled(t *testing.T) {
 			if !ok {
 				return
 			}
-			sourcePort, targetPort := harness.FreePort(t), harness.FreePort(t)
+			sourcePort, targetPort := freeport.Take(t), freeport.Take(t)
 			beginSource := func() *harness.Server {
 				return startOn(t, "redis-server", path, sourcePort, "--dir", dir, "--save", "", "--appendonly", "no")
 			}

@@ -16,6 +16,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/internal/testkit/tlstest"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // moved is what posts of the counter weibo should be: comment, repost, attitude.
@@ -153,7 +155,7 @@ func TestImport(t *testing.T) {
 // TestImportDryCreate: --dry-run with --create shows what would be added and written, and does neither.
 func TestImportDryCreate(t *testing.T) {
 	t.Parallel()
-	from, to := harness.StartAt(t, harness.FreePort(t), t.TempDir(), "--schema", "../../weibo.schema"), harness.Start(t)
+	from, to := harness.StartAt(t, freeport.Take(t), t.TempDir(), "--schema", "../../weibo.schema"), harness.Start(t)
 	c := from.Dial(t)
 	c.Do("SET", "7.cntcm", "5")
 	out := harness.WantCtl(t, 0, []string{"import", "redis://" + from.Addr, "--to", to.Addr, "--map", "{mid}#comment=photo.views", "--create", "--dry-run"}, "dry run")
@@ -318,7 +320,7 @@ func TestImportCluster(t *testing.T) {
 	ctx := context.Background()
 	var nodes []*harness.Server
 	for i := range 3 {
-		n, ok := harness.StartRedis(t, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--cluster-port", strconv.Itoa(harness.FreePort(t)))
+		n, ok := harness.StartRedis(t, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--cluster-port", strconv.Itoa(freeport.Take(t)))
 		if !ok {
 			return
 		}
@@ -392,7 +394,7 @@ func TestImportTLS(t *testing.T) {
 	ca := tlstest.NewCA(t)
 	pair, own := ca.Pair("localhost"), ca.Pair("importer")
 	certs := []string{"--tls-cert-file", pair.CertFile, "--tls-key-file", pair.KeyFile, "--tls-ca-cert-file", ca.File, "--tls-port"}
-	sourcePort, targetPort := strconv.Itoa(harness.FreePort(t)), strconv.Itoa(harness.FreePort(t))
+	sourcePort, targetPort := strconv.Itoa(freeport.Take(t)), strconv.Itoa(freeport.Take(t))
 	src, ok := harness.StartRedis(t, append(certs, sourcePort, "--tls-auth-clients", "no")...)
 	if !ok {
 		return

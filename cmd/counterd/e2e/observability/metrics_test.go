@@ -17,6 +17,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // scrape reads /metrics of a server: values by `name{label="value",...}`, of histograms their counts.
@@ -74,7 +76,7 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	web := make([]string, 2)
 	for i := range web {
-		web[i] = net.JoinHostPort("127.0.0.1", strconv.Itoa(harness.FreePort(t)))
+		web[i] = net.JoinHostPort("127.0.0.1", strconv.Itoa(freeport.Take(t)))
 	}
 	primary := harness.Start(t, "--metrics-addr", web[0])
 	c := primary.Dial(t)
@@ -349,7 +351,7 @@ func TestLogJSON(t *testing.T) {
 			t.Errorf("the log has %d lines:\n%s", lines, text)
 		}
 	}
-	out, status := harness.RunCounterd(t, "--log-format", "json", "--port", strconv.Itoa(harness.FreePort(t)), "--schema", "/nothing/here")
+	out, status := harness.RunCounterd(t, "--log-format", "json", "--port", strconv.Itoa(freeport.Take(t)), "--schema", "/nothing/here")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	for _, line := range lines {
 		wantJSON(t, line)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/internal/testkit/chromium"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // unreadable lists texts of the page whose contrast to what is behind them is below 4.5, as WCAG 2 wants for text.
@@ -52,7 +53,7 @@ func TestPage(t *testing.T) {
 	}
 	t.Parallel()
 	const attack = `<img/src=x/onerror=window.pwned=1>`
-	web := net.JoinHostPort("127.0.0.1", strconv.Itoa(harness.FreePort(t)))
+	web := net.JoinHostPort("127.0.0.1", strconv.Itoa(freeport.Take(t)))
 	args := []string{"--metrics-addr", web, "--slowlog-log-slower-than", "0", "--schema", "../../weibo.schema", "--requirepass", "s3cret", "--appendfsync", "always"}
 	s := harness.Start(t, args...)
 	login := func() *harness.Conn {

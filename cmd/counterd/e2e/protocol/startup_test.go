@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
@@ -21,7 +22,7 @@ func TestStartRefused(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("add counter weibo\n# fine until here\nadd column weibo a hint=9 max=8 suffix=x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free := strconv.Itoa(harness.FreePort(t))
+	free := strconv.Itoa(freeport.Take(t))
 	for _, c := range []struct {
 		name  string
 		args  []string
@@ -69,7 +70,7 @@ func TestHelp(t *testing.T) {
 // it is elsewhere.
 func TestStartMemoryOnly(t *testing.T) {
 	s := harness.Start(t)
-	port, dir := strconv.Itoa(harness.FreePort(t)), strings.Split(s.Dial(t).Do("CONFIG", "GET", "dir").Raw, "\r\n")[4]
+	port, dir := strconv.Itoa(freeport.Take(t)), strings.Split(s.Dial(t).Do("CONFIG", "GET", "dir").Raw, "\r\n")[4]
 	for _, more := range [][]string{nil, {"--check-config"}} {
 		out, status := harness.RunCounterd(t, append(more, "--port", port, "--dir", dir, "--appendonly", "no")...)
 		if status != 1 || !strings.Contains(out, dir) || !strings.Contains(out, "appendonly yes") {

@@ -20,6 +20,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/internal/testkit/tlstest"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // secureServer is a server with a port for TLS beside the one without.
@@ -34,7 +36,7 @@ func startTLS(t testing.TB, args ...string) *secureServer {
 	t.Helper()
 	s := &secureServer{ca: tlstest.NewCA(t)}
 	s.own = s.ca.Pair("server")
-	port := harness.FreePort(t)
+	port := freeport.Take(t)
 	s.secure = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	s.Server = harness.Start(t, append(harness.TlsArgs(s.ca, s.own, port), args...)...)
 	return s
@@ -274,7 +276,7 @@ func replace(t testing.TB, path string, data []byte) {
 func TestTLSHandshakesThatStall(t *testing.T) {
 	ca := tlstest.NewCA(t)
 	own := ca.Pair("server")
-	port := harness.FreePort(t)
+	port := freeport.Take(t)
 	secure := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	hello := clientHello(t, ca)
 	attack(t, append(harness.TlsArgs(ca, own, port), "--tls-auth-clients", "no"), func(t *testing.T, s *harness.Server) {
@@ -346,19 +348,19 @@ func TestTLSSentinel(t *testing.T) {
 	var nodes []*harness.Server
 	var ports []int
 	for i := range 3 {
-		ports = append(ports, harness.FreePort(t))
+		ports = append(ports, freeport.Take(t))
 		args := append(harness.TlsArgs(ca, own, ports[i]), "--tls-replication", "yes")
 		if i == 0 {
 			args = append(args, "--schema", schema)
 		} else {
 			args = append(args, "--replicaof", fmt.Sprintf("127.0.0.1 %d", ports[0]))
 		}
-		nodes = append(nodes, harness.StartAt(t, harness.FreePort(t), t.TempDir(), args...))
+		nodes = append(nodes, harness.StartAt(t, freeport.Take(t), t.TempDir(), args...))
 	}
 	var sentinels []string
 	var logs []*harness.LogBuffer
 	for range 3 {
-		port, dir := harness.FreePort(t), t.TempDir()
+		port, dir := freeport.Take(t), t.TempDir()
 		conf := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("port 0\ntls-port %d\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\ntls-replication yes\nbind 127.0.0.1\ndir %s\n"+
 			"sentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 3000\nsentinel failover-timeout mymaster 10000\n",

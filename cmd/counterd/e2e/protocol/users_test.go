@@ -14,6 +14,8 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // sentinelRights and replicaRights are the least that docs/operate/security.md names: Sentinel's are those that Redis documents.
@@ -51,7 +53,7 @@ func TestUsersSentinel(t *testing.T) {
 		if i > 0 {
 			args = append(args, "--replicaof", fmt.Sprintf("127.0.0.1 %d", nodes[0].Port))
 		}
-		nodes[i] = harness.StartAt(t, harness.FreePort(t), t.TempDir(), args...)
+		nodes[i] = harness.StartAt(t, freeport.Take(t), t.TempDir(), args...)
 	}
 	role := func(s *harness.Server) (role, primary string) {
 		c, err := harness.DialTimeout("tcp", s.Addr, time.Second)

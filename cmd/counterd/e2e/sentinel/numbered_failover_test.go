@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
@@ -37,7 +38,7 @@ func newRepeatPair(t *testing.T) *repeatPair {
 		t.Fatal(err)
 	}
 	for i := range p.nodes {
-		p.ports[i], p.dirs[i] = harness.FreePort(t), t.TempDir()
+		p.ports[i], p.dirs[i] = freeport.Take(t), t.TempDir()
 	}
 	p.nodes[0] = harness.StartAt(t, p.ports[0], p.dirs[0], "--schema", p.schema)
 	p.nodes[1] = harness.StartAt(t, p.ports[1], p.dirs[1], "--replicaof", fmt.Sprintf("127.0.0.1 %d", p.ports[0]))

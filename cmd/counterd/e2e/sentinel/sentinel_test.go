@@ -14,6 +14,8 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // TestSentinel lets three stock Sentinels watch a primary with two replicas: they find the replicas, fail over when the
@@ -25,7 +27,7 @@ func TestSentinel(t *testing.T) {
 		return
 	}
 	t.Parallel() // it waits most of the time
-	ports := []int{harness.FreePort(t), harness.FreePort(t), harness.FreePort(t)}
+	ports := []int{freeport.Take(t), freeport.Take(t), freeport.Take(t)}
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	schema := filepath.Join(t.TempDir(), "schema")
 	if err := os.WriteFile(schema, []byte("add counter weibo\nadd column weibo n hint=16 max=63 suffix=n\n"), 0o600); err != nil {

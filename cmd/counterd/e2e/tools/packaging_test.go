@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/tlstest"
 )
 
@@ -68,7 +69,7 @@ func TestServiceManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	port := harness.FreePort(t)
+	port := freeport.Take(t)
 	cmd := exec.Command(harness.CounterdPath, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", t.TempDir())
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+path)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -115,7 +116,7 @@ func TestServiceManager(t *testing.T) {
 func TestHealthCheck(t *testing.T) {
 	t.Parallel()
 	ca := tlstest.NewCA(t)
-	tlsPort := harness.FreePort(t)
+	tlsPort := freeport.Take(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	file := filepath.Join(t.TempDir(), "counterd.conf")
 	if err := os.WriteFile(file, []byte("appendonly yes\nmaxclients 100\n"), 0o600); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/counterd/counterd/counter"
 	counting "github.com/counterd/counterd/counter/client"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // Libraries that speak with a cluster, and nodes that are told their parts by the test.
@@ -256,7 +257,7 @@ func TestKeysInSlot(t *testing.T) {
 	t.Parallel()
 	for _, grouped := range []bool{true, false} {
 		srv := wireServeStore(t, "", counter.Options{SlotGroups: grouped}, func(c *config.Config) {
-			c.Port, c.Bind, c.AppendOnly = freePort(t), []string{"127.0.0.1"}, true
+			c.Port, c.Bind, c.AppendOnly = freeport.Take(t), []string{"127.0.0.1"}, true
 			c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}
 		})
 		c := wireDial(t, srv, 2)

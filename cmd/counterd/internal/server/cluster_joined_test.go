@@ -19,6 +19,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // joinedCluster is whole nodes of a cluster in this process, agents and all, on an etcd in memory.
@@ -35,7 +36,7 @@ func joinNodes(t testing.TB, n int) *joinedCluster {
 	k := &joinedCluster{t: t, etcd: registrytest.NewServer(), nodes: make([]*Server, n)}
 	for i := range n {
 		k.dirs = append(k.dirs, t.TempDir())
-		k.start(i, freePort(t))
+		k.start(i, freeport.Take(t))
 	}
 	k.await("all nodes are registered", func() bool { return len(k.view().Live) == n })
 	return k

@@ -21,6 +21,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // testCluster is servers in this process that are told what their parts are by the test.
@@ -51,7 +52,7 @@ func startCluster(t testing.TB, change func(*config.Config), of ...int) *testClu
 		}
 		for range size {
 			id := testNodeID(len(k.nodes))
-			port := freePort(t)
+			port := freeport.Take(t)
 			options := counter.Options{SlotGroups: len(k.nodes)%2 == 1} // a directory that was a server's of its own is not
 			srv := wireServeStore(t, "", options, func(c *config.Config) {
 				c.Port, c.Bind = port, []string{"127.0.0.1"}
@@ -389,7 +390,7 @@ func provokeCluster(p provoker) {
 	p.refused(s, w, "CLUSTER FAILOVER", "ERR this node is of no shard")
 
 	fresh := wireServe(p.T, func(c *config.Config) {
-		c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd, c.AppendOnly, c.Port, c.Bind = true, "test", []string{"http://127.0.0.1:1"}, true, freePort(p), []string{"127.0.0.1"}
+		c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd, c.AppendOnly, c.Port, c.Bind = true, "test", []string{"http://127.0.0.1:1"}, true, freeport.Take(p), []string{"127.0.0.1"}
 	})
 	p.refused(fresh, wireDial(p, fresh, 2), "FLUSHALL", route.ErrDown)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
@@ -19,7 +20,7 @@ func serveForward(t testing.TB, n int, change func(c *config.Config)) *testClust
 		of[i] = 1
 	}
 	return startCluster(t, func(c *config.Config) {
-		c.Cluster.ForwardPort = freePort(t)
+		c.Cluster.ForwardPort = freeport.Take(t)
 		if change != nil {
 			change(c)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -46,7 +47,7 @@ func statusOf(t *testing.T, s *Server, path string, into any) *http.Response {
 // TestConsoleIsInfo: the console shows what INFO shows.
 func TestConsoleIsInfo(t *testing.T) {
 	s := wireServeStore(t, t.TempDir(), counter.Options{BlockItems: 64, SnapshotGrowth: -1}, func(c *config.Config) {
-		c.MetricsAddr, c.SlowlogSlower, c.ReadonlyPort = "127.0.0.1:0", 0, freePort(t)
+		c.MetricsAddr, c.SlowlogSlower, c.ReadonlyPort = "127.0.0.1:0", 0, freeport.Take(t)
 	})
 	c := wireDial(t, s, 2)
 	c.want("CLIENT SETNAME <b>x</b>&\"'", "+OK")

@@ -18,6 +18,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/errclass"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
@@ -345,7 +346,7 @@ func provokeNumbered(p provoker) {
 
 // provokeReaders: the port for reads.
 func provokeReaders(p provoker) {
-	s := wireServe(p.T, func(c *config.Config) { c.ReadonlyPort = freePort(p) })
+	s := wireServe(p.T, func(c *config.Config) { c.ReadonlyPort = freeport.Take(p) })
 	wireDial(p, s, 2).want("SET 1.cntcm 5", "+OK")
 	c := readerDial(p, s, 2)
 	for _, change := range changes {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
@@ -246,7 +247,7 @@ func (m *findModel) update(c *wireClient) {
 func TestFind(t *testing.T) {
 	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 2))
-	s := wireServeStore(t, t.TempDir(), counter.Options{BlockItems: 64, SnapshotGrowth: -1}, func(c *config.Config) { c.ReadonlyPort = freePort(t) })
+	s := wireServeStore(t, t.TempDir(), counter.Options{BlockItems: 64, SnapshotGrowth: -1}, func(c *config.Config) { c.ReadonlyPort = freeport.Take(t) })
 	m := &findModel{t: t, rng: rng, posts: make(map[uint64]modelPost)}
 	writers := []*wireClient{wireDial(t, s, 2), wireDial(t, s, 3)}
 	readers := append(writers, readerDial(t, s, 2), readerDial(t, s, 3))

@@ -18,20 +18,10 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
-
-// freePort is a TCP port that nobody has now.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // readerDial connects to the port for reads.
 func readerDial(t testing.TB, s *Server, proto int) *wireClient {
@@ -53,7 +43,7 @@ const readerRefuses = "-READONLY This port is for reads only: it accepts no chan
 
 // TestReadonlyPort reads, and is refused everything else, before and after all that could lift it.
 func TestReadonlyPort(t *testing.T) {
-	s := wireServe(t, func(c *config.Config) { c.ReadonlyPort = freePort(t) })
+	s := wireServe(t, func(c *config.Config) { c.ReadonlyPort = freeport.Take(t) })
 	owner := wireDial(t, s, 2)
 	owner.want("INCRBY 1.cntrn 7", ":7")
 	for _, proto := range []int{2, 3} {
@@ -113,7 +103,7 @@ func TestReadonlyPort(t *testing.T) {
 
 // TestReadonlyLimit: neither kind of connection takes the other's places.
 func TestReadonlyLimit(t *testing.T) {
-	s := wireServe(t, func(c *config.Config) { c.ReadonlyPort, c.ReadonlyClients, c.MaxClients = freePort(t), 2, 2 })
+	s := wireServe(t, func(c *config.Config) { c.ReadonlyPort, c.ReadonlyClients, c.MaxClients = freeport.Take(t), 2, 2 })
 	first := wireDial(t, s, 2)
 	first.want("PING", "+PONG")
 	readers := []*wireClient{readerDial(t, s, 2), readerDial(t, s, 2)}
@@ -143,7 +133,7 @@ func TestReadonlyLimit(t *testing.T) {
 
 // TestReadonlyPassword: a password is wanted there too, and does not make a writer.
 func TestReadonlyPassword(t *testing.T) {
-	s := wireServe(t, func(c *config.Config) { c.ReadonlyPort, c.RequirePass = freePort(t), "secret" })
+	s := wireServe(t, func(c *config.Config) { c.ReadonlyPort, c.RequirePass = freeport.Take(t), "secret" })
 	c := readerDial(t, s, 2)
 	c.want("GET 1.cntrn", "-NOAUTH Authentication required.")
 	c.want("INCR 1.cntrn", "-NOAUTH Authentication required.")
@@ -160,7 +150,7 @@ func TestReadonlyPortOfReplica(t *testing.T) {
 	primary := newReplNode(t).start("")
 	primary.dial().want("INCRBY 5.cntrn 3", ":3")
 	replica := newReplNode(t)
-	replica.change = func(c *config.Config) { c.ReadonlyPort = freePort(t) }
+	replica.change = func(c *config.Config) { c.ReadonlyPort = freeport.Take(t) }
 	replica.start(fmt.Sprintf("127.0.0.1 %d", primary.port))
 	c := readerDial(t, replica.srv, 2)
 	until(t, "the post on the replica", func() bool { return c.do("GET 5.cntrn").Text == "3" })
@@ -203,7 +193,7 @@ func hostileArgs(rng *rand.Rand, args []command.Argument) (words []string) {
 
 // TestReadonlyNumbered: what is kept of a transaction with a number is a change, although it only reads.
 func TestReadonlyNumbered(t *testing.T) {
-	port := freePort(t)
+	port := freeport.Take(t)
 	s := wireServe(t, func(c *config.Config) { c.ReadonlyPort = port })
 	c := readerDial(t, s, 2)
 	for range 2 { // by arguments, by the connection
@@ -229,7 +219,7 @@ func TestReadonlyNumbered(t *testing.T) {
 func TestReadonlyHostile(t *testing.T) {
 	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	port := freePort(t)
+	port := freeport.Take(t)
 	s := wireServeStore(t, t.TempDir(), counter.Options{SnapshotGrowth: -1}, func(c *config.Config) { c.ReadonlyPort, c.SlowlogSlower = port, -1 })
 	ended := make(chan struct{}, 1)
 	s.Terminate = func() { ended <- struct{}{} }

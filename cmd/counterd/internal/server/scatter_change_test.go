@@ -11,6 +11,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
@@ -106,7 +107,7 @@ func TestForwardUpdateOwning(t *testing.T) {
 
 // TestForwardChangeByReplica changes the posts of all shards by the forward port of a node that has none.
 func TestForwardChangeByReplica(t *testing.T) {
-	k := startCluster(t, func(c *config.Config) { c.Cluster.ForwardPort = freePort(t) }, 2, 1)
+	k := startCluster(t, func(c *config.Config) { c.Cluster.ForwardPort = freeport.Take(t) }, 2, 1)
 	c := k.forward(1, 2)
 	c.want(fmt.Sprintf("SET %d.cntcm 5", k.mid(0, 0)), "+OK")
 	c.want(fmt.Sprintf("SET %d.cntcm 5", k.mid(1, 0)), "+OK")

@@ -24,6 +24,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/tlstest"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -197,7 +198,7 @@ func TestWebTLS(t *testing.T) {
 // none left its connections wait, right passwords included, and another address does not. Right passwords cost nothing.
 func TestGuessesByAddress(t *testing.T) {
 	conf := config.Default()
-	conf.Bind, conf.Port, conf.UnixSocket, conf.AppendOnly = []string{"127.0.0.1"}, freePort(t), filepath.Join(t.TempDir(), "s"), false
+	conf.Bind, conf.Port, conf.UnixSocket, conf.AppendOnly = []string{"127.0.0.1"}, freeport.Take(t), filepath.Join(t.TempDir(), "s"), false
 	conf.RequirePass = "right"
 	withWeb(&conf)
 	s, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
@@ -287,7 +288,7 @@ func TestReadyInCluster(t *testing.T) {
 	} {
 		s := wireServe(t, func(conf *config.Config) {
 			withWeb(conf)
-			conf.Bind, conf.Port = []string{"127.0.0.1"}, freePort(t)
+			conf.Bind, conf.Port = []string{"127.0.0.1"}, freeport.Take(t)
 			conf.Cluster.Enabled, conf.Cluster.Name, conf.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}
 			conf.AppendOnly = true
 		})
