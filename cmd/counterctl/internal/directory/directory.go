@@ -111,20 +111,24 @@ func (d *Dir) Close() error {
 	return nil
 }
 
-// attempts is how often reading a directory in use is begun anew because the server removed what was being read. It
-// does so once a snapshot.
+// attempts is how often a directory in use is read again after the same error. The server removes files after each
+// snapshot; a file that is missing each time is a fault of the directory.
 const attempts = 5
 
-// begunWait is how long a node is given to put a primary's data in the place of its own, which is renaming files.
+// moveOn bounds how long a directory in use is read again while each attempt meets another missing file: on a busy machine
+// a server that makes a snapshot every 20 ms removed files of five views in a row.
+const moveOn = 30 * time.Second
+
+// begunWait is the time that a node gets to replace its own data by its primary's, which means to rename files.
 const (
 	begunWait  = 30 * time.Second
 	begunPause = 100 * time.Millisecond
 )
 
-// With runs fn on a directory. Where a server has it open and fn fails, it runs again on a new view: what is
-// there both times is no accident.
+// With runs fn on a directory. If a server has the directory open and fn fails because a file is missing or damaged, With
+// runs fn again on a new view: a fault that stays is a fault of the directory. The error is that of the last attempt.
 func With(ctx context.Context, path string, stderr io.Writer, fn func(d *Dir) error) error {
-	started := time.Now()
+	started, seen := time.Now(), map[string]int{}
 	for n := 1; ; n++ {
 		d, err := Open(ctx, path)
 		if err != nil {
@@ -137,7 +141,11 @@ func With(ctx context.Context, path string, stderr io.Writer, fn func(d *Dir) er
 		if closed := d.Close(); err == nil {
 			err = closed
 		}
-		again := d.InUse && n < attempts && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, format.ErrCorrupt))
+		again := false
+		if d.InUse && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, format.ErrCorrupt)) {
+			seen[err.Error()]++
+			again = n < attempts || seen[err.Error()] < attempts && time.Since(started) < moveOn
+		}
 		var begun *backup.BegunError
 		if errors.As(err, &begun) {
 			again = d.InUse && time.Since(started) < begunWait
