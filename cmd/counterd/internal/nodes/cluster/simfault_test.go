@@ -137,15 +137,18 @@ func (w *world) upgrade(m *machine, p *proc) {
 	err := p.agent.Drain(ctx)
 	w.mu.Lock()
 	w.say("%s drained: %v", m.id[:4], err)
-	clean := m.proc == p && p.paused == nil
+	runs, stopped := m.proc == p, p.paused != nil
 	w.mu.Unlock()
-	if !clean {
+	if !runs {
 		return
 	}
+	// A process that was drained ends, also one that was stopped meanwhile: it has told the others that it leaves.
 	w.kill(m)
-	w.mu.Lock()
-	m.durable, m.running = len(m.log), false
-	w.mu.Unlock()
+	if !stopped {
+		w.mu.Lock()
+		m.durable, m.running = len(m.log), false
+		w.mu.Unlock()
+	}
 	w.revive(m)
 }
 
