@@ -34,7 +34,7 @@ func (g Groups) leads() error {
 	return nil
 }
 
-// SlotGroups// SlotGroups tells whether items are kept by group of hash slots: see Options.SlotGroups.
+// SlotGroups tells whether items are kept by group of hash slots: see Options.SlotGroups.
 func (s *Store) SlotGroups() bool { return s.slotGroups }
 
 // GroupStats is what a group of hash slots has.

@@ -34,7 +34,7 @@ var ErrCold = errors.New("counter: cold file cannot be read")
 // noColumns asks a file for the existence of a row only.
 var noColumns = []int{}
 
-// FileOf// FileOf is the file in which an operation on mid has to look; nil: b is hot, or its overlay has the row. REQUIRES b.Mu
+// FileOf is the file in which an operation on mid has to look; nil: b is hot, or its overlay has the row. REQUIRES b.Mu
 // held.
 func (b *Block) FileOf(mid uint64) *coldstore.File {
 	if b.Cold == nil {

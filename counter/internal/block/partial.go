@@ -187,7 +187,7 @@ func (ks *Keyspace) FoldAll(b *Block) error {
 //
 // Little-endian. Mids rise, and within a row ids do. n is 0 if the overlay has no rows.
 
-// AppendPartial// AppendPartial appends the image of b's overlay and its partial rows. REQUIRES b.Mu held.
+// AppendPartial appends the image of b's overlay and its partial rows. REQUIRES b.Mu held.
 func (b *Block) AppendPartial(dst []byte) []byte {
 	le := binary.LittleEndian
 	at := len(dst)

@@ -78,7 +78,7 @@ func (ks *Keyspace) Repack(b *Block, mid uint64) (*Block, error) {
 	return ks.replace(b, mid, ks.RepackPlan(b))
 }
 
-// RepackPlan// RepackPlan is the plan of repack. REQUIRES b.Mu held.
+// RepackPlan is the plan of repack. REQUIRES b.Mu held.
 func (cs *Columns) RepackPlan(b *Block) Plan {
 	load := SealLoad
 	if b.Open() {
@@ -102,7 +102,7 @@ func (ks *Keyspace) replace(b *Block, mid uint64, plans ...Plan) (*Block, error)
 	return ks.Swap(b, mid, news...), nil
 }
 
-// Swap// Swap puts news in the place of old in the directory and returns the one for mid, locked. REQUIRES old.Mu held; it is
+// Swap puts news in the place of old in the directory and returns the one for mid, locked. REQUIRES old.Mu held; it is
 // unlocked. The new block is locked before anybody can find it, and all are where old is one of a change set's.
 func (ks *Keyspace) Swap(old *Block, mid uint64, news ...*Block) *Block {
 	var mine *Block

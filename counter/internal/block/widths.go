@@ -57,7 +57,7 @@ func (p *Plan) config(scale float64) hot.Config {
 	return c
 }
 
-// Plan// Plan makes that for the items of b with mids in [lo, hi), with room for at least items. REQUIRES b.Mu held.
+// Plan makes that for the items of b with mids in [lo, hi), with room for at least items. REQUIRES b.Mu held.
 func (cs *Columns) Plan(b *Block, lo, hi uint64, items int, load float64) Plan {
 	if hi == hot.EndMid {
 		return Plan{Lo: lo, Hi: hi, Items: items, Load: load, Layout: cs.Layout, Shape: cs.Layout}
@@ -105,7 +105,7 @@ func (ks *Keyspace) tightenPlan(cs *Columns, b *Block) (p Plan, worth bool) {
 	return p, ks.placed(p.config(1)).Bytes() <= was-was/tightenGain
 }
 
-// TightenDue// TightenDue tells whether it is time to tighten. REQUIRES b.Mu held.
+// TightenDue tells whether it is time to tighten. REQUIRES b.Mu held.
 func (b *Block) TightenDue(now time.Time) bool {
 	return !b.Tightened && b.Cold == nil && !b.Open() && now.Sub(b.Packed) >= TightenAfter
 }

@@ -88,8 +88,14 @@ func (c *call) locked() bool { return c.items.Batch != nil && c.items.Batch.Open
 // begin makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything
 // before was committed.
 func (c *call) begin() {
-	c.loading = c.srv.progress.active() // before the store: it is there when this is false
-	c.store = c.srv.current.Load()
+	// Both must be of one moment. When data is replaced, progress begins before an empty store takes the place of the old
+	// one, and ends after the new store has.
+	for {
+		c.loading, c.store = c.srv.progress.active(), c.srv.current.Load()
+		if c.loading == c.srv.progress.active() && c.store == c.srv.current.Load() {
+			break
+		}
+	}
 	if c.unsampled == 0 { // a new connection: its first operation is no likelier than others
 		c.unsampled = rand.IntN(2 * popular.Every)
 	}
