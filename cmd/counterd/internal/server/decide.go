@@ -120,8 +120,8 @@ func (c *client) scatters(cmd *row, args [][]byte) bool {
 	if cmd != nil && cmd.Sub != nil && len(args) > 1 { // OBJECT
 		cmd = cmd.Subcommand(args[1])
 	}
-	return cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.login.authed && !c.multi.active && !c.call.loading && c.confined == 0 && c.may(cmd, args) &&
-		c.scatter.Plan(cmd.Access(), args)
+	return cmd != nil && cmd.Plan != nil && c.scatter.Concerns(cmd.Access()) && cmd.Takes(args) && c.login.authed && !c.multi.active && !c.call.loading &&
+		c.confined == 0 && c.may(cmd, args) && c.scatter.Plan(cmd.Access(), args)
 }
 
 // forAll tells whether a command is executed by asking all shards.

@@ -168,12 +168,16 @@ func (f *Scatter) ask(p *part, shard *gather.Shard) {
 // Forward tells whether the connection came by a forward port.
 func (f *Scatter) Forward() bool { return f.forward }
 
-// Plan plans a command on posts that is not this node's alone, and on a forward port every one. It is false for all others,
-// and for what is to be refused as usual. REQUIRES that the user of the connection may execute it.
+// Concerns tells whether Plan can plan a command: on a forward port every one, else those on any number of posts. It is
+// asked before the rights of the user, which cost more, as most commands of an ordinary port name one post.
+func (f *Scatter) Concerns(cmd *command.Access) bool {
+	return f.forward || cmd.Last < 0 || cmd.Is("counter.mget")
+}
+
+// Plan plans a command on posts of several shards, and on a forward port every command on posts. It returns false for all
+// others, and for commands that are refused as usual. REQUIRES Concerns(cmd), and that the user of the connection may
+// execute the command.
 func (f *Scatter) Plan(cmd *command.Access, args [][]byte) bool {
-	if !f.forward && cmd.Last >= 0 && !cmd.Is("counter.mget") {
-		return false
-	}
 	v := f.shards.View()
 	if v.Map == nil {
 		return false
