@@ -14,7 +14,7 @@ import (
 func TestIdle(t *testing.T) {
 	a, b := benchtest.Start(t, true), benchtest.Start(t, false)
 	file := filepath.Join(t.TempDir(), "idle.json")
-	status, out, errs := tool(t, "idle", "--server", a.Addr, "--vs", b.Addr, "--connections", "12", "--settle", "0s", "--json", file)
+	status, out, errs := tool(t, "idle", "--server", a.Addr, "--vs", b.Addr, "--connections", "12", "--settle", "0s", "--progress=false", "--json", file)
 	if status != 0 || errs != "" || !strings.Contains(out, "12 idle connections") {
 		t.Fatalf("status %d\n%s%s", status, out, errs)
 	}

@@ -16,7 +16,7 @@ import (
 // shortRun returns flags of a short run on a server.
 func shortRun(s *benchtest.Server, flags string) []string {
 	return append([]string{"run", "--server", s.Addr, "--posts", "2000", "--clients", "4", "--depth", "8", "--duration", "40ms",
-		"--warmup", "5ms", "--slices", "2"}, strings.Fields(flags)...)
+		"--warmup", "5ms", "--slices", "2", "--progress=false"}, strings.Fields(flags)...)
 }
 
 func TestRunAndCompare(t *testing.T) {
