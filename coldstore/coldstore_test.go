@@ -75,7 +75,7 @@ func (r *rows) open(t testing.TB, cache *Cache) *File {
 
 // ofGroup makes all mids those of one group of hash slots, about where they were.
 func (r *rows) ofGroup(group uint8) *rows {
-	r.meta.Grouped, r.meta.Group = true, group
+	r.meta.OneGroup, r.meta.Group = true, group
 	for i, mid := range r.mids {
 		if i > 0 {
 			mid = max(mid, r.mids[i-1]+1)

@@ -412,13 +412,13 @@ func (f *File) checkPage(raw []byte, i int) error {
 		return &CorruptError{File: f.name, Offset: off, Part: page.PartChecksum, Want: uint64(sum), Got: uint64(got)}
 	}
 	at, want := head+1, f.index[i]
-	if f.h.meta.Grouped { // group u8 stands between
+	if f.h.meta.OneGroup { // group u8 stands between
 		at, want = head+2, slot.Number(want)
 		if raw[head] < page.MidsGroup || raw[head+1] != f.h.meta.Group {
 			return &CorruptError{File: f.name, Offset: off, Part: page.PartMids, Want: uint64(f.h.meta.Group), Got: uint64(raw[head+1])}
 		}
 	}
-	if first := binary.LittleEndian.Uint64(raw[at:]); first != want || !f.h.meta.Grouped && raw[head] >= page.MidsGroup {
+	if first := binary.LittleEndian.Uint64(raw[at:]); first != want || !f.h.meta.OneGroup && raw[head] >= page.MidsGroup {
 		return &CorruptError{File: f.name, Offset: off, Part: page.PartFirst, Want: want, Got: first}
 	}
 	return nil

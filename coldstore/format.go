@@ -68,7 +68,7 @@ func appendHeader(dst []byte, m *Meta, pageShift int) []byte {
 	le := binary.LittleEndian
 	dst = append(dst, headerMagic...)
 	v := uint16(versionAll)
-	if m.Grouped {
+	if m.OneGroup {
 		v = version
 	}
 	dst = le.AppendUint16(dst, v)
@@ -133,7 +133,7 @@ func parseHeader(b []byte, cols int) (h header, bad *CorruptError) {
 		return h, &CorruptError{Offset: 13, Part: "header zeros", Want: 0, Got: uint64(b[13] | b[14] | b[15])}
 	}
 	h.meta = Meta{Counter: le.Uint32(b[16:]), Lo: le.Uint64(b[20:]), Hi: le.Uint64(b[28:]), Offset: le.Uint64(b[36:]),
-		Grouped: h.version > versionAll, Group: b[13]}
+		OneGroup: h.version > versionAll, Group: b[13]}
 	h.meta.Columns = make([]Column, cols)
 	for i := range h.meta.Columns {
 		p := b[headerFixed-4+i*columnSize:]

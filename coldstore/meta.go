@@ -24,12 +24,12 @@ type Column struct {
 
 // Meta describes the block a file holds. The file gives it back as it was.
 type Meta struct {
-	Counter uint32 // number of the counter
-	Lo, Hi  uint64 // the block's range of mids [Lo, Hi), Hi at most MaxMid+1
-	Grouped bool   // all mids are of one group of hash slots (package slot), and take less for that
-	Group   uint8
-	Offset  uint64 // log offset the rows stand at, in bytes since the log began
-	Columns []Column
+	Counter  uint32 // number of the counter
+	Lo, Hi   uint64 // the block's range of mids [Lo, Hi), Hi at most MaxMid+1
+	OneGroup bool   // all mids are of one group of hash slots (package slot), and take less for that
+	Group    uint8
+	Offset   uint64 // log offset the rows stand at, in bytes since the log began
+	Columns  []Column
 }
 
 // Column returns the position in the rows of the column with the given id.

@@ -63,7 +63,7 @@ func Create(fs vfs.FS, name string, meta Meta) (*Writer, error) {
 	w := &Writer{fs: fs, name: name, file: f, meta: meta, guess: 1536, need: 2048}
 	w.columns = make([][]uint64, len(meta.Columns))
 	w.bounds = make([]columnBounds, len(meta.Columns))
-	w.enc.Cols, w.enc.Grouped, w.enc.Group = len(meta.Columns), meta.Grouped, meta.Group
+	w.enc.Cols, w.enc.OneGroup, w.enc.Group = len(meta.Columns), meta.OneGroup, meta.Group
 	return w, nil
 }
 
@@ -79,7 +79,7 @@ func (w *Writer) Add(mid uint64, vals []uint64) error {
 	if w.stats.Items > 0 && mid <= w.last {
 		return inputErrorf("mid %d after %d: want ascending order", mid, w.last)
 	}
-	if w.meta.Grouped && slot.Group(mid) != w.meta.Group {
+	if w.meta.OneGroup && slot.Group(mid) != w.meta.Group {
 		return inputErrorf("mid %d of group %d, want %d", mid, slot.Group(mid), w.meta.Group)
 	}
 	if len(vals) != len(w.columns) {
@@ -142,7 +142,7 @@ func (w *Writer) checkRows(mids []uint64, columns [][]uint64) error {
 			return inputErrorf("mid %d after %d: want ascending order", mids[i], mids[i-1])
 		}
 	}
-	if w.meta.Grouped {
+	if w.meta.OneGroup {
 		for _, mid := range mids {
 			if slot.Group(mid) != w.meta.Group {
 				return inputErrorf("mid %d of group %d, want %d", mid, slot.Group(mid), w.meta.Group)

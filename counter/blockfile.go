@@ -168,7 +168,7 @@ func (r *recovery) loadTable(b *block.Block, f *format.BlockFile, buf []byte) ([
 	if errors.Is(err, hot.ErrUnsupportedImage) {
 		return buf, fmt.Errorf("%s: %w: %w", path, format.ErrUnsupportedFormat, err)
 	}
-	if err == nil && h.Config.Grouped && (!r.s.slotGroups || h.Config.Group != f.Group) {
+	if err == nil && h.Config.OneGroup && (!r.s.slotGroups || h.Config.Group != f.Group) {
 		err = fmt.Errorf("of group %d", h.Config.Group)
 	}
 	if err == nil && (h.Config.Lo != f.Lo || h.Config.Hi != f.Hi) {

@@ -58,10 +58,10 @@ type Build struct {
 type BuildOptions struct {
 	Schema *schema.Schema
 
-	// Grouped makes a directory for a node of a cluster: see Options.SlotGroups.
+	// SlotGroups makes a directory for a node of a cluster: see Options.SlotGroups.
 	SlotGroups bool
 
-	// FilePosts is how many posts a cold file has: 64..8 Mi, default 256 Ki, of a grouped directory 64 Ki. An open file
+	// FilePosts is how many posts a cold file has: 64..8 Mi, default 256 Ki, of one with SlotGroups 64 Ki. An open file
 	// takes a descriptor and a mapping of the server: 10^10 posts want files of a million. A range that is rewritten or
 	// brought back is one file.
 	FilePosts int
@@ -102,7 +102,7 @@ const (
 
 	leastFilePosts, mostFilePosts = 64, 8 << 20
 	defaultFilePosts              = 256 << 10
-	groupedFilePosts              = 64 << 10
+	slotGroupsFilePosts           = 64 << 10
 )
 
 func (o BuildOptions) withDefaults() (BuildOptions, error) {
@@ -114,7 +114,7 @@ func (o BuildOptions) withDefaults() (BuildOptions, error) {
 	}
 	if o.FilePosts == 0 {
 		if o.FilePosts = defaultFilePosts; o.SlotGroups {
-			o.FilePosts = groupedFilePosts
+			o.FilePosts = slotGroupsFilePosts
 		}
 	}
 	if o.FilePosts < leastFilePosts || o.FilePosts > mostFilePosts {
@@ -396,7 +396,7 @@ func (b *Build) Abort() error {
 func (b *Build) manifest() (*format.Manifest, *BuildResult) {
 	sch := b.opts.Schema
 	m := &format.Manifest{History: b.log, TimeMS: time.Now().UnixMilli(), Offset: buildStart, Replay: buildStart,
-		Grouped: b.opts.SlotGroups, NextBlock: b.store.blockIDs.Load() + 1,
+		SlotGroups: b.opts.SlotGroups, NextBlock: b.store.blockIDs.Load() + 1,
 		Schema: strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")}
 	r := &BuildResult{}
 	for _, def := range sch.Counters() {

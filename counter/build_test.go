@@ -84,8 +84,8 @@ var buildKinds = []struct {
 	{"cold", BuildOptions{}},
 	{"hot by memory", BuildOptions{HotBytes: 64 << 10}},
 	{"hot by boundary", BuildOptions{HotFrom: 10_000_000}},
-	{"grouped", BuildOptions{SlotGroups: true}},
-	{"grouped, hot", BuildOptions{SlotGroups: true, HotBytes: 64 << 10}},
+	{"slot groups", BuildOptions{SlotGroups: true}},
+	{"slot groups, hot", BuildOptions{SlotGroups: true, HotBytes: 64 << 10}},
 }
 
 // TestBuild builds directories of random posts, opens them, changes them in all tiers and opens them again.
@@ -135,7 +135,7 @@ func TestBuild(t *testing.T) {
 			}
 			s := store()
 			if s.SlotGroups() != kind.opts.SlotGroups {
-				t.Fatalf("grouped: %t", s.SlotGroups())
+				t.Fatalf("SlotGroups() is %t", s.SlotGroups())
 			}
 			checkBuilt(t, s, model)
 			for range 300 {

@@ -155,7 +155,7 @@ func (j *buildJob) run() error {
 func (j *buildJob) cold() (f format.BlockFile, err error) {
 	b, ks := j.sp.b, j.sp.ks
 	name := format.ColdName(j.id, buildStart)
-	meta := coldstore.Meta{Counter: ks.Def.ID, Offset: buildStart, Lo: j.lo, Hi: j.hi, Columns: ks.FileColumns(), Grouped: ks.SlotGroups, Group: ks.Group}
+	meta := coldstore.Meta{Counter: ks.Def.ID, Offset: buildStart, Lo: j.lo, Hi: j.hi, Columns: ks.FileColumns(), OneGroup: ks.SlotGroups, Group: ks.Group}
 	w, err := coldstore.Create(b.opts.FS, filepath.Join(format.ColdDir(b.path), name), meta)
 	if err != nil {
 		return f, err

@@ -131,7 +131,7 @@
 // group (Groups.Accept); the source drops it. Both steps are records of the log, so a crash does not lose the state
 // (groupstate.go). Numbers of producers move along: a repeat stays a repeat.
 //
-// Groups cost memory and time: 5.74 bytes a post instead of 5.20 at 100 M posts (BenchmarkGroupedBytes), and 8-12 % more
+// Groups cost memory and time: 5.74 bytes a post instead of 5.20 at 100 M posts (BenchmarkSlotGroupsBytes), and 8-12 % more
 // processor time for GET. SCAN goes from group to group, and a query merges the searches of all groups (query/merge.go).
 //
 // # Queries

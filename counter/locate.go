@@ -53,19 +53,19 @@ func (b *Batch) locateThose(from, to int) {
 	var ks *block.Keyspace
 	var dir *block.Directory
 	var def *schema.Counter
-	grouped := b.s.slotGroups
+	slotGroups := b.s.slotGroups
 	b.located, b.foreign, b.cold = len(b.ops), false, b.cold[:0]
 	own := &b.s.own
 	for i := from; i < to; i++ {
 		op := &b.ops[i]
 		if op.Counter != def {
 			def = op.Counter
-			if sp = b.s.spaces[def.ID]; !grouped {
+			if sp = b.s.spaces[def.ID]; !slotGroups {
 				ks = sp[0]
 				dir = ks.Dir.Load()
 			}
 		}
-		if grouped {
+		if slotGroups {
 			ks = sp[slot.Group(op.Mid)]
 			dir = ks.Dir.Load()
 			if own.Some && own.Lacks(ks.Group) && !b.silent && !b.carrier {

@@ -72,7 +72,7 @@ func (r *recovery) regain(f *format.BlockFile) (file *coldstore.File, entry *for
 		return nil, nil, corruptFile(r.s.dir, image, fmt.Sprintf("block %d, range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Block, f.Lo, f.Hi, f.Items, f.CRC),
 			fmt.Sprintf("%d, [%d,%d), %d, %08x", info.Block, info.Lo, info.Hi, info.Items, info.CRC), nil)
 	}
-	meta := coldstore.Meta{Counter: info.Counter, Offset: f.Offset, Lo: f.Lo, Hi: f.Hi, Grouped: tab.Grouped(), Group: tab.Group()}
+	meta := coldstore.Meta{Counter: info.Counter, Offset: f.Offset, Lo: f.Lo, Hi: f.Hi, OneGroup: tab.OneGroup(), Group: tab.Group()}
 	fields := tab.Layout().Fields
 	for i := range fields {
 		meta.Columns = append(meta.Columns, coldstore.Column{ID: fields[i].ID, Max: fields[i].Max, Default: fields[i].Default})

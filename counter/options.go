@@ -25,7 +25,7 @@ type Options struct {
 	// of groups 16 Ki. Larger blocks save little memory; sealing one stops its writers for about 60 ns an item.
 	BlockItems int
 
-	// Grouped has a new store keep its items by group of hash slots (package slot), so that one group can be dropped, and
+	// SlotGroups makes a new store keep its posts by group of hash slots (package slot), so that one group can be dropped, and
 	// moved, without the others being read. A directory stays what it was made as: see Store.SlotGroups.
 	SlotGroups bool
 

@@ -94,10 +94,10 @@ func TestQueryBlocks(t *testing.T) {
 	if testing.Short() {
 		items, rounds = 12_000, 25
 	}
-	for _, grouped := range []bool{false, true} {
+	for _, slotGroups := range []bool{false, true} {
 		opts := Options{BlockItems: 5000, HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true}
 		place := func(mid uint64) uint64 { return mid }
-		if grouped {
+		if slotGroups {
 			opts.BlockItems, opts.SlotGroups, place = 2000, true, fewGroups
 		}
 		s, m, mids := playedStoreOf(t, rng, items, opts, place)

@@ -115,7 +115,7 @@ func (r *recovery) loadManifest(m *format.Manifest) error {
 	if err != nil {
 		return &format.CorruptError{File: filepath.Join(r.s.dir.Path(), format.ManifestName(m.Generation)), Dir: r.s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
 	}
-	r.s.setSlotGroups(m.Grouped)
+	r.s.setSlotGroups(m.SlotGroups)
 	if err := r.s.setSchema(sch); err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (r *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block.B
 	path := f.Path(r.s.dir.Path())
 	file, err := openCold(r.s.opts.FS, path, r.s.tiers.cache)
 	if err == nil {
-		if m := file.Meta(); m.Grouped && (!r.s.slotGroups || m.Group != f.Group) {
+		if m := file.Meta(); m.OneGroup && (!r.s.slotGroups || m.Group != f.Group) {
 			err = corruptFile(r.s.dir, path, fmt.Sprintf("posts of group %d, as in the manifest", f.Group), fmt.Sprintf("of group %d", m.Group), nil)
 			err = errors.Join(err, file.Close())
 		} else if m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
@@ -343,7 +343,7 @@ func (r *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 	if end != hot.EndMid {
 		return &format.CorruptError{File: r.s.dir.Path(), Dir: r.s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
 	}
-	for group, d := range found { // a manifest that is not Grouped has group 0 only
+	for group, d := range found { // a manifest without SlotGroups has group 0 only
 		ks := r.s.spaces[c.ID][group]
 		for _, b := range d.Blocks {
 			ks.Recognize(b)

@@ -31,8 +31,8 @@ func TestReplicateWhole(t *testing.T) {
 	transaction := func(s *Store, value uint64) {
 		t.Helper()
 		tx := s.NewBatch()
-		grouped := value%2 == 0 // the same as a group, which keeps nobody out of the primary
-		if grouped {
+		changeSet := value%2 == 0 // the same as one change set, which keeps no other client out of the primary
+		if changeSet {
 			must(t, tx.Begin())
 		} else {
 			must(t, tx.BeginExclusive())
@@ -40,12 +40,12 @@ func TestReplicateWhole(t *testing.T) {
 		def := tx.Schema().Counter("n")
 		for i := range items {
 			tx.Add(Op{Kind: OpSet, Counter: def, Mid: uint64(i) << 20, Arg: value})
-			if i%100 == 0 && !grouped { // as the commands of a transaction do
+			if i%100 == 0 && !changeSet { // as the commands of a transaction do
 				tx.Run()
 				tx.Reset()
 			}
 		}
-		if grouped {
+		if changeSet {
 			tx.ChangeSet(0)
 		}
 		tx.Run()

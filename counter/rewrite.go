@@ -115,7 +115,7 @@ func (t *tiers) rewriteAs(s *Store, ks *block.Keyspace, mid uint64, lose bool) e
 	}
 	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1), lose: lose}
 	r.meta = coldstore.Meta{Counter: ks.Def.ID, Offset: s.log.Position(), Lo: b.Lo, Hi: b.Hi, Columns: ks.FileColumns(),
-		Grouped: ks.SlotGroups, Group: ks.Group}
+		OneGroup: ks.SlotGroups, Group: ks.Group}
 	if b.Tab.Len() > 0 {
 		image = b.Tab.AppendImage(image)
 	} else {

@@ -8,13 +8,13 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// BenchmarkGroupedBytes reports the memory an item in a store made of groups, and in one that is not, of the posts of 8 of
+// BenchmarkSlotGroupsBytes reports the memory an item in a store made of groups, and in one that is not, of the posts of 8 of
 // the 256 groups of a live stream of 100 M: 3.1 M posts.
-func BenchmarkGroupedBytes(b *testing.B) {
-	for _, grouped := range []bool{false, true} {
-		b.Run(map[bool]string{false: "one", true: "groups"}[grouped], func(b *testing.B) {
+func BenchmarkSlotGroupsBytes(b *testing.B) {
+	for _, slotGroups := range []bool{false, true} {
+		b.Run(map[bool]string{false: "one", true: "groups"}[slotGroups], func(b *testing.B) {
 			for range b.N {
-				s := benchStore(b, Options{SlotGroups: grouped})
+				s := benchStore(b, Options{SlotGroups: slotGroups})
 				const posts = 100 << 20 / 32
 				st, bt, n := newStream(1), s.NewBatch(), 0
 				for n < posts {
@@ -24,7 +24,7 @@ func BenchmarkGroupedBytes(b *testing.B) {
 					bt.Reset()
 					for bt.Len() < 64 {
 						mid := st.next()
-						if grouped && slot.Group(mid) >= 8 {
+						if slotGroups && slot.Group(mid) >= 8 {
 							continue
 						}
 						n++

@@ -195,11 +195,11 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestGroupedStays opens directories again with another Options.SlotGroups: they stay what they were made as, as soon as
+// TestSlotGroupsStay opens directories again with another Options.SlotGroups: they stay what they were made as, as soon as
 // there is a snapshot, with all posts, hot, cold and in the log. Empty groups have no files.
-func TestGroupedStays(t *testing.T) {
-	for _, grouped := range []bool{false, true} {
-		opts := Options{FS: vfs.NewSim(), Manual: true, BlockItems: 16, SlotGroups: grouped}
+func TestSlotGroupsStay(t *testing.T) {
+	for _, slotGroups := range []bool{false, true} {
+		opts := Options{FS: vfs.NewSim(), Manual: true, BlockItems: 16, SlotGroups: slotGroups}
 		m := model{"weibo": {}}
 		s := openDir(t, "/data", opts, "add counter weibo\nadd column weibo repost hint=4 max=32 suffix=cntrn")
 		put := func(from, to uint64) {
@@ -228,8 +228,8 @@ func TestGroupedStays(t *testing.T) {
 		for _, b := range kept.Counters[0].Blocks {
 			groups[b.Group] = true
 		}
-		if want := map[bool]int{false: 1, true: 3}[grouped]; kept.Grouped != grouped || len(groups) != want {
-			t.Errorf("grouped %v: the snapshot is %v, with blocks of %d groups, want %d", grouped, kept.Grouped, len(groups), want)
+		if want := map[bool]int{false: 1, true: 3}[slotGroups]; kept.SlotGroups != slotGroups || len(groups) != want {
+			t.Errorf("SlotGroups %v: the snapshot is %v, with blocks of %d groups, want %d", slotGroups, kept.SlotGroups, len(groups), want)
 		}
 		for range 2 {
 			if err := s.Close(); err != nil {
@@ -240,8 +240,8 @@ func TestGroupedStays(t *testing.T) {
 			if s, err = Open("/data", opts); err != nil {
 				t.Fatal(err)
 			}
-			if s.SlotGroups() != grouped {
-				t.Errorf("made with grouped %v, opened again it is %v", grouped, s.SlotGroups())
+			if s.SlotGroups() != slotGroups {
+				t.Errorf("made with SlotGroups %v, opened again it is %v", slotGroups, s.SlotGroups())
 			}
 			checkStore(t, s, m)
 		}
@@ -251,7 +251,7 @@ func TestGroupedStays(t *testing.T) {
 				posts++
 			}
 		}
-		if st := s.Groups().Stats(200); grouped && (st.Posts != posts || st.Bytes == 0) {
+		if st := s.Groups().Stats(200); slotGroups && (st.Posts != posts || st.Bytes == 0) {
 			t.Errorf("group 200 of %d posts: got %+v", posts, st)
 		}
 		if err := s.Close(); err != nil {

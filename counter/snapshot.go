@@ -37,7 +37,7 @@ type wroteImage struct {
 func (w *snapshot) make() error {
 	s := w.s
 	w.out = snapfile.Images{FS: s.opts.FS, Dir: s.dir.Path()}
-	m := &format.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli(), Grouped: s.slotGroups}
+	m := &format.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli(), SlotGroups: s.slotGroups}
 	w.manifest = m
 	if past := s.repl.Lineage(); len(past.Terms) > 1 {
 		m.OldReplID, m.OldEnd, _ = past.Before()

@@ -23,6 +23,7 @@ var others = map[string]bool{"--cluster": true, "--replica": true, "--check": tr
 // retired are words that meant several things, or that only this project used, with what to write. They are written as
 // patterns that do not match themselves.
 var retired = map[string]string{
+	"group[e]d":     "by group of hash slots, or --cluster",
 	"figure[s]":     "metrics, results or measurements",
 	"status[ ]page": "console",
 	"change group":  "change set",

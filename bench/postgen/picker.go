@@ -11,9 +11,9 @@ import (
 // through both is a power law: P(age > t) = (1 + t/tau)^-0.565 with tau = 1.62 hours. The posts at hand, however many,
 // stand for the 100 days that the trace spans; so the curve keeps its shape at every scale.
 //
-// Popularity. The top 1 % of posts take 66 to 79 % of the increments. Posts are grouped by age, up to 4,096 to a group,
-// and within a group chosen by a Zipf law with exponent 1.2, whose top 1 % take 69 %. Which posts of a group are
-// popular is scattered over it.
+// Popularity. The top 1 % of posts take 66 to 79 % of the increments. Posts are sorted by age into classes of up to 4,096,
+// and within a class chosen by a Zipf law with exponent 1.2, whose top 1 % take 69 %. The popular posts of a class are
+// scattered over it.
 //
 // A Picker is immutable; any number of goroutines may use one.
 type Picker struct {

@@ -37,7 +37,7 @@ own posts: counterctl build.
 		flags.Uint64Var(&o.seed, "seed", 1, "of all that is random")
 		flags.StringVar(&o.hot, "hot", "64mb", "`memory` that the newest posts may take")
 		flags.IntVar(&o.filePosts, "file-posts", 0, "`posts` of a file (default: 256 Ki, for over 2 billion posts 1 Mi)")
-		flags.BoolVar(&o.grouped, "grouped", false, "by group of hash slots, for a node of a cluster")
+		flags.BoolVar(&o.cluster, "cluster", false, "by group of hash slots, for a node of a cluster")
 		flags.BoolVar(&o.progress, "progress", true, "show progress: a bar on a terminal, lines elsewhere")
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) != 0 || o.out == "" {
@@ -53,7 +53,7 @@ type buildOptions struct {
 	posts, filePosts  int
 	seed              uint64
 	hot               string
-	grouped, progress bool
+	cluster, progress bool
 }
 
 const (
@@ -83,7 +83,7 @@ func (o *buildOptions) run(ctx context.Context, out output) error {
 	if o.filePosts == 0 && o.posts > manyPosts {
 		o.filePosts = manyPerFile
 	}
-	b, err := counter.NewBuild(o.out, counter.BuildOptions{Schema: script, SlotGroups: o.grouped, FilePosts: o.filePosts, HotBytes: int64(hot)})
+	b, err := counter.NewBuild(o.out, counter.BuildOptions{Schema: script, SlotGroups: o.cluster, FilePosts: o.filePosts, HotBytes: int64(hot)})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ hold is an error too; --skip-bad N skips up to N such lines and prints them.
 
 The directory is called --out.building until it is complete and durable, and only then gets its name. The next build removes a
 directory that an interrupted build left. To build a directory for a node of a cluster, build it as usual and start the node
-with --cluster-enabled yes. --grouped stores the posts by group of hash slots from the start, as a node of a cluster does.
+with --cluster-enabled yes. --cluster stores the posts by group of hash slots from the start, as a node of a cluster does.
 
 Exit status 0: the directory holds all lines. 1: no directory was made, or lines were skipped.`,
 	Setup: func(flags *pflag.FlagSet) action {
@@ -65,7 +65,7 @@ Exit status 0: the directory holds all lines. 1: no directory was made, or lines
 		flags.StringVar(&b.hot, "hot", "256mb", "memory that the newest posts may use in the server, at 6 bytes a post; 0: only the posts of the open block are in memory")
 		flags.Uint64Var(&b.hotFrom, "hot-from", 0, "`MID` of the first post that is kept in memory, instead of --hot")
 		flags.IntVar(&b.filePosts, "file-posts", 0, "posts in a file, 64 to 8388608 (default: 262144; 1048576 for more than 40 GB of input)")
-		flags.BoolVar(&b.grouped, "grouped", false, "keep posts by group of hash slots, for a node of a cluster")
+		flags.BoolVar(&b.cluster, "cluster", false, "keep posts by group of hash slots, for a node of a cluster")
 		flags.BoolVarP(&b.quiet, "quiet", "q", false, "print errors only")
 		return b.run
 	},
@@ -76,7 +76,7 @@ type building struct {
 	schema, out, counter string
 	columns              []string
 	id, separator        string
-	sort, grouped, quiet bool
+	sort, cluster, quiet bool
 	memory, hot          string
 	duplicates           string
 	skipBad, filePosts   int
@@ -233,7 +233,7 @@ func (b *building) build(ctx context.Context, out output, o bulk.Options) (stats
 		show(bytes, max(total, bytes))
 	}
 	o.Bad = func(line error) { fmt.Fprintf(out.Stderr, "passed over: %v\n", line) }
-	to, err := counter.NewBuild(b.out, counter.BuildOptions{Schema: b.sch, SlotGroups: b.grouped, FilePosts: b.filePosts, HotBytes: b.hotBytes, HotFrom: b.hotFrom})
+	to, err := counter.NewBuild(b.out, counter.BuildOptions{Schema: b.sch, SlotGroups: b.cluster, FilePosts: b.filePosts, HotBytes: b.hotBytes, HotFrom: b.hotFrom})
 	if err != nil {
 		if errors.Is(err, vfs.ErrLocked) {
 			err = fmt.Errorf("another build of %s is at work: %w", b.out, err)

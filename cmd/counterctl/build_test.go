@@ -40,7 +40,7 @@ func TestBuild(t *testing.T) {
 		code int
 	}{
 		{"--schema " + sch + " " + sorted, "3000 of counter weibo, 1000 to 21993", 0},
-		{"--schema " + sch + " --hot 0 --file-posts 100 --grouped " + sorted, "3000 of counter weibo", 0},
+		{"--schema " + sch + " --hot 0 --file-posts 100 --cluster " + sorted, "3000 of counter weibo", 0},
 		{"--schema " + sch + " " + unsorted, "all posts are read again, and sorted", 0},
 		{"--schema " + sch + " --sort --hot-from 10000 " + unsorted, "sorted      in 1 runs", 0},
 		{"--schema " + sch + " --duplicates last " + sorted + " " + sorted, "3000 lines, of which the last", 0},

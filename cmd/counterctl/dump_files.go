@@ -47,7 +47,7 @@ func producersText(b *format.BlockFile) string {
 // blockText describes a block file of a manifest.
 func blockText(m *format.Manifest, b *format.BlockFile) string {
 	group := ""
-	if m.Grouped {
+	if m.SlotGroups {
 		group = fmt.Sprintf("group %d ", b.Group)
 	}
 	return group + fmt.Sprintf("%-7s block %d mids [%d, %s) rows %d offset %d bytes %d crc %08x file %s", b.Tier, b.Block, b.Lo, human.Mid(b.Hi), b.Items, b.Offset, b.Bytes, b.CRC, b.Name)

@@ -24,12 +24,12 @@ func (i *importing) report(out output, from *origin, r *transfer.Result) {
 	if r.Resumed {
 		how = ", earlier runs included"
 	}
-	fmt.Fprintf(out.Stdout, "%s into %s: %s %s read, %s values written in %s%s: %s values a second\n", r.Source, i.to, grouped(r.Keys), from.unit, grouped(r.Values()),
-		r.Elapsed.Round(100*time.Millisecond), how, grouped(uint64(float64(r.Values())/max(r.Elapsed.Seconds(), 1e-3))))
+	fmt.Fprintf(out.Stdout, "%s into %s: %s %s read, %s values written in %s%s: %s values a second\n", r.Source, i.to, commas(r.Keys), from.unit, commas(r.Values()),
+		r.Elapsed.Round(100*time.Millisecond), how, commas(uint64(float64(r.Values())/max(r.Elapsed.Seconds(), 1e-3))))
 	printSums(out.Stdout, r.Columns, r.Sums)
 	printSkipped(out.Stdout, &r.Skipped)
 	if r.Refused > 0 {
-		fmt.Fprintf(out.Stdout, "refused: %s additions, as the sum is more than the column holds\n", grouped(r.Refused))
+		fmt.Fprintf(out.Stdout, "refused: %s additions, as the sum is more than the column holds\n", commas(r.Refused))
 	}
 	if r.Verified.By != "" {
 		fmt.Fprintln(out.Stdout, r.Verified)
@@ -41,7 +41,7 @@ func printSums(w io.Writer, columns []string, sums []transfer.Sum) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "column\tvalues\tnot 0\tsum\t")
 	for n, name := range columns {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t\n", name, grouped(sums[n].Values), grouped(sums[n].NonZero), sums[n].Total())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t\n", name, commas(sums[n].Values), commas(sums[n].NonZero), sums[n].Total())
 	}
 	t.Flush()
 }
@@ -49,15 +49,15 @@ func printSums(w io.Writer, columns []string, sums []transfer.Sum) {
 // printSkipped prints what did not map, with examples.
 func printSkipped(w io.Writer, t *mapping.Tally) {
 	for _, s := range t.List() {
-		fmt.Fprintf(w, "skipped: %s: %s\n", grouped(s.Count), s.Reason)
+		fmt.Fprintf(w, "skipped: %s: %s\n", commas(s.Count), s.Reason)
 		for _, e := range s.Examples {
 			fmt.Fprintf(w, "    %s\n", e)
 		}
 	}
 }
 
-// grouped writes a number with commas.
-func grouped(n uint64) string {
+// commas writes a number with commas.
+func commas(n uint64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -113,9 +113,9 @@ func (i *importing) dryRun(ctx context.Context, out output, from *origin, show *
 	show.finish()
 	all := ""
 	if state.keys >= limit {
-		all = fmt.Sprintf(", of about %s", grouped(src.Total()))
+		all = fmt.Sprintf(", of about %s", commas(src.Total()))
 	}
-	fmt.Fprintf(out.Stdout, "%s into %s, dry run: %s %s read%s; nothing was written\n", src.Name(), i.to, grouped(state.keys), from.unit, all)
+	fmt.Fprintf(out.Stdout, "%s into %s, dry run: %s %s read%s; nothing was written\n", src.Name(), i.to, commas(state.keys), from.unit, all)
 	for _, e := range examples {
 		fmt.Fprintf(out.Stdout, "    %s\n", e)
 	}
@@ -187,12 +187,12 @@ func (p *importProgress) show(what string, done, total, values uint64) {
 		p.next = now.Add(importLineEvery)
 		of, wrote := "", ""
 		if total > 0 {
-			of = fmt.Sprintf(" of about %s", grouped(total))
+			of = fmt.Sprintf(" of about %s", commas(total))
 		}
 		if values > 0 {
-			wrote = fmt.Sprintf(", %s values", grouped(values))
+			wrote = fmt.Sprintf(", %s values", commas(values))
 		}
-		fmt.Fprintf(p.w, "%s: %s%s %s%s\n", what, grouped(done), of, p.unit, wrote)
+		fmt.Fprintf(p.w, "%s: %s%s %s%s\n", what, commas(done), of, p.unit, wrote)
 	}
 }
 

@@ -27,7 +27,7 @@ type Dir struct {
 	Used        bool // read since the hand last passed
 	Loaded      bool // by Load, and not read since
 	kind        uint8
-	grouped     bool
+	oneGroup    bool
 	group       uint8
 	l           uint8 // bits of the mids' low
 	shift       uint8 // log2 of the zeros between samples
@@ -64,7 +64,7 @@ func (d *Dir) Build(b []byte, cols int) string {
 		d.State = DirNone
 		return ""
 	}
-	d.first, d.step, d.kind, d.grouped, d.group = m.First, m.Step, m.Kind, m.grouped, m.group
+	d.first, d.step, d.kind, d.oneGroup, d.group = m.First, m.Step, m.Kind, m.oneGroup, m.group
 	d.n, d.End, d.live, d.cols = uint16(v.N), uint16(len(b)), uint16(v.live()), uint8(cols)
 	if m.Kind == MidsEF && !d.sample(&m.Ef, b) {
 		return PartMids
@@ -161,7 +161,7 @@ func (d *Dir) Touch(b []byte, mid uint64) {
 	if d.State != DirReady {
 		return
 	}
-	if d.grouped {
+	if d.oneGroup {
 		mid = slot.Number(mid)
 	}
 	if mid <= d.first {
@@ -192,7 +192,7 @@ func (d *Dir) Touch(b []byte, mid uint64) {
 
 // Search returns how many ids are below mid, and whether mid is among them.
 func (d *Dir) search(b []byte, mid uint64) (i int, found bool) {
-	if d.grouped {
+	if d.oneGroup {
 		if slot.Group(mid) != d.group {
 			return 0, false // i is wrong, and of no use
 		}

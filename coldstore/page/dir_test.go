@@ -20,8 +20,8 @@ func TestPageDir(t *testing.T) {
 		for len(mids) < n {
 			mids = append(mids, mids[len(mids)-1]+gap())
 		}
-		e := Encoder{Cols: cols, Grouped: rnd.IntN(3) == 0, Group: uint8(rnd.IntN(256))}
-		if e.Grouped {
+		e := Encoder{Cols: cols, OneGroup: rnd.IntN(3) == 0, Group: uint8(rnd.IntN(256))}
+		if e.OneGroup {
 			for i := range mids {
 				if mids[i] = slot.Least(e.Group, mids[i]); i > 0 && mids[i] <= mids[i-1] {
 					mids[i] = slot.Least(e.Group, mids[i-1]+1)
@@ -112,7 +112,7 @@ func TestTouchAnything(t *testing.T) {
 		d := Dir{
 			first: rnd.Uint64() >> rnd.IntN(64), step: rnd.Uint64() >> rnd.IntN(64), n: uint16(rnd.Uint32()), hbits: uint16(rnd.Uint32()),
 			low: uint16(rnd.Uint32()), high: uint16(rnd.Uint32()), live: uint16(rnd.Uint32()), State: DirReady, kind: uint8(rnd.IntN(4)),
-			grouped: rnd.IntN(2) == 0, l: uint8(rnd.Uint32()), shift: uint8(rnd.Uint32()), cols: uint8(rnd.Uint32()), presence: rnd.IntN(2) == 0,
+			oneGroup: rnd.IntN(2) == 0, l: uint8(rnd.Uint32()), shift: uint8(rnd.Uint32()), cols: uint8(rnd.Uint32()), presence: rnd.IntN(2) == 0,
 		}
 		for i := range d.samples {
 			d.samples[i] = uint16(rnd.Uint32())

@@ -147,8 +147,8 @@ func TestMids(t *testing.T) {
 		for len(mids) < n {
 			mids = append(mids, mids[len(mids)-1]+gap())
 		}
-		e := Encoder{Grouped: rnd.IntN(2) == 0, Group: uint8(rnd.IntN(256))}
-		if e.Grouped {
+		e := Encoder{OneGroup: rnd.IntN(2) == 0, Group: uint8(rnd.IntN(256))}
+		if e.OneGroup {
 			for i := range mids {
 				if mids[i] = slot.Least(e.Group, mids[i]); i > 0 && mids[i] <= mids[i-1] {
 					mids[i] = slot.Least(e.Group, mids[i-1]+1)
@@ -156,10 +156,10 @@ func TestMids(t *testing.T) {
 			}
 		}
 		p := planMids(e.keys(mids))
-		if kinds[p.kind]++; e.Grouped {
+		if kinds[p.kind]++; e.OneGroup {
 			p.Size++
 		}
-		b := appendMids(nil, &p, e.keys(mids), e.Grouped, e.Group, nil)
+		b := appendMids(nil, &p, e.keys(mids), e.OneGroup, e.Group, nil)
 		if len(b) != p.Size {
 			t.Fatalf("kind %d: %d ids in %d bytes, planned %d", p.kind, n, len(b), p.Size)
 		}

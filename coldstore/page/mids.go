@@ -85,10 +85,10 @@ func gcd(a, b uint64) uint64 {
 }
 
 // appendMids appends the part of ids, or of numbers in a group. scratch has room for as many, or is nil.
-func appendMids(dst []byte, p *midsPlan, mids []uint64, grouped bool, group uint8, scratch []uint64) []byte {
+func appendMids(dst []byte, p *midsPlan, mids []uint64, oneGroup bool, group uint8, scratch []uint64) []byte {
 	n := len(mids)
 	x := func(i int) uint64 { return (mids[i] - mids[0]) / p.step }
-	if grouped {
+	if oneGroup {
 		dst = append(dst, p.kind+MidsGroup, group)
 	} else {
 		dst = append(dst, p.kind)
@@ -128,8 +128,8 @@ func appendMids(dst []byte, p *midsPlan, mids []uint64, grouped bool, group uint
 type midsView struct {
 	Kind uint8
 
-	grouped bool // first and what follows are numbers in group
-	group   uint8
+	oneGroup bool // first and what follows are numbers in group
+	group    uint8
 
 	w, aw uint8
 	n     int32
@@ -144,7 +144,7 @@ type midsView struct {
 // Parse takes the part with n ids (n >= 1) off c; a damaged one sets c.bad.
 func (v *midsView) parse(c *Cutter, n int) {
 	v.Kind, v.n, v.group = uint8(c.U8()), int32(n), 0
-	if v.grouped = v.Kind >= MidsGroup; v.grouped {
+	if v.oneGroup = v.Kind >= MidsGroup; v.oneGroup {
 		v.Kind -= MidsGroup
 		v.group = uint8(c.U8())
 	}
@@ -169,7 +169,7 @@ func (v *midsView) parse(c *Cutter, n int) {
 // Search returns how many ids are below mid, and whether mid is among them. b is the page.
 func (v *midsView) Search(b []byte, mid uint64) (i int, found bool) {
 	exact := true
-	if v.grouped {
+	if v.oneGroup {
 		mid, exact = v.number(mid)
 	}
 	if mid <= v.First {
@@ -208,7 +208,7 @@ func (v *midsView) number(mid uint64) (number uint64, exact bool) {
 
 // Posts makes ids of the numbers in dst, stride apart, n of them.
 func (v *midsView) Posts(dst []uint64, stride, n int) {
-	if v.grouped {
+	if v.oneGroup {
 		for i := range n {
 			dst[i*stride] = slot.Post(v.group, dst[i*stride])
 		}
@@ -273,7 +273,7 @@ func (c *midsCursor) next() (mid uint64, ok bool) {
 		x = c.sum
 	}
 	c.i++
-	if v.grouped {
+	if v.oneGroup {
 		return slot.Post(v.group, v.First+x*v.Step), true
 	}
 	return v.First + x*v.Step, true

@@ -56,18 +56,18 @@ type Plan struct {
 
 // Encoder plans and encodes pages. Its fields but the first three are scratch.
 type Encoder struct {
-	Cols    int
-	Grouped bool // all mids are of group
-	Group   uint8
-	numbers []uint64
-	sparse  sparse
-	usual   []uint64 // the row that most rows of the last page were, column by column; nil: not known
-	tally   tally
-	planner planner
-	alt     []LadderPlan
-	buf     []uint64
-	fields  []uint64
-	pos     []int32
+	Cols     int
+	OneGroup bool // all mids are of group
+	Group    uint8
+	numbers  []uint64
+	sparse   sparse
+	usual    []uint64 // the row that most rows of the last page were, column by column; nil: not known
+	tally    tally
+	planner  planner
+	alt      []LadderPlan
+	buf      []uint64
+	fields   []uint64
+	pos      []int32
 }
 
 // Plan fills p for the first n rows of mids and columns (column-major).
@@ -99,7 +99,7 @@ func (e *Encoder) begin(columns [][]uint64, n int) {
 func (e *Encoder) choose(p *Plan, mids []uint64, columns [][]uint64, n int, like *Plan) {
 	p.N = n
 	p.Mids = planMids(e.keys(mids[:n]))
-	if e.Grouped {
+	if e.OneGroup {
 		p.Mids.Size++
 	}
 	e.sparse.take(columns, n)
@@ -151,7 +151,7 @@ func (e *Encoder) ladder(t *tally, like *Plan, c int) LadderPlan {
 
 // keys returns what the mids part has of mids: themselves, or their numbers, in scratch.
 func (e *Encoder) keys(mids []uint64) []uint64 {
-	if !e.Grouped {
+	if !e.OneGroup {
 		return mids
 	}
 	for _, mid := range mids[min(len(e.numbers), len(mids)):] {
@@ -175,7 +175,7 @@ func (e *Encoder) AppendPage(dst []byte, p *Plan, mids []uint64, columns [][]uin
 	at := len(dst)
 	dst = append(dst, make([]byte, HeadLen+2*e.Cols)...)
 	binary.LittleEndian.PutUint16(dst[at+4:], uint16(p.N))
-	dst = appendMids(dst, &p.Mids, e.keys(mids[:p.N]), e.Grouped, e.Group, e.buf)
+	dst = appendMids(dst, &p.Mids, e.keys(mids[:p.N]), e.OneGroup, e.Group, e.buf)
 	if p.Presence {
 		binary.LittleEndian.PutUint16(dst[at+6:], uint16(len(dst)-at))
 		dst = appendBitset(dst, p.N, p.Live)

@@ -32,7 +32,7 @@ func (t Tier) suffix() string {
 // BlockFile is a block as a manifest lists it.
 type BlockFile struct {
 	Tier  Tier
-	Group uint8  // of hash slots, where Manifest.Grouped
+	Group uint8  // of hash slots, where Manifest.SlotGroups
 	Block uint64 // id
 	// Range of mids, Hi exclusive; ranges of hot and cold blocks of a counter, or of a group of it, are disjoint and ascend.
 	Lo, Hi uint64
@@ -75,9 +75,9 @@ type Manifest struct {
 	// packed segments must not open the directory.
 	LogPacked bool
 
-	// Grouped: a counter's items are kept by group of hash slots (package slot), in blocks of their own. A group without
+	// SlotGroups: a counter's items are kept by group of hash slots (package slot), in blocks of their own. A group without
 	// items may have none.
-	Grouped bool
+	SlotGroups bool
 
 	NextCounter uint32
 	NextBlock   uint64
@@ -167,7 +167,7 @@ func (m *Manifest) Validate() error {
 		end := map[bool]uint64{} // of the last range, overlays apart
 		group := uint8(0)
 		for _, b := range c.Blocks {
-			wrong(b.Group < group || b.Group > 0 && !m.Grouped, "block %d: group %d behind group %d", b.Block, b.Group, group)
+			wrong(b.Group < group || b.Group > 0 && !m.SlotGroups, "block %d: group %d behind group %d", b.Block, b.Group, group)
 			if b.Group != group {
 				group, end = b.Group, map[bool]uint64{}
 			}

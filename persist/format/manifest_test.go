@@ -42,10 +42,10 @@ func movingManifest() *Manifest {
 	return m
 }
 
-// groupedManifest is one of a store made of groups: groups 0, 3 and 255 have blocks.
-func groupedManifest() *Manifest {
+// slotGroupsManifest is one of a store made of groups: groups 0, 3 and 255 have blocks.
+func slotGroupsManifest() *Manifest {
 	m := sampleManifest()
-	m.Grouped = true
+	m.SlotGroups = true
 	c := &m.Counters[0]
 	all := c.Blocks
 	c.Blocks = nil
@@ -84,10 +84,10 @@ func TestManifestRoundTrip(t *testing.T) {
 	if !reflect.DeepEqual(got, packed) {
 		t.Errorf("got %+v, want %+v", got, packed)
 	}
-	grouped := groupedManifest()
-	must(t, grouped.Validate())
-	if got, err = ParseManifest("m", golden(t, "MANIFEST-v5", grouped.AppendText(nil))); err != nil || !reflect.DeepEqual(got, grouped) {
-		t.Errorf("got %+v, %v, want %+v", got, err, grouped)
+	slotGroups := slotGroupsManifest()
+	must(t, slotGroups.Validate())
+	if got, err = ParseManifest("m", golden(t, "MANIFEST-v5", slotGroups.AppendText(nil))); err != nil || !reflect.DeepEqual(got, slotGroups) {
+		t.Errorf("got %+v, %v, want %+v", got, err, slotGroups)
 	}
 	// What is said of the directory's log is not for others, who may know no such version.
 	golden(t, "MANIFEST-v2", packed.Text())

@@ -54,7 +54,7 @@ func (m *Manifest) AppendText(dst []byte) []byte {
 	if len(m.Moving) > 0 {
 		version = 4
 	}
-	if m.Grouped {
+	if m.SlotGroups {
 		version = 5
 	}
 	line(manifestTitle+"%d", version)
@@ -66,7 +66,7 @@ func (m *Manifest) AppendText(dst []byte) []byte {
 	if m.LogPacked {
 		line("log packed")
 	}
-	if m.Grouped {
+	if m.SlotGroups {
 		line("groups %d", slot.Groups)
 	}
 	line("next-counter %d next-block %d", m.NextCounter, m.NextBlock)
@@ -83,7 +83,7 @@ func (m *Manifest) AppendText(dst []byte) []byte {
 	for _, c := range m.Counters {
 		line("counter %d next-column %d name %q", c.ID, c.NextColumn, c.Name)
 		for i, b := range c.Blocks {
-			if m.Grouped && (i == 0 || b.Group != c.Blocks[i-1].Group) {
+			if m.SlotGroups && (i == 0 || b.Group != c.Blocks[i-1].Group) {
 				line("group %d", b.Group)
 			}
 			line("%s %d lo %d hi %d offset %d items %d bytes %d crc %08x file %q",
@@ -235,7 +235,7 @@ func (p *manifestParser) manifest() *Manifest {
 	}
 	if p.at("\ngroups ") {
 		p.expect("\ngroups " + strconv.Itoa(slot.Groups))
-		m.Grouped = true
+		m.SlotGroups = true
 	}
 	m.NextCounter = uint32(field("\nnext-counter ", 32))
 	m.NextBlock = field(" next-block ", 64)
@@ -261,7 +261,7 @@ func (p *manifestParser) manifest() *Manifest {
 		c.Name = p.quoted()
 		group := uint8(0)
 		for {
-			if m.Grouped && p.at("\ngroup ") {
+			if m.SlotGroups && p.at("\ngroup ") {
 				group = uint8(field("\ngroup ", 8))
 			}
 			tier := p.tier()

@@ -91,14 +91,14 @@ func (r *roff) text(s string) {
 
 // groups prints a program's flags: those of no group first, then each group under its heading.
 func (r *roff) groups(p *Program) {
-	grouped := make(map[string]bool)
+	listed := make(map[string]bool)
 	for _, g := range p.Groups {
 		for _, name := range g.Flags {
-			grouped[name] = true
+			listed[name] = true
 		}
 	}
 	p.Flags.VisitAll(func(f *pflag.Flag) {
-		if !grouped[f.Name] {
+		if !listed[f.Name] {
 			r.flag(f)
 		}
 	})

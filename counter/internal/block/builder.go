@@ -56,7 +56,7 @@ func (m *builder) tableSeed() uint64 { // splitmix64
 
 // placed says in c of which group the mids are.
 func (m *builder) placed(c hot.Config) hot.Config {
-	c.Grouped, c.Group = m.SlotGroups, m.Group
+	c.OneGroup, c.Group = m.SlotGroups, m.Group
 	return c
 }
 

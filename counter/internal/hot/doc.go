@@ -32,7 +32,7 @@
 //
 // # Quotienting
 //
-// Where all mids are of one group of hash slots, the key is not the mid but its number in the group (Config.Grouped).
+// Where all mids are of one group of hash slots, the key is not the mid but its number in the group (Config.OneGroup).
 //
 // Let x = mid-lo, q = x/m and r = x mod m. Two rounds of a Feistel network make of these the quotient that is stored,
 // of k bits, and the first bucket of the key:

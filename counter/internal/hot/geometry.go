@@ -38,15 +38,15 @@ type geometry struct {
 	probes uint8 // min(MaxProbes, m), or fewer
 	rest   uint8 // quotient bits that the lane does not hold
 
-	grouped bool // keys are numbers of mids in group
-	group   uint8
+	oneGroup bool // keys are numbers of mids in group
+	group    uint8
 }
 
 func newGeometry(c *Config) geometry {
 	m := uint64(c.Buckets)
-	g := geometry{base: c.Lo, m: m, inv: ^uint64(0) / m, seed: c.Seed, probes: uint8(min(MaxProbes, m)), grouped: c.Grouped, group: c.Group}
+	g := geometry{base: c.Lo, m: m, inv: ^uint64(0) / m, seed: c.Seed, probes: uint8(min(MaxProbes, m)), oneGroup: c.OneGroup, group: c.Group}
 	keys := c.Hi - c.Lo
-	if c.Grouped {
+	if c.OneGroup {
 		g.base = slot.NumberFrom(c.Group, c.Lo)
 		keys = max(1, slot.NumberFrom(c.Group, c.Hi)-g.base)
 	}
@@ -101,7 +101,7 @@ func (g *geometry) step(h uint64) uint64 {
 
 // place returns the first bucket, the twisted quotient and its hash for mid in [lo, hi).
 func (g *geometry) place(mid uint64) (bucket, q, h uint64) {
-	if g.grouped {
+	if g.oneGroup {
 		mid = slot.Number(mid)
 	}
 	q, r := g.divmod(mid - g.base)
@@ -139,7 +139,7 @@ func (g *geometry) back(bucket, n uint64) uint64 {
 // unplace returns the mid whose twisted quotient q was found at its probe-th bucket: the inverse of place and probing.
 func (g *geometry) unplace(bucket, q uint64, probe uint) uint64 {
 	key := g.key(bucket, q, probe)
-	if g.grouped {
+	if g.oneGroup {
 		return slot.Post(g.group, key)
 	}
 	return key
@@ -165,7 +165,7 @@ func (g *geometry) key(bucket, q uint64, probe uint) uint64 {
 // keys returns the keys of mids from lo to hi: from first on, below end.
 func (g *geometry) keys(lo, hi uint64) (first, end uint64) {
 	hi = min(hi, EndMid-1)
-	if !g.grouped {
+	if !g.oneGroup {
 		return lo, hi + 1
 	}
 	return slot.NumberFrom(g.group, lo), slot.NumberFrom(g.group, hi+1)

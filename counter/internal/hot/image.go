@@ -23,10 +23,10 @@ import (
 // All numbers are little-endian, and so are the buckets on every machine. The version v says what the table's keys are:
 // in version 2 mids, and the group is 0; in version 3 the numbers of mids in a group of hash slots.
 const (
-	imagePlain   = 2
-	imageGrouped = 3
-	imageVersion = 3
-	imageFixed   = 44
+	imagePlain    = 2
+	imageOneGroup = 3
+	imageVersion  = 3
+	imageFixed    = 44
 )
 
 // ErrBadImage is returned for bytes that are no image, or not one of a table that New could have made.
@@ -41,8 +41,8 @@ func (t *Table) AppendImage(dst []byte) []byte {
 	buckets := int(t.m) * int(t.stride)
 	dst = slices.Grow(dst, imageFixed+schema.MaxLayoutSize+buckets+8+16*t.over.n)
 	version := byte(imagePlain)
-	if t.grouped {
-		version = imageGrouped
+	if t.oneGroup {
+		version = imageOneGroup
 	}
 	dst = append(dst, version, t.group)
 	for _, v := range []uint64{t.lo, t.hi, t.seed, t.m, uint64(t.n)} {
@@ -87,10 +87,10 @@ func DecodeImage(b []byte) (*Image, error) {
 	if b[0] < imagePlain || b[0] > imageVersion {
 		return nil, fmt.Errorf("%w: got %d, want %d to %d", ErrUnsupportedImage, b[0], imagePlain, imageVersion)
 	}
-	if b[1] != 0 && b[0] != imageGrouped {
+	if b[1] != 0 && b[0] != imageOneGroup {
 		return nil, bad("group %d in an image of version %d", b[1], b[0])
 	}
-	im := Image{Config: Config{Grouped: b[0] == imageGrouped, Group: b[1]}}
+	im := Image{Config: Config{OneGroup: b[0] == imageOneGroup, Group: b[1]}}
 	c := &im.Config
 	c.Lo, c.Hi, c.Seed = le.Uint64(b[2:]), le.Uint64(b[10:]), le.Uint64(b[18:])
 	m, items := le.Uint64(b[26:]), le.Uint64(b[34:])

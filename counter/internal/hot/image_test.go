@@ -22,7 +22,7 @@ func goldenTable(t testing.TB, version int) *Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tab := newTable(Config{Lo: 1000, Hi: 1 << 40, Buckets: 7, Layout: l, Seed: 42, Grouped: version == imageGrouped, Group: goldenGroup(version)})
+	tab := newTable(Config{Lo: 1000, Hi: 1 << 40, Buckets: 7, Layout: l, Seed: 42, OneGroup: version == imageOneGroup, Group: goldenGroup(version)})
 	for i := range uint64(30) {
 		s, _, err := tab.Insert(goldenMid(version, i))
 		if err != nil {
@@ -38,14 +38,14 @@ func goldenTable(t testing.TB, version int) *Table {
 }
 
 func goldenMid(version int, i uint64) uint64 {
-	if version == imageGrouped {
+	if version == imageOneGroup {
 		return slot.Least(goldenGroup(version), 1000+i*i*7919)
 	}
 	return 1000 + i*i*7919
 }
 
 func goldenGroup(version int) uint8 {
-	if version == imageGrouped {
+	if version == imageOneGroup {
 		return 201
 	}
 	return 0
@@ -96,7 +96,7 @@ func TestImageOfManyOverflows(t *testing.T) {
 // TestImageGolden: the images of all versions are what they were, and a table that was read from one is saved as the
 // same again.
 func TestImageGolden(t *testing.T) {
-	for version, file := range map[int]string{imagePlain: "block.v2.hot", imageGrouped: "block.v3.hot"} {
+	for version, file := range map[int]string{imagePlain: "block.v2.hot", imageOneGroup: "block.v3.hot"} {
 		file = filepath.Join("testdata", file)
 		image := goldenTable(t, version).AppendImage(nil)
 		if *update && version == imageVersion {
@@ -171,7 +171,7 @@ func TestImageRoundTrip(t *testing.T) {
 // FuzzImage: arbitrary bytes give an error or a table on which nothing panics.
 func FuzzImage(f *testing.F) {
 	image := goldenTable(f, imagePlain).AppendImage(nil)
-	f.Add(goldenTable(f, imageGrouped).AppendImage(nil))
+	f.Add(goldenTable(f, imageOneGroup).AppendImage(nil))
 	f.Add(image)
 	f.Add(image[:50])
 	f.Fuzz(func(t *testing.T, b []byte) {

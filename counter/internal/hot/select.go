@@ -197,7 +197,7 @@ func (t *Table) row(dst []uint64, s Ref, q *Selection, all bool) []uint64 {
 		if key < q.first || key >= q.end {
 			return dst
 		}
-		if mid = key; t.grouped {
+		if mid = key; t.oneGroup {
 			mid = slot.Post(t.group, key)
 		}
 	}

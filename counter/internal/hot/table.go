@@ -23,10 +23,10 @@ type Config struct {
 	Layout  *schema.Layout // packing of an item
 	Seed    uint64         // of the permutation; any value
 
-	// Grouped: all mids are of one group of hash slots, Group. The table has their numbers among those of the group
+	// OneGroup: all mids are of one group of hash slots, Group. The table has their numbers among those of the group
 	// (slot.Number), which are as dense as mids of all groups are: an item takes 7.7 bits less.
-	Grouped bool
-	Group   uint8
+	OneGroup bool
+	Group    uint8
 
 	// Probes is how many buckets a key may look at, when that shall be fewer than MaxProbes: tests make tables with it
 	// that are full early. An image does not keep it.
@@ -173,8 +173,8 @@ func (t *Table) Lo() uint64 { return t.lo }
 // Hi is the end of the range, exclusive.
 func (t *Table) Hi() uint64 { return t.hi }
 
-// Grouped tells whether all mids are of one group of hash slots, Group.
-func (t *Table) Grouped() bool { return t.grouped }
+// OneGroup tells whether all mids are of one group of hash slots, Group.
+func (t *Table) OneGroup() bool { return t.oneGroup }
 
 // Group is that of all mids, 0 where they are of many.
 func (t *Table) Group() uint8 { return t.group }

@@ -141,7 +141,7 @@ func TestModel(t *testing.T) {
 			for _, buckets := range []int{1, 2, 3, 5, 13, 67} {
 				c := Config{Lo: r[0], Hi: r[1], Buckets: buckets, Layout: l, Seed: rng.Uint64(), Overflow: rng.IntN(30)}
 				c.Group = slot.Group(r[1] - 1)
-				c.Grouped = rng.IntN(2) == 0
+				c.OneGroup = rng.IntN(2) == 0
 				tab := newTable(c)
 				keys := make([]uint64, tab.Slots()+5)
 				for i := range keys {
@@ -149,7 +149,7 @@ func TestModel(t *testing.T) {
 				}
 				keys[0], keys[1] = r[0], r[1]-1
 				for i := range keys {
-					if !c.Grouped {
+					if !c.OneGroup {
 						break
 					}
 					if keys[i] = slot.Least(c.Group, keys[i]); keys[i] >= r[1] {

@@ -15,7 +15,7 @@ var retired = map[string]string{
 	`hot\.Slot`:   "hot.Ref",
 	`OneRound`:    "nothing: no release had it",
 	`lanes-seed`:  "-seed (package testkit/seed)",
-	`grouped`:     "change set, or a word of its own",
+	`\w*grouped`:  "OneGroup, SlotGroups; change set",
 	`figures`:     "metrics, results, measurements",
 }
 

@@ -255,8 +255,8 @@ func TestClusterGoClient(t *testing.T) {
 // others.
 func TestKeysInSlot(t *testing.T) {
 	t.Parallel()
-	for _, grouped := range []bool{true, false} {
-		srv := wireServeStore(t, "", counter.Options{SlotGroups: grouped}, func(c *config.Config) {
+	for _, slotGroups := range []bool{true, false} {
+		srv := wireServeStore(t, "", counter.Options{SlotGroups: slotGroups}, func(c *config.Config) {
 			c.Port, c.Bind, c.AppendOnly = freeport.Take(t), []string{"127.0.0.1"}, true
 			c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}
 		})

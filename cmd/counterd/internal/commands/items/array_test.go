@@ -12,9 +12,9 @@ import (
 // TestWholeReply: of a command on several results, some or all of which are not served here, one error is the whole reply.
 // What is before and behind it in the batch stays.
 func TestWholeReply(t *testing.T) {
-	for _, grouped := range []bool{false, true} {
+	for _, slotGroups := range []bool{false, true} {
 		for _, proto := range []int{2, 3} {
-			store, err := counter.Open("", counter.Options{SlotGroups: grouped})
+			store, err := counter.Open("", counter.Options{SlotGroups: slotGroups})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestWholeReply(t *testing.T) {
 				}
 				want = strings.NewReplacer("SLOT", fmt.Sprint(slot.Of(gone)), "NULL", map[int]string{2: "$-1", 3: "_"}[proto]).Replace(want)
 				if len(got) != 4 || got[1] != want || got[2] != ":1" || got[3] != ":2" {
-					t.Errorf("grouped %v, RESP%d, %s: got %q, want %q behind one reply and before two", grouped, proto, w.command, got, want)
+					t.Errorf("slotGroups %v, RESP%d, %s: got %q, want %q behind one reply and before two", slotGroups, proto, w.command, got, want)
 				}
 			}
 		}

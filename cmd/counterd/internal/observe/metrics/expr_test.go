@@ -17,11 +17,11 @@ import (
 
 // selector is what an expression of PromQL takes of one metric.
 type selector struct {
-	metric  string
-	labels  map[string]string // those that must be equal to something
-	calls   []string          // functions that it stands in, the innermost last
-	ranged  bool              // [5m]
-	grouped []string          // labels of by (...) around it
+	metric string
+	labels map[string]string // those that must be equal to something
+	calls  []string          // functions that it stands in, the innermost last
+	ranged bool              // [5m]
+	by     []string          // labels of by (...) around it
 }
 
 var (
@@ -101,7 +101,7 @@ func selectors(expr string) (found []selector, err error) {
 	for i := range found {
 		for _, m := range byLabels.FindAllStringSubmatch(expr, -1) {
 			for _, l := range strings.Split(m[1], ",") {
-				found[i].grouped = append(found[i].grouped, strings.TrimSpace(l))
+				found[i].by = append(found[i].by, strings.TrimSpace(l))
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func checkExpr(t complainer, where, expr string, all map[string]*dto.MetricFamil
 		}
 	}
 	for _, s := range found {
-		for _, l := range s.grouped {
+		for _, l := range s.by {
 			if !grouping[l] && l != "job" && l != "instance" && (l != "le" || !strings.HasSuffix(s.metric, "_bucket")) {
 				t.Errorf("%s: by %s: no metric of %q has this label", where, l, expr)
 			}
@@ -210,7 +210,7 @@ func TestSelectors(t *testing.T) {
 		t.Fatalf("%v %v", got, err)
 	}
 	if a := got[0]; a.metric != "counterd_a_bucket" || !a.ranged || a.labels["job"] != "$job" || a.labels["le"] != "" || a.calls[len(a.calls)-1] != "rate" ||
-		!slices.Equal(a.grouped, []string{"job", "le"}) {
+		!slices.Equal(a.by, []string{"job", "le"}) {
 		t.Errorf("%+v", a)
 	}
 	if got[1].metric != "up" || len(got[1].calls) != 0 {

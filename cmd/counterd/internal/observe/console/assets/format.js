@@ -2,9 +2,9 @@
 // attributes that are no addresses.
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
-const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const commas = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
-function num(n) { return grouped.format(Math.round(n)); }
+function num(n) { return commas.format(Math.round(n)); }
 
 // short is a number in at most five characters: 950, 12.3k, 4.56M.
 function short(n) {
