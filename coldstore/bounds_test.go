@@ -111,3 +111,14 @@ func TestWrongBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenBounds: the bounds of a file that cannot be read admit every value, so that a scan with a condition meets the
+// file's error and does not pass the file over.
+func TestBrokenBounds(t *testing.T) {
+	f := Broken("gone.cold", metaOf(8, 64), 5, errors.New("gone"))
+	for col := range 2 {
+		if least, most := f.Bounds(col); least != 0 || most != math.MaxUint64 {
+			t.Errorf("column %d: got %d to %d, want all values", col, least, most)
+		}
+	}
+}

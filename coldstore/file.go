@@ -22,7 +22,7 @@ import (
 // In memory: the first mid of each page and the entry of its copy in the cache (12 bytes, 0.006 a row on real posts),
 // the bounds (0.0022), one bit a page, the Meta.
 type File struct {
-	broken   error // see Broken; nothing else is set then but name, cache, meta and items
+	broken   error // see Broken; nothing else is set then but name, cache, meta, items and bounds
 	name     string
 	h        header
 	f        footer
@@ -157,11 +157,15 @@ func (f *File) Stat() Stats {
 // one file from another.
 func (f *File) Checksum() uint32 { return f.f.checksum() }
 
-// Broken stands for a file that is missing or cannot be opened: every read of its range, and there are items rows in
-// it, answers err.
+// Broken returns a File that stands for a missing or unreadable file with a number of rows. Each read of its range
+// returns err. Nothing is known of its values: its bounds admit all of them, so that no condition passes the file over.
 func Broken(name string, meta Meta, items uint64, err error) *File {
 	f := &File{name: name, cache: NewCache(0), broken: err}
 	f.h.meta, f.f.items = meta, items
+	f.bounds = make([]bounds, len(meta.Columns))
+	for i := range f.bounds {
+		f.bounds[i].most = math.MaxUint64
+	}
 	return f
 }
 

@@ -112,10 +112,13 @@ func DecodeSegmentHeader(b []byte, name string, start uint64) (h SegmentHeader, 
 	}
 	// Only a whole header may claim a version: a damaged one must not pass for a newer one. A newer version
 	// keeps magic, version and a crc32c in the last 4 of its first 64 bytes.
-	if v := binary.LittleEndian.Uint16(b[8:]); v != SegmentVersion {
+	v, flags := binary.LittleEndian.Uint16(b[8:]), binary.LittleEndian.Uint16(b[10:])
+	if v == PackedVersion && flags&segmentFlagPack == 0 {
+		return h, &Fault{Want: fmt.Sprintf("the flag of a packed segment, as the version is %d", v), Got: fmt.Sprintf("flags %#x", flags)}, nil
+	}
+	if v != SegmentVersion {
 		return h, nil, &VersionError{File: name, Found: uint32(v), Oldest: SegmentVersion, Newest: PackedVersion}
 	}
-	flags := binary.LittleEndian.Uint16(b[10:])
 	if flags&^segmentFlagRepl != 0 {
 		return h, nil, fmt.Errorf("%s: unknown segment flags %#x: %w", name, flags, ErrUnsupportedFormat)
 	}
