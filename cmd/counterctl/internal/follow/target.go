@@ -52,7 +52,7 @@ func passes(err error) bool { return !errors.Is(err, errLost) && patience.Passes
 // patiently calls f until it succeeds, or fails for good.
 func (t *target) patiently(ctx context.Context, f func(*wire.Conn) error) error {
 	told := false
-	policy := patience.Policy{First: firstWait, Longest: longestWait, Tell: longestWait, Passes: passes, Waiting: func(err error) {
+	policy := patience.Policy{First: firstWait, Longest: longestWait, Limit: patience.Forever, Tell: longestWait, Passes: passes, Waiting: func(err error) {
 		t.log("waiting for the target: %v", err)
 		told = true
 	}}

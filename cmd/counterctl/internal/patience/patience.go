@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -12,10 +13,13 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// Policy says how long and how often something is tried.
+// Forever is a Limit that never ends: only the context, or an error that does not pass, ends the attempts.
+const Forever time.Duration = math.MaxInt64
+
+// Policy says how long and how often something is tried. The zero value tries once.
 type Policy struct {
 	First, Longest time.Duration    // the pauses between attempts, which double
-	Limit          time.Duration    // how long to try without progress; 0: for ever
+	Limit          time.Duration    // how long to try without progress; 0: once
 	Tell           time.Duration    // Waiting is called once, when there was no progress for longer than this
 	Waiting        func(err error)  // may be nil
 	Passes         func(error) bool // which errors may pass; nil: Passes
@@ -52,7 +56,7 @@ func (p Policy) Do(ctx context.Context, try func() (progress bool, err error)) e
 		if !passes(err) {
 			return &SpentError{0, err}
 		}
-		if p.Limit > 0 && waited > p.Limit {
+		if waited >= p.Limit {
 			return &SpentError{waited, err}
 		}
 		if p.Waiting != nil && !told && waited > p.Tell {

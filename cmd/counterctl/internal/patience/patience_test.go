@@ -12,7 +12,7 @@ import (
 func TestDo(t *testing.T) {
 	loading, wrong := &wire.ServerError{Text: "LOADING data"}, &wire.ServerError{Text: "WRONGTYPE key"}
 	told := 0
-	p := Policy{First: time.Microsecond, Longest: time.Millisecond, Waiting: func(error) { told++ }}
+	p := Policy{First: time.Microsecond, Longest: time.Millisecond, Limit: Forever, Waiting: func(error) { told++ }}
 	tries := 0
 	if err := p.Do(t.Context(), func() (bool, error) {
 		if tries++; tries < 5 {
@@ -30,9 +30,13 @@ func TestDo(t *testing.T) {
 	if err := p.Do(t.Context(), func() (bool, error) { return false, loading }); !errors.As(err, &spent) || spent.Waited == 0 {
 		t.Errorf("got %v when the limit is over", err)
 	}
+	tries = 0
+	if err := (Policy{}).Do(t.Context(), func() (bool, error) { tries++; return false, loading }); !errors.Is(err, loading) || tries != 1 {
+		t.Errorf("the zero policy: got %v after %d tries, want one", err, tries)
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := errors.New("ended")
-	p.Limit = 0
+	p.Limit = Forever
 	if err := p.Do(ctx, func() (bool, error) { cancel(ended); return false, loading }); err != ended {
 		t.Errorf("got %v, want the cause of the context's end", err)
 	}

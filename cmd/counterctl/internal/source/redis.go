@@ -275,7 +275,7 @@ func passes(err error) bool {
 
 // withRetries runs f, again while what fails may pass, on a new connection. f leaves nothing behind when it fails.
 func (r *Redis) withRetries(ctx context.Context, f func() error) error {
-	policy := patience.Policy{First: firstWait, Longest: longestWait, Limit: max(r.o.Patience, 1), Tell: longestWait, Passes: passes,
+	policy := patience.Policy{First: firstWait, Longest: longestWait, Limit: r.o.Patience, Tell: longestWait, Passes: passes,
 		Waiting: func(err error) { r.o.Log(fmt.Sprintf("waiting for the source: %v", err)) }}
 	err := policy.Do(ctx, func() (bool, error) {
 		err := r.connect(ctx)

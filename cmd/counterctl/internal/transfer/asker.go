@@ -52,7 +52,7 @@ func (a *asker) ask(ctx context.Context, answer time.Duration, f func(*wire.Conn
 // Patiently calls f until it succeeds, until it fails with an error that does not pass, or until limit has passed. It returns
 // the last error of f, or ctx's. waiting is called once, with the error, when the wait takes longer than a moment.
 func Patiently(ctx context.Context, limit time.Duration, waiting func(error), f func() error) error {
-	policy := patience.Policy{First: firstWait, Longest: longestWait, Limit: max(limit, 1), Tell: firstWait, Waiting: waiting}
+	policy := patience.Policy{First: firstWait, Longest: longestWait, Limit: limit, Tell: firstWait, Waiting: waiting}
 	err := policy.Do(ctx, func() (bool, error) { return false, f() })
 	var spent *patience.SpentError
 	if errors.As(err, &spent) {
