@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Very many posts on one machine: a directory of them is built (counterbench build), a counterd opens it, and what that costs is asked: bytes on disk
 # and in memory, the time of a start, pages and increments of recent posts and of old ones, reads of the disk, snapshot, scrub, and what increments
-# spread over all old posts lead to. Figures are appended to OUT/huge.json (counterbench page shows them) and printed as Markdown at the end.
+# spread over all old posts lead to. Results are appended to OUT/huge.json (counterbench page shows them) and printed as Markdown at the end.
 #
 #   POSTS      posts (1,000,000,000)                    MAXMEMORY  of the server (2gb)          HOT  of it for the newest posts at the start (64mb)
 #   HUGE_DIR   a directory that counterbench build made of as many posts, which is used and changed; empty: one is built, and removed at the end
 #   DURATION   of each workload (10s)                   CLIENTS    connections (16)             DEPTH  of increments (16)
 #   SCRUB      seconds that a scrub is watched (20)     LATE       increments a second that are spread over all posts (20,000)
-#   OUT        directory for the figures                TMPDIR     where the directory is built: 3 bytes a post, as much again while it is changed
-# As root the kernel's cache is dropped before the start and before old posts are read; else the figures are of what it has, and say so.
+#   OUT        directory for the results                TMPDIR     where the directory is built: 3 bytes a post, as much again while it is changed
+# As root the kernel's cache is dropped before the start and before old posts are read; else the results are of the cache, and say so.
 . "$(dirname "$0")/lib.sh"
 POSTS=${POSTS:-1000000000} MAXMEMORY=${MAXMEMORY:-2gb} HOT=${HOT:-64mb} HUGE_DIR=${HUGE_DIR:-} DURATION=${DURATION:-10s} CLIENTS=${CLIENTS:-16} DEPTH=${DEPTH:-16}
 SCRUB=${SCRUB:-20} LATE=${LATE:-20000} OUT=${OUT:-$dir/out}
@@ -17,10 +17,10 @@ out=$OUT/huge.json
 rm -f "$out"
 case_="$(sed ':a;s/\B[0-9]\{3\}\>/,&/;ta' <<<"$POSTS") posts"
 
-# figure NAME UNIT VALUE [GOAL [NOTE]]
-figure() {
+# record NAME UNIT VALUE [GOAL [NOTE]]
+record() {
 	printf '%-46s %s %s%s\n' "$1" "$3" "$2" "${4:+ (goal $4)}"
-	"$BIN/counterbench" figure "$out" --section 'Very large' --name "$1" --case "$case_" --unit "$2" --goal "${4:-}" --note "${5:-}" -- "$3"
+	"$BIN/counterbench" record "$out" --section 'Very large' --name "$1" --case "$case_" --unit "$2" --goal "${4:-}" --note "${5:-}" -- "$3"
 }
 calc() { awk "BEGIN {printf \"%.${2:-3}f\", $1}"; }
 now() { date +%s.%N; }
@@ -59,13 +59,13 @@ if [ -z "$data" ]; then
 	[ "$free" -ge $((POSTS * 3)) ] || fail "$dir has $((free >> 20)) MiB free; $POSTS posts want $((POSTS * 3 >> 20)) MiB: TMPDIR= names another place, POSTS= fewer"
 	echo "== building $case_"
 	"$BIN/counterbench" build --posts "$POSTS" --out "$data" --hot "$HOT" | tee "$dir/build.log"
-	figure 'built' 'M posts/s' "$(awk '/M posts\/s/ {for (i = 1; i <= NF; i++) if ($i == "M") print $(i - 1); exit}' "$dir/build.log")" '' "counterbench build, $(nproc) processors"
+	record 'built' 'M posts/s' "$(awk '/M posts\/s/ {for (i = 1; i <= NF; i++) if ($i == "M") print $(i - 1); exit}' "$dir/build.log")" '' "counterbench build, $(nproc) processors"
 fi
 [ -d "$data/cold" ] || fail "$data is no directory that was built"
 echo "== $case_ in $data"
 cold_bytes=$(du -sb --apparent-size "$data/cold" | cut -f 1)
 all_bytes=$(du -sb --apparent-size "$data/cold" "$data/rdb" | awk '{s += $1} END {print s}')
-figure 'disk, all' 'bytes a post' "$(calc "$all_bytes / $POSTS")"
+record 'disk, all' 'bytes a post' "$(calc "$all_bytes / $POSTS")"
 
 # --- start
 drop
@@ -80,36 +80,36 @@ until answers "$port"; do
 	kill -0 "$pid" 2>/dev/null || fail "counterd ended: $(tail -n 3 "$dir/huge.log")"
 	sleep 0.05
 done
-figure 'start' s "$(calc "$(now) - $began" 2)" '<= 10' "from exec to PONG, --maxmemory $MAXMEMORY$dropped"
+record 'start' s "$(calc "$(now) - $began" 2)" '<= 10' "from exec to PONG, --maxmemory $MAXMEMORY$dropped"
 items=$(field tiers cold_items)
 [ "${items:-0}" -gt 0 ] || fail "no posts are in files"
-figure 'disk, posts in files' 'bytes a post' "$(calc "$cold_bytes / $items")" '<= 2.2'
-figure 'memory of a post in a file, indexes' 'bytes a post' "$(calc "$(field tiers cold_index_bytes) / $items" 4)" '<= 0.02' 'INFO tiers cold_index_bytes'
-figure 'memory of a post in a file, all' 'bytes a post' "$(calc "($(anon) - $(field tiers hot_bytes)) / $items" 4)" '' 'anonymous resident memory without that of posts in memory, the program included'
-figure 'files' files "$(field tiers cold_blocks)"
-figure 'resident after the start' MiB "$(calc "$(rss) / 1048576" 0)"
+record 'disk, posts in files' 'bytes a post' "$(calc "$cold_bytes / $items")" '<= 2.2'
+record 'memory of a post in a file, indexes' 'bytes a post' "$(calc "$(field tiers cold_index_bytes) / $items" 4)" '<= 0.02' 'INFO tiers cold_index_bytes'
+record 'memory of a post in a file, all' 'bytes a post' "$(calc "($(anon) - $(field tiers hot_bytes)) / $items" 4)" '' 'anonymous resident memory without that of posts in memory, the program included'
+record 'files' files "$(field tiers cold_blocks)"
+record 'resident after the start' MiB "$(calc "$(rss) / 1048576" 0)"
 
 # --- reads
 run --depth 1 --workloads timeline
-figure 'page of 20 recent posts, median' ms "$(p50 "$dir/run.log")"
+record 'page of 20 recent posts, median' ms "$(p50 "$dir/run.log")"
 drop
 reads=$(disk_read) pages=$(calls counter.mget) seen=$(field tiers page_reads)
 run --depth 1 --workloads cold
-figure 'page of 20 old posts, median' ms "$(p50 "$dir/run.log")" '' "$CLIENTS connections, one page each at a time$dropped"
+record 'page of 20 old posts, median' ms "$(p50 "$dir/run.log")" '' "$CLIENTS connections, one page each at a time$dropped"
 posts=$((20 * ($(calls counter.mget) - ${pages:-0})))
-figure 'reads of the disk for an old post' 'reads of 4 KiB' "$(calc "($(disk_read) - $reads) / 4096 / $posts")" '<= 1.05' "bytes that /proc/PID/io counts as read, of $posts posts$dropped"
-figure 'pages taken from files for an old post' 'pages' "$(calc "($(field tiers page_reads) - $seen) / $posts")" '' 'INFO tiers page_reads'
+record 'reads of the disk for an old post' 'reads of 4 KiB' "$(calc "($(disk_read) - $reads) / 4096 / $posts")" '<= 1.05' "bytes that /proc/PID/io counts as read, of $posts posts$dropped"
+record 'pages taken from files for an old post' 'pages' "$(calc "($(field tiers page_reads) - $seen) / $posts")" '' 'INFO tiers page_reads'
 
 # --- increments
 run --depth "$DEPTH" --workloads incr
-figure 'INCR of recent posts, median' ms "$(p50 "$dir/run.log")" '' "$DEPTH deep"
+record 'INCR of recent posts, median' ms "$(p50 "$dir/run.log")" '' "$DEPTH deep"
 before=$(field tiers overlay_items) bytes=$(field tiers overlay_bytes)
 run --depth "$DEPTH" --workloads incr --uniform --rate "$LATE"
-figure 'INCR of old posts, median' ms "$(p50 "$dir/run.log")" '' "$LATE a second, spread over all posts"
+record 'INCR of old posts, median' ms "$(p50 "$dir/run.log")" '' "$LATE a second, spread over all posts"
 changed=$(($(field tiers overlay_items) - before))
 grown=$(($(field tiers overlay_bytes) - bytes))
 if [ "$changed" -gt 0 ] && [ "$grown" -gt 0 ]; then
-	figure 'memory of a changed old post' 'bytes a post' "$(calc "$grown / $changed" 1)" '' "overlays after $changed of them"
+	record 'memory of a changed old post' 'bytes a post' "$(calc "$grown / $changed" 1)" '' "overlays after $changed of them"
 else # of few posts: their files were written anew, or came back into memory, meanwhile
 	echo 'memory of a changed old post: overlays did not grow'
 fi
@@ -123,30 +123,30 @@ done
 n=$(($(field tiers rewrites) - rewrites))
 if [ "$n" -gt 0 ]; then
 	each=$((items / $(field tiers cold_blocks)))
-	figure 'rewrite of a file' s "$(calc "($(now) - $began) / $n")" '' "$n of about $each posts each"
-	figure 'written for it' MiB "$(calc "($(disk_written) - $wrote) / $n / 1048576" 2)"
+	record 'rewrite of a file' s "$(calc "($(now) - $began) / $n")" '' "$n of about $each posts each"
+	record 'written for it' MiB "$(calc "($(disk_written) - $wrote) / $n / 1048576" 2)"
 	# A range is written again when a sixteenth of its posts were changed.
-	figure 'written for a late increment, at rest' bytes "$(calc "($(disk_written) - $wrote) / $n / ($each / 16.0)" 1)" '' 'if each is of another post: a file is written again when a sixteenth of its posts were changed'
+	record 'written for a late increment, at rest' bytes "$(calc "($(disk_written) - $wrote) / $n / ($each / 16.0)" 1)" '' 'if each is of another post: a file is written again when a sixteenth of its posts were changed'
 fi
 
 # --- snapshot, scrub
 saves=$(field persistence rdb_saves) began=$(now)
 ask SAVE >/dev/null
-figure 'snapshot' s "$(calc "$(now) - $began" 2)" '' 'SAVE after the increments'
-figure 'manifest' MiB "$(calc "$(stat -c %s "$(ls -t "$data"/MANIFEST-* | head -n 1)") / 1048576" 2)"
+record 'snapshot' s "$(calc "$(now) - $began" 2)" '' 'SAVE after the increments'
+record 'manifest' MiB "$(calc "$(stat -c %s "$(ls -t "$data"/MANIFEST-* | head -n 1)") / 1048576" 2)"
 scrubbed=$(field tiers scrubbed_files)
 if [[ $(ask COUNTER.SCRUB) != -* ]]; then
 	began=$(now)
 	while [ "$(field tiers scrub_in_progress)" = 1 ] && [ "$(calc "$(now) - $began" 0)" -lt "$SCRUB" ]; do sleep 0.2; done
 	took=$(calc "$(now) - $began") files=$(($(field tiers scrubbed_files) - scrubbed))
-	[ "$files" -eq 0 ] || figure 'scrub of all files' s "$(calc "$took * $(field tiers cold_blocks) / $files" 0)" '' "computed of $files files in $took s, at its own pace"
+	[ "$files" -eq 0 ] || record 'scrub of all files' s "$(calc "$took * $(field tiers cold_blocks) / $files" 0)" '' "computed of $files files in $took s, at its own pace"
 fi
-figure 'resident at the end' MiB "$(calc "$(rss) / 1048576" 0)" '' "--maxmemory $MAXMEMORY"
+record 'resident at the end' MiB "$(calc "$(rss) / 1048576" 0)" '' "--maxmemory $MAXMEMORY"
 began=$(now)
 kill "$pid"
 wait "$pid" || true
-figure 'shutdown' s "$(calc "$(now) - $began" 2)"
+record 'shutdown' s "$(calc "$(now) - $began" 2)"
 
 echo
-echo "== for docs/internals/performance.md; figures: $out"
+echo "== for docs/internals/performance.md; measurements: $out"
 "$BIN/counterbench" markdown "$out"

@@ -50,7 +50,7 @@ func (e *FilesError) Error() string {
 
 // Idle opens connections to each server, has each answer one PING, and reports by how much the server's resident memory
 // grows. The kernel's memory for sockets is not in it. A server that had as many connections before has kept memory of
-// theirs and grows less: start it anew for a true figure.
+// theirs and grows less: start it anew for a true value.
 func Idle(ctx context.Context, config IdleConfig) (*report.Idle, error) {
 	if n := len(config.Targets); n != 1 && n != 2 {
 		return nil, fmt.Errorf("%d servers, want one or two", n)

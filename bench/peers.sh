@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The standard set: counterd and a peer take turns in one run, each on processor 0, the load on processor 1; the log is synced each second
-# on both. Afterwards the figures stand as Markdown, ready for docs/internals/performance.md; bench/README.md says how to read them.
+# on both. Afterwards the results stand as Markdown, ready for docs/internals/performance.md; bench/README.md says how to read them.
 #
 #   bench/peers.sh                          a redis-server of its own
 #   PEER_BIN=valkey-server bench/peers.sh   another program of its own, started with redis-server's flags

@@ -93,7 +93,7 @@ func (c *Cache) SetLimit(limit int64) {
 	}
 }
 
-// Stats returns the figures of the cache.
+// Stats returns the metrics of the cache.
 func (c *Cache) Stats() CacheStats {
 	st := CacheStats{PageReads: c.reads.Load()}
 	for i := range c.shards {

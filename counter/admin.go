@@ -1,10 +1,10 @@
 package counter
 
-// Admin is a store's side for who runs a server: figures of its parts, options that change while it is open, tiers by
+// Admin is a store's side for the operator of a server: metrics of its parts, options that change while it is open, tiers by
 // hand, digests and archives. What is told of blocks is Batch's: Blocks, BlockOf, Tiers. Who embeds a store does not need
 // it.
 //
-// All methods are safe for concurrent use. Two figures need not be of the same moment; after Close they mean nothing.
+// All methods are safe for concurrent use. Two metrics need not be of the same moment; after Close they mean nothing.
 type Admin struct{ s *Store }
 
 // Admin is the store's side for who runs a server.

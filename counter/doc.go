@@ -208,7 +208,7 @@
 //
 //	build.go buildspace.go                  a directory is made without a store
 //	holdsdata.go                            whether a directory has one
-//	admin.go stats.go usage.go              for who runs a server: figures, of blocks and of counters
+//	admin.go stats.go usage.go              for operators: metrics, also of blocks and of counters
 //	digest.go inspect.go                    what nodes compare; what tools show of files
 //
 // # Locks

@@ -37,7 +37,7 @@ func (l ProducerLimits) withDefaults() producers.Limits {
 // ProducerInfo describes a producer.
 type ProducerInfo = producers.Info
 
-// ProducerStats are figures of all producers.
+// ProducerStats are metrics of all producers.
 type ProducerStats = producers.Stats
 
 // ledger is the table of producers, and how it stands to log and snapshots.

@@ -24,7 +24,7 @@ var others = map[string]bool{"--cluster": true, "--replica": true, "--check": tr
 // patterns that do not match themselves.
 var retired = map[string]string{
 	"group[e]d":     "by group of hash slots, or --cluster",
-	"figure[s]":     "metrics, results or measurements",
+	"figur[e]s?":    "metrics, results or measurements",
 	"status[ ]page": "console",
 	"change group":  "change set",
 	"who does not":  "a whole sentence with a subject",

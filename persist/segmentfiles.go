@@ -41,7 +41,7 @@ type packedSum struct {
 	log, disk int64 // bytes of log in them, and of their files
 }
 
-// sumPacked counts the packed segments anew: asked for figures, which may be often, nobody goes through the list.
+// sumPacked counts the packed segments anew. Stats, which may be called often, thus need not walk the list.
 // REQUIRES: Log.mu.
 func (f *segmentFiles) sumPacked() {
 	f.packedSum = packedSum{}

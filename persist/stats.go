@@ -6,7 +6,7 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// Stats are figures of a log since it was opened, for INFO and metrics.
+// Stats are metrics of a log since it was opened, for INFO and metrics.
 type Stats struct {
 	Writes         uint64        // group commits
 	WrittenBytes   uint64        // frames, headers included
@@ -32,7 +32,7 @@ type Stats struct {
 	Stalls                     bool          // a call of the disk has not ended for longer than usual, or hangs
 }
 
-// Stats returns the figures.
+// Stats returns the metrics of the log.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,7 @@ func TestPostsAreDeterministic(t *testing.T) {
 	if same > 10 {
 		t.Errorf("%d of 1000 posts are the same with another seed", same)
 	}
-	// A figure that was written down: data sets of earlier versions stay the same.
+	// A number that was written down: data sets of earlier versions stay the same.
 	if got, want := long.MID(9999), uint64(3000000039722615); got != want {
 		t.Errorf("post 9999 of seed 7 is %d, want %d", got, want)
 	}

@@ -11,7 +11,7 @@ import (
 // The charts compute where things are drawn, in SVG units; the template draws them. They are 480 units wide, so that on
 // a narrow window, where they shrink to 330 pixels, their text of 13 units still has 9 pixels.
 
-// barChart is a bar a server, all on one scale from zero, each with its figure above it. One server has none: there is
+// barChart is a bar a server, all on one scale from zero, each with its number above it. One server has none: there is
 // nothing to compare.
 //
 //	+---------------------------------------+

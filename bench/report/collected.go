@@ -11,13 +11,13 @@ import (
 
 // Collected is what several runs and scripts measured, to be shown together.
 type Collected struct {
-	Title   string
-	Reports []*Report
-	Idles   []*Idle
-	Figures []Figure
+	Title        string
+	Reports      []*Report
+	Idles        []*Idle
+	Measurements []Measurement
 }
 
-// Collect reads files of figures, and those that Report.Write and Idle.Write wrote.
+// Collect reads files of measurements, and those that Report.Write and Idle.Write wrote.
 func Collect(paths []string) (*Collected, error) {
 	c := &Collected{}
 	for _, path := range paths {
@@ -28,7 +28,7 @@ func Collect(paths []string) (*Collected, error) {
 	return c, nil
 }
 
-// read reads a file, which has one JSON value or, of figures, many.
+// read reads a file, which has one JSON value or, of measurements, many.
 func (c *Collected) read(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -63,14 +63,14 @@ func (c *Collected) add(raw json.RawMessage) error {
 	}
 	switch {
 	case is.Section != nil:
-		var f Figure
+		var f Measurement
 		if err := json.Unmarshal(raw, &f); err != nil {
 			return err
 		}
 		if err := f.Validate(); err != nil {
-			return fmt.Errorf("figure %q: %s", f.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
+			return fmt.Errorf("measurement %q: %s", f.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
-		c.Figures = append(c.Figures, f)
+		c.Measurements = append(c.Measurements, f)
 	case is.Idle != nil:
 		idle := &Idle{}
 		if err := json.Unmarshal(raw, idle); err != nil {
@@ -87,7 +87,7 @@ func (c *Collected) add(raw json.RawMessage) error {
 		}
 		c.Reports = append(c.Reports, r)
 	default:
-		return errors.New("neither a figure nor a report of counterbench")
+		return errors.New("neither a measurement nor a report of counterbench")
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (c *Collected) Markdown(w io.Writer) error {
 		}
 	}
 	out := &strings.Builder{}
-	for i, t := range tables(c.Figures) {
+	for i, t := range tables(c.Measurements) {
 		if i > 0 || len(c.Reports) > 0 {
 			out.WriteByte('\n')
 		}
@@ -146,8 +146,8 @@ func (t *table) markdown(out *strings.Builder) {
 	}
 }
 
-// text is the figure with its spread.
-func (f *Figure) text() string {
+// text is the measurement with its spread.
+func (f *Measurement) text() string {
 	s := f.Spread()
 	text := inUnit(s.Median, f.Unit)
 	if len(f.Values) > 1 {

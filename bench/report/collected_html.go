@@ -24,9 +24,9 @@ type collectedPage struct {
 	Met    int
 	While  *whileOverview
 	Whiles []whilePart
-	Parts  []figurePart
+	Parts  []measuredPart
 	Runs   []runPart
-	Wide   bool // a figure is marked
+	Wide   bool // a number is marked
 	Limit  int
 }
 
@@ -67,21 +67,21 @@ type whileRow struct {
 // whileCell is a percentile: without, with, and the ratio.
 type whileCell struct {
 	Name, Quiet, Busy string
-	Ratio             pageFigure
+	Ratio             pageNumber
 }
 
-type figurePart struct {
+type measuredPart struct {
 	Title  string
 	Of     []programName
-	Rows   []figureRow
+	Rows   []measuredRow
 	Charts []namedChart
 	Notes  []string
 	Goals  bool
 }
 
-type figureRow struct {
+type measuredRow struct {
 	Name, Goal string
-	Cells      []pageFigure
+	Cells      []pageNumber
 	Missed     bool
 	Reached    bool
 }
@@ -121,11 +121,11 @@ func (c *Collected) HTML(w io.Writer) error {
 		p.Title = "counterd, measured"
 	}
 	c.whiles(&p, &colours)
-	for _, t := range tables(c.Figures) {
-		p.Parts = append(p.Parts, p.figurePart(t, &colours))
+	for _, t := range tables(c.Measurements) {
+		p.Parts = append(p.Parts, p.measuredPart(t, &colours))
 	}
 	for _, idle := range c.Idles {
-		p.Parts = append(p.Parts, p.figurePart(idle.table(), &colours))
+		p.Parts = append(p.Parts, p.measuredPart(idle.table(), &colours))
 	}
 	p.Runs = c.runs(&p)
 	for _, g := range p.Goals {
@@ -304,7 +304,7 @@ func (p *collectedPage) whilePart(t *together, colours *palette) whilePart {
 }
 
 // whileRatio is the ratio at a percentile: the median over the windows where there are such, with its spread.
-func (p *collectedPage) whileRatio(b *Beside, percentile float64) pageFigure {
+func (p *collectedPage) whileRatio(b *Beside, percentile float64) pageNumber {
 	f := b.ratio(percentile)
 	p.Wide = p.Wide || f.Wide
 	return f
@@ -312,20 +312,20 @@ func (p *collectedPage) whileRatio(b *Beside, percentile float64) pageFigure {
 
 // ratio returns how much longer operations took beside it, at a percentile: of all operations, with the spread of the
 // windows' ratios.
-func (b *Beside) ratio(percentile float64) pageFigure {
+func (b *Beside) ratio(percentile float64) pageNumber {
 	under := b.Quiet.At(percentile)
 	if under <= 0 || b.Busy.Count == 0 {
-		return pageFigure{}
+		return pageNumber{}
 	}
-	f := pageFigure{Text: Significant(float64(b.Busy.At(percentile))/float64(under)) + " x"}
-	if s := b.Ratio(windowFigure(percentile)); s.Median > 0 && len(b.Windows) > 2 && percentile < 99.99 {
+	f := pageNumber{Text: Significant(float64(b.Busy.At(percentile))/float64(under)) + " x"}
+	if s := b.Ratio(windowLatency(percentile)); s.Median > 0 && len(b.Windows) > 2 && percentile < 99.99 {
 		f.Spread, f.Wide = fmt.Sprintf("%.0f %%", s.Percent()), s.Wide()
 	}
 	return f
 }
 
-// windowFigure returns what a window has for a percentile, or 0.
-func windowFigure(percentile float64) func(Window) int64 {
+// windowLatency returns what a window has for a percentile, or 0.
+func windowLatency(percentile float64) func(Window) int64 {
 	switch percentile {
 	case 50:
 		return func(w Window) int64 { return w.P50 }
@@ -362,8 +362,8 @@ func (b *Beside) took() string {
 	return text
 }
 
-func (p *collectedPage) figurePart(t *table, colours *palette) figurePart {
-	part := figurePart{Title: t.section, Notes: t.notes}
+func (p *collectedPage) measuredPart(t *table, colours *palette) measuredPart {
+	part := measuredPart{Title: t.section, Notes: t.notes}
 	for _, of := range t.of {
 		part.Of = append(part.Of, programName{of, colours.class(of)})
 	}
@@ -371,20 +371,20 @@ func (p *collectedPage) figurePart(t *table, colours *palette) figurePart {
 	units := map[string]string{}
 	var names []string
 	for _, row := range t.rows {
-		shown := figureRow{Name: row.label()}
+		shown := measuredRow{Name: row.label()}
 		for _, of := range t.of {
 			f, ok := row.cells[of]
 			if !ok {
-				shown.Cells = append(shown.Cells, pageFigure{})
+				shown.Cells = append(shown.Cells, pageNumber{})
 				continue
 			}
 			s := f.Spread()
-			figure := pageFigure{Text: inUnit(s.Median, f.Unit)}
+			number := pageNumber{Text: inUnit(s.Median, f.Unit)}
 			if len(f.Values) > 1 {
-				figure.Spread, figure.Wide = fmt.Sprintf("%.0f %%", s.Percent()), s.Wide()
-				p.Wide = p.Wide || figure.Wide
+				number.Spread, number.Wide = fmt.Sprintf("%.0f %%", s.Percent()), s.Wide()
+				p.Wide = p.Wide || number.Wide
 			}
-			shown.Cells = append(shown.Cells, figure)
+			shown.Cells = append(shown.Cells, number)
 			if units[row.name] == "" {
 				names = append(names, row.name)
 				units[row.name] = f.Unit + " " // also where there is none
@@ -412,11 +412,11 @@ func (p *collectedPage) figurePart(t *table, colours *palette) figurePart {
 	return part
 }
 
-// table is the idle connections as figures.
+// table is the idle connections as measurements.
 func (i *Idle) table() *table {
 	t := &table{section: "Idle connections"}
 	for k, s := range i.Servers {
-		t.add(Figure{Section: t.section, Name: "memory of a connection", Case: Int(i.Connections) + " open", Of: s.Version, Unit: "bytes",
+		t.add(Measurement{Section: t.section, Name: "memory of a connection", Case: Int(i.Connections) + " open", Of: s.Version, Unit: "bytes",
 			Values: []float64{i.PerConnection(k)}})
 	}
 	return t

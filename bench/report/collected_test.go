@@ -21,7 +21,7 @@ func writeFile(t *testing.T, name, content string) string {
 	return path
 }
 
-const someFigures = `{"section":"Very large","name":"disk","of":"counterd","unit":"bytes a post","values":[2.13,2.14,2.1],"goal":"<= 2.2","note":"make bench-huge"}
+const someMeasurements = `{"section":"Very large","name":"disk","of":"counterd","unit":"bytes a post","values":[2.13,2.14,2.1],"goal":"<= 2.2","note":"make bench-huge"}
 {"section":"Very large","name":"start","of":"counterd","unit":"s","values":[12.5],"goal":"<= 10"}
 {"section":"Size","name":"INCR","case":"1 M posts","of":"counterd","unit":"us","values":[0.4]}
 {"section":"Size","name":"GET","case":"1 M posts","of":"counterd","unit":"us","values":[0.3]}
@@ -29,8 +29,8 @@ const someFigures = `{"section":"Very large","name":"disk","of":"counterd","unit
 {"section":"Size","name":"INCR","case":"1 M posts","of":"redis 7.0.15","unit":"us","values":[1.5]}
 `
 
-func TestFigures(t *testing.T) {
-	c, err := Collect([]string{writeFile(t, "figures.json", someFigures)})
+func TestMeasurements(t *testing.T) {
+	c, err := Collect([]string{writeFile(t, "measurements.json", someMeasurements)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,12 +78,12 @@ func pageOf(t *testing.T, c *Collected) string {
 	return page.String()
 }
 
-func TestFigureRefused(t *testing.T) {
+func TestMeasurementRefused(t *testing.T) {
 	for _, test := range []struct{ content, want string }{
 		{"", "it is empty"},
 		{"{", "no JSON"},
 		{"[]", "cannot unmarshal"},
-		{`{"a":1}`, "neither a figure nor a report"},
+		{`{"a":1}`, "neither a measurement nor a report"},
 		{`{"section":"a","values":[1]}`, "no name; no of"},
 		{`{"section":"a","name":"b","of":"c","values":[]}`, "no values"},
 		{`{"section":"a","name":"b","of":"c","values":[1],"goal":"2"}`, `goal "2" is neither`},
@@ -105,7 +105,7 @@ func TestGoals(t *testing.T) {
 		value    float64
 		met, has bool
 	}{{"<= 2", 2, true, true}, {"<= 2", 2.1, false, true}, {">=5e6", 5e6, true, true}, {">= 5", 4, false, true}, {"", 1, false, false}} {
-		f := Figure{Goal: test.goal, Values: []float64{test.value}}
+		f := Measurement{Goal: test.goal, Values: []float64{test.value}}
 		if met, has := f.Met(); met != test.met || has != test.has {
 			t.Errorf("%g for %q: met %v, has %v", test.value, test.goal, met, has)
 		}

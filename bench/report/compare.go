@@ -52,8 +52,8 @@ func Compare(w io.Writer, before, after *Report) error {
 }
 
 func compareResults(changes *grid, workload, label string, old, now Result) {
-	spread := func(name string, figure func(Slice) float64, format func(float64) string) {
-		b, a := old.Over(figure), now.Over(figure)
+	spread := func(name string, of func(Slice) float64, format func(float64) string) {
+		b, a := old.Over(of), now.Over(of)
 		mark := "~" // within the noise
 		if a.High < b.Low || a.Low > b.High {
 			mark = ""

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// grid is a table of text under construction: the first columns, which are names, stand left, figures right.
+// grid is a table of text under construction: the first columns, which are names, stand left, numbers right.
 type grid struct {
 	names int // columns that stand left
 	rows  [][]string

@@ -31,7 +31,7 @@ type page struct {
 	Last     string    // that workload
 	Phases   []pagePhase
 	Notes    []string
-	Least    string // posts to load for a figure of memory that holds for more
+	Least    string // posts to load for a number of memory that holds for more
 	Table    string
 }
 
@@ -52,12 +52,12 @@ type pageRow struct {
 	Rows                                int    // lines of it
 	Label                               string
 	Ratio                               bool
-	Throughput, CPU, Capacity, Busy     pageFigure
-	Median, NinetyNine, NinetyNinePoint pageFigure
+	Throughput, CPU, Capacity, Busy     pageNumber
+	Median, NinetyNine, NinetyNinePoint pageNumber
 }
 
-// pageFigure is a figure with its spread.
-type pageFigure struct {
+// pageNumber is a number with its spread.
+type pageNumber struct {
 	Text, Spread string
 	Wide         bool
 }
@@ -68,13 +68,13 @@ type pagePhase struct {
 	Throughput *barChart
 	CPU        *barChart
 	Latency    *curveChart
-	Figures    []namedFigure // of one server, in place of bars
+	Numbers    []namedNumber // of one server, in place of bars
 }
 
-// namedFigure is a figure that stands alone.
-type namedFigure struct {
+// namedNumber is a number that stands alone.
+type namedNumber struct {
 	Name string
-	pageFigure
+	pageNumber
 }
 
 // HTML writes the report as one page that needs nothing beside itself.
@@ -133,15 +133,15 @@ func (r *Report) pageServer(i int) pageServer {
 func (r *Report) pageRows(phase Phase) []pageRow {
 	var rows []pageRow
 	for i, result := range phase.Results {
-		figure := func(of func(Slice) float64, format func(float64) string) pageFigure {
+		number := func(of func(Slice) float64, format func(float64) string) pageNumber {
 			s := result.Over(of)
-			return pageFigure{format(s.Median), percent(s, result), s.Wide() && len(result.Slices) > 1}
+			return pageNumber{format(s.Median), percent(s, result), s.Wide() && len(result.Slices) > 1}
 		}
-		percentile := func(p SlicePercentile) pageFigure {
+		percentile := func(p SlicePercentile) pageNumber {
 			s := result.Over(p.Of)
-			return pageFigure{Duration(result.Latency.At(p.Percentile)), percent(s, result), s.Wide() && len(result.Slices) > 1}
+			return pageNumber{Duration(result.Latency.At(p.Percentile)), percent(s, result), s.Wide() && len(result.Slices) > 1}
 		}
-		row := pageRow{Label: r.label(i), Throughput: figure(Slice.Throughput, Rate), CPU: figure(Slice.ServerCPU, Significant),
+		row := pageRow{Label: r.label(i), Throughput: number(Slice.Throughput, Rate), CPU: number(Slice.ServerCPU, Significant),
 			Median: percentile(SlicePercentiles[0]), NinetyNine: percentile(SlicePercentiles[1]), NinetyNinePoint: percentile(SlicePercentiles[2])}
 		// At a given rate a server wakes for every few operations: what it takes then does not tell what it could.
 		if cpu := result.Over(Slice.ServerCPU).Median; cpu > 0 && phase.Rate == 0 {
@@ -151,12 +151,12 @@ func (r *Report) pageRows(phase Phase) []pageRow {
 		rows = append(rows, row)
 	}
 	if len(phase.Results) == 2 {
-		ratio := func(of func(Slice) float64) pageFigure {
+		ratio := func(of func(Slice) float64) pageNumber {
 			s := phase.Ratio(of)
 			if s.Median == 0 {
-				return pageFigure{}
+				return pageNumber{}
 			}
-			return pageFigure{Significant(s.Median) + " x", percent(s, phase.Results[0]), s.Wide()}
+			return pageNumber{Significant(s.Median) + " x", percent(s, phase.Results[0]), s.Wide()}
 		}
 		rows = append(rows, pageRow{Label: "A/B", Ratio: true, Throughput: ratio(Slice.Throughput), CPU: ratio(Slice.ServerCPU),
 			Median: ratio(SlicePercentiles[0].Of), NinetyNine: ratio(SlicePercentiles[1].Of), NinetyNinePoint: ratio(SlicePercentiles[2].Of)})
@@ -183,7 +183,7 @@ func (r *Report) pagePhase(phase Phase) pagePhase {
 	shown.CPU = newBarChart(phase.Workload+": server's processor time for an operation in microseconds", cpu, Significant)
 	if len(phase.Results) == 1 {
 		row := r.pageRows(phase)[0]
-		shown.Figures = []namedFigure{{"operations per second", row.Throughput}, {"us of server CPU an operation", row.CPU}}
+		shown.Numbers = []namedNumber{{"operations per second", row.Throughput}, {"us of server CPU an operation", row.CPU}}
 	}
 	shown.Latency = newCurveChart(phase.Workload+": latency by percentile", curves)
 	return shown

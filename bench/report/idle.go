@@ -38,26 +38,26 @@ func (i *Idle) PerConnection(server int) float64 {
 	return float64(s.Open-s.Before) / float64(max(i.Connections, 1))
 }
 
-// Table writes the figures for a person.
+// Table writes the measurements for a person.
 func (i *Idle) Table(w io.Writer) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "%s idle connections, after one PING each\n%s\n\n", Int(i.Connections), i.Host.line())
-	figures := &grid{names: 2}
-	figures.add("", "", "a connection", "before", "open", "closed", "connecting", "busy while idle")
+	rows := &grid{names: 2}
+	rows.add("", "", "a connection", "before", "open", "closed", "connecting", "busy while idle")
 	for k, s := range i.Servers {
-		figures.add(string(rune('A'+k)), s.Version, Int(int(i.PerConnection(k)))+" B", Bytes(float64(s.Before)), Bytes(float64(s.Open)),
+		rows.add(string(rune('A'+k)), s.Version, Int(int(i.PerConnection(k)))+" B", Bytes(float64(s.Before)), Bytes(float64(s.Open)),
 			Bytes(float64(s.Closed)), Rate(float64(i.Connections)/max(s.Seconds, 1e-6))+"/s", fmt.Sprintf("%.1f %%", s.Busy*100))
 	}
 	if len(i.Servers) == 2 && i.PerConnection(1) > 0 {
-		figures.add("A/B", "", Significant(i.PerConnection(0)/i.PerConnection(1))+" x")
+		rows.add("A/B", "", Significant(i.PerConnection(0)/i.PerConnection(1))+" x")
 	}
-	figures.write(out) // to memory: it cannot fail
+	rows.write(out) // to memory: it cannot fail
 	out.WriteString("\nresident memory of the server; the kernel's for the sockets is not in it\n")
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// Write writes the figures as JSON.
+// Write writes the measurements as JSON.
 func (i *Idle) Write(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Markdown writes the figures of several runs as tables for a README: for each pair of servers the processor time of an
+// Markdown writes the results of several runs as tables for a README: for each pair of servers the processor time of an
 // operation, a column a depth, then the latencies of the runs with a rate, then memory. Runs of the same pair share
 // their tables; of two runs at one depth the later one counts.
 func Markdown(w io.Writer, reports []*Report) error {
@@ -126,7 +126,7 @@ func markdownTable(out *strings.Builder, head string, cells []cell) {
 	}
 }
 
-// cellsOf are the cells of a table, and whether a figure in it is marked.
+// cellsOf are the cells of a table, and whether a number in it is marked.
 type cellsOf struct {
 	head  string
 	cells []cell
@@ -190,7 +190,7 @@ func (g *pairReports) latencyCells() (t cellsOf) {
 	return t
 }
 
-// ofSides says which of two figures is whose.
+// ofSides says which of two numbers is whose.
 func ofSides(r *Report) string {
 	if len(r.Servers) != 2 {
 		return ""
@@ -231,7 +231,7 @@ func markdownMemory(out *strings.Builder, reports []*Report) {
 	}
 }
 
-// markdownWhiles writes the latencies beside what else was made to happen, and tells whether a figure was marked.
+// markdownWhiles writes the latencies beside what else was made to happen, and tells whether a number was marked.
 func markdownWhiles(out *strings.Builder, reports []*Report) (wide bool) {
 	for _, t := range (&Collected{Reports: reports}).together() {
 		fmt.Fprintf(out, "\n| %s | p50 | p99 | p99.9 | p99.99 | max | resident | took |\n|---|---|---|---|---|---|---|---|\n", t.title())

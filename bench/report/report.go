@@ -170,7 +170,7 @@ func (l Latency) At(percentile float64) time.Duration {
 	return time.Duration(l.Max)
 }
 
-// Spread is a figure over the slices of a result.
+// Spread is a measured value over the slices of a result.
 type Spread struct{ Median, Low, High float64 }
 
 // SpreadOf returns the Spread of values; the zero Spread of none.
@@ -183,11 +183,11 @@ func SpreadOf(values []float64) Spread {
 	return Spread{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Low: sorted[0], High: sorted[n-1]}
 }
 
-// WideSpread is the Percent above which a figure is marked: it says little of the server, and more of what else the
+// WideSpread is the Percent above which a number is marked: it says little of the server, and more of what else the
 // machine did.
 const WideSpread = 20
 
-// Wide tells whether the values lie so far apart that the figure is to be measured again.
+// Wide tells whether the values lie so far apart that it must be measured again.
 func (s Spread) Wide() bool { return s.Percent() > WideSpread }
 
 // Percent returns how far the values lie from the median at most, in percent of it.
@@ -198,20 +198,20 @@ func (s Spread) Percent() float64 {
 	return max(s.High-s.Median, s.Median-s.Low) / s.Median * 100
 }
 
-// Over returns a figure over the slices of the result.
-func (r Result) Over(figure func(Slice) float64) Spread {
+// Over returns a measured value over the slices of the result.
+func (r Result) Over(of func(Slice) float64) Spread {
 	var values []float64
 	for _, s := range r.Slices {
 		if s.Ops > 0 && s.Seconds > 0 {
-			values = append(values, figure(s))
+			values = append(values, of(s))
 		}
 	}
 	return SpreadOf(values)
 }
 
-// Ratio returns the ratio of a figure of the first server to that of the second, slice by slice. It is the zero Spread
+// Ratio returns the ratio of a measured value of the first server to that of the second, slice by slice. It is the zero Spread
 // where there are not two.
-func (p Phase) Ratio(figure func(Slice) float64) Spread {
+func (p Phase) Ratio(of func(Slice) float64) Spread {
 	if len(p.Results) != 2 {
 		return Spread{}
 	}
@@ -221,8 +221,8 @@ func (p Phase) Ratio(figure func(Slice) float64) Spread {
 		if a[i].Ops == 0 || b[i].Ops == 0 {
 			continue
 		}
-		if under := figure(b[i]); under > 0 {
-			ratios = append(ratios, figure(a[i])/under)
+		if under := of(b[i]); under > 0 {
+			ratios = append(ratios, of(a[i])/under)
 		}
 	}
 	return SpreadOf(ratios)

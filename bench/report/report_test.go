@@ -176,7 +176,7 @@ func alone() *Report {
 	return r
 }
 
-// TestHTMLAlone: one server has figures and curves, and no bars, which would compare it with nothing.
+// TestHTMLAlone: one server has numbers and curves, and no bars, which would compare it with nothing.
 func TestHTMLAlone(t *testing.T) {
 	var out bytes.Buffer
 	if err := alone().HTML(&out); err != nil {
@@ -221,7 +221,7 @@ func TestSizing(t *testing.T) {
 	}
 }
 
-// TestHTMLOfLittle draws what has hardly any figures.
+// TestHTMLOfLittle draws a report with hardly any results.
 func TestHTMLOfLittle(t *testing.T) {
 	for name, r := range map[string]*Report{
 		"nothing": {Servers: []Server{{}}},

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// sizing answers how many machines a load takes, which is what the figures are for. The page recomputes it for other
+// sizing answers how many machines a load takes, which is the question behind all measurements. The page recomputes it for other
 // loads and machines by the same rule:
 //
 //	machines = the larger of  operations / (operations of a CPU second * CPUs * busyPart)

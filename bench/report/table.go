@@ -16,22 +16,22 @@ func (r *Report) Table(w io.Writer) error {
 		fmt.Fprintf(out, "%s  %s at %s, as %s%s\n", r.label(i), server.Version, server.Addr, server.Kind, server.usageLine())
 	}
 	out.WriteByte('\n')
-	figures := &grid{names: 2}
-	figures.add("workload", "", "ops/s", "±", "CPU us/op", "±", "server", "load")
+	rows := &grid{names: 2}
+	rows.add("workload", "", "ops/s", "±", "CPU us/op", "±", "server", "load")
 	latencies := &grid{names: 2}
 	latencies.add("latency", "", "mean", "p50", "±", "p99", "±", "p99.9", "±", "max")
 	for _, phase := range r.Phases {
 		name := phase.Workload
 		for i, result := range phase.Results {
-			r.figures(figures, name, i, result)
+			r.row(rows, name, i, result)
 			r.latencies(latencies, name, i, result)
 			name = ""
 		}
-		phase.ratios(figures)
+		phase.ratios(rows)
 		phase.latencyRatios(latencies)
 	}
 	if len(r.Phases) > 0 {
-		figures.write(out) // to memory: it cannot fail
+		rows.write(out) // to memory: it cannot fail
 		out.WriteByte('\n')
 		latencies.write(out)
 	}
@@ -45,10 +45,10 @@ func (r *Report) Table(w io.Writer) error {
 // label names a server in a table: A and B.
 func (r *Report) label(i int) string { return string(rune('A' + i)) }
 
-// figures adds the line of a server: what it did, and how many processors server and generator kept busy over it.
-func (r *Report) figures(figures *grid, name string, i int, result Result) {
+// row adds the line of a server: what it did, and how many processors server and generator kept busy over it.
+func (r *Report) row(rows *grid, name string, i int, result Result) {
 	throughput, cpu := result.Over(Slice.Throughput), result.Over(Slice.ServerCPU)
-	figures.add(name, r.label(i), Rate(throughput.Median), percent(throughput, result), Significant(cpu.Median), percent(cpu, result),
+	rows.add(name, r.label(i), Rate(throughput.Median), percent(throughput, result), Significant(cpu.Median), percent(cpu, result),
 		fmt.Sprintf("%.2f", result.Over(Slice.ServerBusy).Median), fmt.Sprintf("%.2f", result.Over(Slice.ClientBusy).Median))
 }
 
@@ -76,12 +76,12 @@ func (p Phase) latencyRatios(latencies *grid) {
 }
 
 // ratios adds the line below a pair of servers.
-func (p Phase) ratios(figures *grid) {
+func (p Phase) ratios(rows *grid) {
 	throughput, cpu := p.Ratio(Slice.Throughput), p.Ratio(Slice.ServerCPU)
 	if throughput.Median == 0 {
 		return
 	}
-	figures.add("", "A/B", Significant(throughput.Median)+" x", percent(throughput, p.Results[0]),
+	rows.add("", "A/B", Significant(throughput.Median)+" x", percent(throughput, p.Results[0]),
 		Significant(cpu.Median)+" x", percent(cpu, p.Results[0]))
 }
 
@@ -149,7 +149,7 @@ func (r *Report) memoryTable(w io.Writer) {
 		}
 		fmt.Fprintf(w, "\nmemory %s  %s bytes a post, %s for %s posts", r.label(i), Significant(m.PerPost()), Bytes(float64(m.Bytes)), Int(m.Posts))
 		if m.Flushed {
-			fmt.Fprint(w, "; the server held data before: start it anew for a true figure")
+			fmt.Fprint(w, "; the server held data before: start it anew for a true value")
 		}
 		if i == 0 {
 			first = m.PerPost()
@@ -162,7 +162,7 @@ func (r *Report) memoryTable(w io.Writer) {
 	}
 }
 
-// notes writes what a reader must know beside the figures.
+// notes writes what a reader must know beside the numbers.
 func (r *Report) notes(w io.Writer) {
 	if r.wide() {
 		fmt.Fprintf(w, "\n! slices lie over %d %% from their median: measure again on a quieter machine, or longer\n", WideSpread)
@@ -218,20 +218,20 @@ func (r *Report) troubles() []string {
 	return all
 }
 
-// wide tells whether any figure of the table is marked.
+// wide tells whether any number of the table is marked.
 func (r *Report) wide() bool {
-	figures := []func(Slice) float64{Slice.Throughput, Slice.ServerCPU}
+	measured := []func(Slice) float64{Slice.Throughput, Slice.ServerCPU}
 	for _, p := range SlicePercentiles {
-		figures = append(figures, p.Of)
+		measured = append(measured, p.Of)
 	}
 	for _, phase := range r.Phases {
-		for _, figure := range figures {
+		for _, of := range measured {
 			for _, result := range phase.Results {
-				if result.Over(figure).Wide() {
+				if result.Over(of).Wide() {
 					return true
 				}
 			}
-			if phase.Ratio(figure).Wide() {
+			if phase.Ratio(of).Wide() {
 				return true
 			}
 		}

@@ -71,17 +71,17 @@ var WhilePercentiles = []struct {
 	At   float64
 }{{"p50", 50}, {"p99", 99}, {"p99.9", 99.9}, {"p99.99", 99.99}, {"max", 100}}
 
-// Ratio returns by how much longer operations took beside it: a figure of each busy window over that of the quiet one
+// Ratio returns by how much longer operations took beside it: a measured value of each busy window over that of the quiet one
 // before it.
-func (b *Beside) Ratio(figure func(Window) int64) Spread {
+func (b *Beside) Ratio(of func(Window) int64) Spread {
 	var ratios []float64
 	for i := 0; i+1 < len(b.Windows); i++ {
 		quiet, busy := b.Windows[i], b.Windows[i+1]
 		if quiet.Busy || !busy.Busy || quiet.Ops == 0 || busy.Ops == 0 {
 			continue
 		}
-		if under := figure(quiet); under > 0 {
-			ratios = append(ratios, float64(figure(busy))/float64(under))
+		if under := of(quiet); under > 0 {
+			ratios = append(ratios, float64(of(busy))/float64(under))
 		}
 	}
 	return SpreadOf(ratios)

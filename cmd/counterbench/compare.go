@@ -12,7 +12,7 @@ var compareCommand = command{
 	Name:    "compare",
 	Args:    "BEFORE.json AFTER.json",
 	Summary: "compare two measurements",
-	Details: `Shows what changed between two files that counterbench run --json wrote. Figures within the noise, whose
+	Details: `Shows what changed between two files that counterbench run --json wrote. Differences within the noise, whose
 slices overlap, are marked with ~.`,
 	Setup: func(*pflag.FlagSet) action {
 		return func(_ context.Context, out output, args []string) error {

@@ -228,7 +228,7 @@ func blockBytes(target bench.Target) (total int64) {
 // memory is what the posts take in a server.
 type memory struct {
 	bytes int64
-	basis string // how the figure came about
+	basis string // how the number came about
 }
 
 // redisMemory returns what the posts take in plain Redis: measured where there is one, else estimated.

@@ -9,7 +9,7 @@
 //	counterbench compare  two measurements side by side
 //	counterbench markdown measurements as Markdown tables
 //	counterbench page     measurements of several runs as one HTML page
-//	counterbench figure   add a figure to a file, for page and markdown
+//	counterbench record   add a measurement to a file, for page and markdown
 //
 // The workloads and the load generator are in package bench. Exit status: 0 for success, 1 for a failure, 2 for a
 // command line that is not understood.

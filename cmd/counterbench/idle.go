@@ -25,7 +25,7 @@ connections asked for: one that had as many connections before has kept memory o
 		connections := flags.Int("connections", 10_000, "how many to each")
 		settle := flags.Duration("settle", 5*time.Second, "for which the server's memory may move at most before it is read")
 		pids := flags.IntSlice("server-pid", nil, "`process` of A, and of B, where INFO does not tell")
-		json := flags.String("json", "", "`FILE` to write the figures to; - is the standard output, instead of the table")
+		json := flags.String("json", "", "`FILE` to write the results to; - is the standard output, instead of the table")
 		showProgress := flags.Bool("progress", true, "show progress: a bar on a terminal, lines elsewhere")
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) != 0 {

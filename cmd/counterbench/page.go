@@ -14,11 +14,11 @@ var pageCommand = command{
 	Name:    "page",
 	Args:    "FILE.json...",
 	Summary: "write the measurements of several runs as one HTML page",
-	Details: `Shows what counterbench run --json and idle --json wrote, and figures that counterbench figure and scripts wrote, on one
+	Details: `Shows what counterbench run --json and idle --json wrote, and the measurements of scripts (counterbench record), on one
 page with charts that needs nothing beside itself: latency over time with what the server did meanwhile, tables beside other
-servers, and the goals that figures have.
+servers, and the goals that measurements have.
 
-  counterbench page tails-redis.json tails-valkey.json figures.json --html page.html`,
+  counterbench page tails-redis.json tails-valkey.json measurements.json --html page.html`,
 	Setup: func(flags *pflag.FlagSet) action {
 		html := flags.String("html", "", "`FILE` to write the page to (default: standard output)")
 		title := flags.String("title", "", "`text` at the head of the page")
@@ -44,17 +44,17 @@ func collect(files []string) (*report.Collected, error) {
 	return report.Collect(files)
 }
 
-var figureCommand = command{
-	Name:    "figure",
+var recordCommand = command{
+	Name:    "record",
 	Args:    "FILE VALUE...",
 	Summary: "add one measurement to a file, for page and markdown",
-	Details: `Appends a line of JSON to FILE, which is made where it is not there: a figure that a script measured once or, with several
-values, repeatedly. Figures of one section share a table, a row for each name and case, a column for each of whom they are.
+	Details: `Appends a line of JSON to FILE, which is created if it does not exist: a value that a script measured, or several values of
+repeated measurements. The measurements of a section share a table, with a row for each name and case and a column for each --of.
 
-  counterbench figure figures.json --section 'Very large' --name disk --of counterd --unit 'bytes a post' --goal '<= 2.2' 2.13
-  counterbench figure figures.json --section Size --name INCR --case '100 M posts' --of counterd --unit us 0.61 0.62 0.60`,
+  counterbench record measurements.json --section 'Very large' --name disk --of counterd --unit 'bytes a post' --goal '<= 2.2' 2.13
+  counterbench record measurements.json --section Size --name INCR --case '100 M posts' --of counterd --unit us 0.61 0.62 0.60`,
 	Setup: func(flags *pflag.FlagSet) action {
-		var f report.Figure
+		var f report.Measurement
 		flags.StringVar(&f.Section, "section", "", "`part` of the page")
 		flags.StringVar(&f.Name, "name", "", "`what` was measured")
 		flags.StringVar(&f.Case, "case", "", "on `what`, where one name was measured on several: 100 M posts")

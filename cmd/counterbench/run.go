@@ -108,7 +108,7 @@ func (o *runOptions) declare(flags *pflag.FlagSet) {
 	flags.IntSliceVar(&o.pids, "server-pid", nil, "`process` of A, and of B, where INFO does not tell")
 	flags.StringVar(&o.pinServer, "pin-server", "", "`processors` the servers run on, such as 0 or 0,2-3")
 	flags.StringVar(&o.pinClient, "pin-client", "", "`processors` the generator runs on")
-	flags.StringVar(&o.json, "json", "", "`FILE` to write the figures to; - is the standard output, instead of the table")
+	flags.StringVar(&o.json, "json", "", "`FILE` to write the results to; - is the standard output, instead of the table")
 	flags.StringVar(&o.html, "html", "", "`FILE` to write a page with charts to")
 	flags.BoolVar(&o.progress, "progress", true, "show progress: a bar on a terminal, lines elsewhere")
 }

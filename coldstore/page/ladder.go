@@ -19,7 +19,7 @@ import (
 // values that are not the least. The planner takes the widths that give the fewest bytes. (The idea is that
 // of directly addressable codes, Brisaboa, Ladra and Navarro, with a free width on each level and sparse sets.)
 //
-// The package comment has the figures beside huff0, FSE and zstd, which it beats.
+// The package comment has the measurements beside huff0, FSE and zstd, which it beats.
 const maxLevels = 6
 
 // LadderPlan says how a tally's values are encoded.

@@ -25,7 +25,7 @@ func (t *Table) List(limit int) []Info {
 	return list
 }
 
-// Stats are figures of a table; those behind Bytes count since it was made.
+// Stats are metrics of a table. The fields after Bytes count since the table was made.
 type Stats struct {
 	Producers, Entries                         int
 	Bytes                                      int64 // charged

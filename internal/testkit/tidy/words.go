@@ -16,7 +16,7 @@ var retired = map[string]string{
 	`OneRound`:    "nothing: no release had it",
 	`lanes-seed`:  "-seed (package testkit/seed)",
 	`\w*grouped`:  "OneGroup, SlotGroups; change set",
-	`figures`:     "metrics, results, measurements",
+	`figures?`:    "metrics, results, measurements, numbers",
 }
 
 // checkWords counts retired words, which breakers.txt allows where they still stand.

@@ -124,7 +124,7 @@ func addAtOnce(flags *pflag.FlagSet) *int {
 // weighable is above how many bytes in all they tell which shard has more: an empty one takes some 20 MiB.
 const weighable = 1 << 30
 
-// weights are what the groups of a map cost, by the figures of their shards' primaries.
+// weights are what the groups of a map cost, by the metrics of their shards' primaries.
 func weights(m *topology.Map, by string) *topology.Weights {
 	w := &topology.Weights{}
 	total := uint64(0)

@@ -15,7 +15,7 @@ import (
 	"github.com/counterd/counterd/internal/testkit/programs"
 )
 
-// TestBenchScripts runs the measuring scripts on very little, so that they keep step with the programs: their figures
+// TestBenchScripts runs the measuring scripts on very little, so that they keep step with the programs: their results
 // say nothing here, that they come about is what is tested.
 func TestBenchScripts(t *testing.T) {
 	t.Parallel()

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Figure is one figure that a script measured: a line of JSON in a file that it appends to. Figures of one section
+// Measurement is a value that a script measured: a line of JSON in a file that it appends to. Measurements of one section
 // share a table, a row for each name and case and a column for each of whom they are:
 //
 //	{"section":"Very large","name":"disk","case":"10^10 posts","of":"counterd","unit":"bytes a post","values":[2.13],"goal":"<= 2.2"}
-type Figure struct {
+type Measurement struct {
 	Section string    `json:"section"`        // of the page
 	Name    string    `json:"name"`           // what was measured
 	Case    string    `json:"case,omitempty"` // on what, where one name was measured on several: "100 M posts", "2 loops"
@@ -26,8 +26,8 @@ type Figure struct {
 	Note    string    `json:"note,omitempty"` // how it was measured, in words or as the command
 }
 
-// Validate returns all that is wrong with the Figure.
-func (f *Figure) Validate() error {
+// Validate returns all that is wrong with the Measurement.
+func (f *Measurement) Validate() error {
 	var wrong []error
 	for _, part := range [][2]string{{"section", f.Section}, {"name", f.Name}, {"of", f.Of}} {
 		if strings.TrimSpace(part[1]) == "" {
@@ -50,11 +50,11 @@ func (f *Figure) Validate() error {
 	return errors.Join(wrong...)
 }
 
-// Spread returns the figure over its values.
-func (f *Figure) Spread() Spread { return SpreadOf(f.Values) }
+// Spread returns the median of the values and how far they lie apart.
+func (f *Measurement) Spread() Spread { return SpreadOf(f.Values) }
 
-// Met tells whether the median reaches the goal. A figure without a goal has none to reach.
-func (f *Figure) Met() (met, hasGoal bool) {
+// Met tells whether the median reaches the goal. A measurement without a goal has none to reach.
+func (f *Measurement) Met() (met, hasGoal bool) {
 	atMost, bound, err := parseGoal(f.Goal)
 	if f.Goal == "" || err != nil {
 		return false, false
@@ -82,7 +82,7 @@ func parseGoal(s string) (atMost bool, bound float64, err error) {
 }
 
 // goalText is the goal in words: "at most 2.2 bytes a post".
-func (f *Figure) goalText() string {
+func (f *Measurement) goalText() string {
 	atMost, bound, err := parseGoal(f.Goal)
 	if f.Goal == "" || err != nil {
 		return ""
@@ -109,8 +109,8 @@ func inUnit(v float64, unit string) string {
 	return strings.TrimSpace(text + " " + unit)
 }
 
-// AppendTo writes the figure as a line.
-func (f *Figure) AppendTo(w io.Writer) error {
+// AppendTo writes the measurement as a line.
+func (f *Measurement) AppendTo(w io.Writer) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (f *Figure) AppendTo(w io.Writer) error {
 	return err
 }
 
-// table is a section's figures as rows of names and cases and columns of whom they are. The later one of two figures
+// table is a section's measurements as rows of names and cases and columns of whom they are. The later one of two measurements
 // for one place counts.
 type table struct {
 	section string
@@ -133,13 +133,13 @@ type table struct {
 
 type tableRow struct {
 	name, caseOf string
-	cells        map[string]Figure // by column
+	cells        map[string]Measurement // by column
 }
 
-// tables sorts figures into tables, all in the order in which they came.
-func tables(figures []Figure) []*table {
+// tables sorts measurements into tables, all in the order in which they came.
+func tables(measured []Measurement) []*table {
 	var all []*table
-	for _, f := range figures {
+	for _, f := range measured {
 		var t *table
 		for _, other := range all {
 			if other.section == f.Section {
@@ -155,7 +155,7 @@ func tables(figures []Figure) []*table {
 	return all
 }
 
-func (t *table) add(f Figure) {
+func (t *table) add(f Measurement) {
 	t.of = appendNew(t.of, f.Of)
 	if f.Note != "" {
 		t.notes = appendNew(t.notes, f.Note)
@@ -166,7 +166,7 @@ func (t *table) add(f Figure) {
 			return
 		}
 	}
-	row := tableRow{f.Name, f.Case, map[string]Figure{f.Of: f}}
+	row := tableRow{f.Name, f.Case, map[string]Measurement{f.Of: f}}
 	// Cases of one name stand together.
 	at := len(t.rows)
 	for i, other := range t.rows {
@@ -194,12 +194,12 @@ func (r *tableRow) label() string {
 	return r.name + ", " + r.caseOf
 }
 
-// goal returns the first figure of the row that has a goal.
-func (r *tableRow) goal(of []string) (Figure, bool) {
+// goal returns the first measurement of the row that has a goal.
+func (r *tableRow) goal(of []string) (Measurement, bool) {
 	for _, name := range of {
 		if f, ok := r.cells[name]; ok && f.Goal != "" {
 			return f, true
 		}
 	}
-	return Figure{}, false
+	return Measurement{}, false
 }
