@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash console failover clean
+.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash proof console failover clean
 
 help:
 	@echo 'Run it'
@@ -31,6 +31,7 @@ help:
 	@echo '  make crash          3 million crash points, 200 rounds of kill -9, 200 cut connections (over an hour)'
 	@echo '  make failover       50 failovers by Sentinel and 400 failovers during numbered changes (55 minutes; partitions need root)'
 	@echo '  make chaos          300 faults in a cluster with real etcd (hours; partitions need root); FAULTS= ONLY= CHAOS_LOG='
+	@echo '  make proof          all of the above in turns for TIME=30m, and one page about it in PROOF=bin/proof; resumes'
 	@echo ''
 	@echo 'Measure'
 	@echo '  make bench          Go benchmarks; PKG=./counter BENCH=Get ITEMS=10000000'
@@ -171,7 +172,7 @@ sim:
 
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000
-	$(GO) test -count=1 -run Crash -timeout 3h ./persist/archive ./persist/past
+	$(GO) test -count=1 -run Crash -timeout 3h ./persist/snapfile ./persist/past
 	$(GO) test -count=1 -run 'Crash|Fault|RestoreEverywhere|PartialRows|ReplicaModel|EvenlySpaced' -timeout 3h ./counter -long
 	$(GO) test -count=1 -run 'Spread' -timeout 3h ./counter/internal/hot -long
 	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ColdServes|ReplicaCuts|ReplicaLostTail|ClientExact|ClientHistory' -timeout 3h ./cmd/counterd/e2e/...
@@ -187,6 +188,11 @@ NODE_TIMEOUT ?= 2s
 chaos: setup
 	@mkdir -p bin
 	$(GO) test -count=1 -run 'TestClusterChaos$$' -timeout 48h -v ./cmd/counterd/e2e/cluster -cluster-faults $(FAULTS) -cluster-log $(abspath $(CHAOS_LOG)) -cluster-only '$(ONLY)' -node-timeout $(NODE_TIMEOUT)
+
+TIME ?= 30m
+PROOF ?= bin/proof
+proof: setup
+	$(GO) run ./internal/testkit/proof --time $(TIME) --folder $(PROOF) $(if $(ONLY),--only $(ONLY))
 
 dist:
 	@VERSION=$(or $(VERSION),0.1.0-dev+$(shell git rev-parse --short=12 HEAD)) packaging/dist.sh

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Round is one run of a step, and a line of the journal.
+type Round struct {
+	Step    string        `json:"step"`
+	Seed    uint64        `json:"seed"`
+	Began   time.Time     `json:"began"`
+	Took    time.Duration `json:"took"` // wall time in nanoseconds
+	Counted int           `json:"counted"`
+	LeftOut bool          `json:"left_out,omitempty"` // a program that the tests need is not installed
+	Failed  bool          `json:"failed,omitempty"`
+	Replay  []string      `json:"replay,omitempty"` // lines of the output that tell how to replay a failure
+}
+
+// runRound runs a step's binary in the folder of its package. A failing test is a result; the error is that the binary could not run.
+func (s Step) runRound(ctx context.Context, root, binary string, seed uint64) (r Round, output []byte, err error) {
+	args := []string{"-test.count=1", "-test.v", "-test.timeout=3h"}
+	if s.Fuzz {
+		args = append(args, "-test.run=^$", "-test.fuzz=^"+s.Run+"$", "-test.fuzzcachedir="+filepath.Join(filepath.Dir(binary), "fuzz"))
+	} else {
+		args = append(args, "-test.run="+s.Run)
+	}
+	cmd := exec.CommandContext(ctx, binary, append(args, s.Flags...)...)
+	cmd.Dir = filepath.Join(root, s.Package)
+	cmd.Env = append(os.Environ(), s.Env...)
+	if !s.Fuzz {
+		// A test of the simulated cluster traces the one run of SEED, so the seed of a round is a flag wherever the binary has it.
+		if hasSeedFlag(binary) {
+			cmd.Args = append(cmd.Args, "-seed", strconv.FormatUint(seed, 10))
+		}
+	}
+	r = Round{Step: s.Name, Seed: seed, Began: time.Now().UTC()}
+	output, err = cmd.CombinedOutput()
+	r.Took = time.Since(r.Began)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil {
+		r.Failed, err = true, nil
+		r.Replay = replayLines(string(output))
+	}
+	if err != nil {
+		return r, output, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	r.LeftOut = strings.Contains(string(output), "LEFT OUT")
+	r.Counted = s.counted(string(output))
+	return r, output, nil
+}
+
+// fuzzed is what the go command prints while it fuzzes: the last one has the sum.
+var fuzzed = regexp.MustCompile(`execs: (\d+)`)
+
+// counted sums what the tests of a round say that they did.
+func (s Step) counted(output string) (n int) {
+	if s.Fuzz {
+		if all := fuzzed.FindAllStringSubmatch(output, -1); len(all) > 0 {
+			n, _ = strconv.Atoi(all[len(all)-1][1])
+		}
+		return n
+	}
+	if s.Count == "" {
+		return 1
+	}
+	for _, match := range regexp.MustCompile(s.Count).FindAllStringSubmatch(output, -1) {
+		for _, group := range match[1:] {
+			if k, err := strconv.Atoi(group); err == nil {
+				n += k
+			}
+		}
+	}
+	return n
+}
+
+var replays = regexp.MustCompile(`(?m)^.*(-seed \d|SEED=\d|--- FAIL|panic:|DATA RACE|testdata/fuzz).*$`)
+
+// maxReplayLines bounds what the page quotes of a failure; the file of the finding has all.
+const maxReplayLines = 12
+
+func replayLines(output string) []string {
+	lines := replays.FindAllString(output, maxReplayLines)
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return lines
+}
+
+// hasSeedFlag tells whether a test binary knows -seed.
+func hasSeedFlag(binary string) bool {
+	out, _ := exec.Command(binary, "-help").CombinedOutput() // ends with status 2
+	return strings.Contains(string(out), "\n  -seed ")
+}

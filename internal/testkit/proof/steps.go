@@ -1,0 +1,55 @@
+package main
+
+import "time"
+
+// Step is one search. A round of it runs the test binary of a package once.
+type Step struct {
+	Name    string // unique, short; names the files of findings
+	What    string // one sentence for the page: which faults are made, and what is checked
+	Package string // relative to the module's root
+	Run     string // pattern of the tests, as of go test -run
+	Flags   []string
+	Env     []string
+	Share   float64       // of the time, relative to the other steps
+	Round   time.Duration // expected length of a round, until one was measured
+	Count   string        // regular expression; the sum of its first group over the output is what a round counted
+	Unit    string        // of Count
+	Fuzz    bool          // Run is one fuzz target, and Flags tell how long
+	Root    bool          // the step needs root, for network namespaces
+	Once    bool          // the tests try every case and draw nothing, so a second round finds nothing new
+}
+
+// steps are all searches but fuzzing, whose targets the runner lists by itself. Shares follow what has found faults: of those found by
+// experiment, two thirds needed two mechanisms of several nodes at once.
+var steps = []Step{
+	{Name: "log-crash", Package: "./persist", Run: "^TestLogCrash$", Flags: []string{"-scripts", "150"}, Share: 6, Round: time.Minute,
+		What:  "Power fails at every write of a random life of the log; unsynced sectors survive at random. What was committed is read again.",
+		Count: `(\d+) crash points`, Unit: "crash points"},
+	{Name: "image-crash", Package: "./persist/snapfile", Run: "^(TestImageCrash|TestImagesCrash)$", Once: true, Share: 1, Round: 5 * time.Second,
+		What: "Power fails at every write of a snapshot's images."},
+	{Name: "cut-crash", Package: "./persist/past", Run: "^(TestSaveDivergedCrash|TestInstallCrash)$", Once: true, Share: 1, Round: 5 * time.Second,
+		What: "Power fails at every write while a log is cut or a copy is installed."},
+	{Name: "store-crash", Package: "./counter", Run: "Crash|Fault|RestoreEverywhere|PartialRows|EvenlySpaced", Share: 8, Round: time.Minute,
+		What:  "Power fails, or an operation of the disk fails, at every operation of a store with snapshots, cold files, numbered changes and transactions.",
+		Count: `(\d+) crash points`, Unit: "crash points"},
+	{Name: "replica-model", Package: "./counter", Run: "^TestReplicaModel", Share: 3, Round: 20 * time.Second,
+		What:  "Replicas follow a primary over links that break, restart and lose their tails; they end with the primary's state.",
+		Count: `(\d+) links`, Unit: "links"},
+	{Name: "clusters", Package: "./cmd/counterd/internal/nodes/cluster", Run: "^(TestSimulation|TestRollBack)$", Env: []string{"SEEDS=250"}, Share: 8,
+		Round: 40 * time.Second, What: "The cluster's real rules on simulated machines, networks and etcd; every change that was acknowledged is there once.",
+		Count: `(\d+) runs from seed`, Unit: "clusters"},
+	{Name: "moves", Package: "./cmd/counterd/internal/nodes/move", Run: "^(TestMoves|TestLosses|TestOrphans)$", Share: 4, Round: 20 * time.Second,
+		What: "Hash slots move between shards while nodes, links and etcd fail at every step."},
+	{Name: "kill", Package: "./cmd/counterd/e2e/durability", Run: "^(TestDurableKill|TestDurableKillCalls)$", Share: 4, Round: 90 * time.Second,
+		What:  "kill -9 of the real server under load, at random and at each system call that changes a file.",
+		Count: `(\d+) kills|in (\d+) of \d+ rounds`, Unit: "kills"},
+	{Name: "replica-cuts", Package: "./cmd/counterd/e2e/replication", Run: "^(TestReplicaCuts|TestReplicaCutsCopies|TestReplicaLostTail)$", Share: 3, Round: 2 * time.Minute,
+		What:  "Connections between a primary and its replicas are closed, reset, stalled or cut one way; nodes are killed. All counts are exact.",
+		Count: `(\d+) cuts`, Unit: "cuts"},
+	{Name: "failover", Package: "./cmd/counterd/e2e/replication", Run: "^TestFailoverUnderLoad$", Share: 2, Round: time.Minute,
+		What: "Planned failovers under load.", Count: `(\d+) failovers`, Unit: "failovers"},
+	{Name: "sentinel", Package: "./cmd/counterd/e2e/sentinel", Run: "^(TestSentinelSoak|TestNumberedFailovers)$", Share: 4, Round: 3 * time.Minute,
+		What: "Sentinel replaces primaries that are killed, stopped or cut off while clients send numbered changes.", Count: `(\d+) failovers`, Unit: "failovers"},
+	{Name: "chaos", Package: "./cmd/counterd/e2e/cluster", Run: "^TestClusterChaos$", Flags: []string{"-cluster-faults", "8"}, Share: 6, Round: 4 * time.Minute, Root: true,
+		What: "Real processes, real etcd and network namespaces: kills, stops, partitions, full disks, lost directories.", Count: `(\d+) faults, \d+ increments`, Unit: "faults"},
+}
