@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
@@ -33,10 +35,8 @@ type call struct {
 	calls      int64          // commands executed so far
 	unsampled  int            // operations until the next one that popular is told
 
-	// From unsure on Out has replies of unsureN commands whose changes are not committed yet: ack is.
-	ack     counter.Ack
-	unsure  int
-	unsureN int64
+	ack    counter.Ack // of the changes that replies in Out report and that are not committed yet
+	unsure int         // where in Out the first of these replies begins; valid while ack is pending
 }
 
 // scratch is the memory that a call works in while it has something to do: see front.Session. Those that wait have
@@ -189,11 +189,7 @@ func (c *call) flush() {
 	c.touched()
 	if !c.executing {
 		c.items.Batch.End()
-		n := int64(0)
-		for i := range c.runs {
-			n += c.runs[i].n
-		}
-		c.answered(n)
+		c.deferCommit()
 	}
 	c.reply(began)
 }
@@ -247,17 +243,12 @@ func (c *call) runOf(i int) *row {
 	return c.runs[r].cmd
 }
 
-// answered leaves the commit of the batch, which has ended, to commit: the replies of n commands, which come next in
-// out, wait for it.
-func (c *call) answered(n int64) {
-	c.items.Batch.Defer(&c.ack)
+// deferCommit leaves the commit of the batch, which has ended, to commit. The replies that come next in Out wait for it.
+func (c *call) deferCommit() {
 	if !c.ack.Pending() {
-		return
-	}
-	if c.unsureN == 0 {
 		c.unsure = c.items.Out.Len()
 	}
-	c.unsureN += n
+	c.items.Batch.Defer(&c.ack)
 }
 
 // account spreads the time of a batch over its commands. One by one they are too short to be timed.
@@ -317,18 +308,33 @@ func (c *call) commit() {
 			return
 		}
 	}
-	if err := c.ack.Commit(); err != nil {
-		c.items.Out.Cut(c.unsure)
-		if c.reads != nil { // what it was told between these replies is cut too
-			c.srv.tracking.Doubt(c.reads.client)
-		}
-		for range c.unsureN {
+	if err := c.commitDeferred(); err != nil {
+		c.refuseUnsure(err)
+	}
+}
+
+// commitDeferred commits what deferCommit left to ack. It waits where it must.
+func (c *call) commitDeferred() error {
+	err := c.ack.Commit()
+	if err != nil && c.reads != nil { // invalidations between the replies are dropped with them
+		c.srv.tracking.Doubt(c.reads.client)
+	}
+	return err
+}
+
+// refuseUnsure puts an error in the place of each reply whose commit failed. It goes by the replies themselves, because a
+// command may have deferred several commits, and a refused command between others none.
+func (c *call) refuseUnsure(err error) {
+	replies := bytes.Clone(c.items.Out.From(c.unsure))
+	c.items.Out.Cut(c.unsure)
+	for len(replies) > 0 {
+		if replies[0] != resp.KindPush {
 			size := c.items.Out.Len()
 			c.items.StoreError(err)
 			c.srv.stats.ErrorReply(c.items.Out.From(size))
 		}
+		replies = replies[resp.Size(replies):]
 	}
-	c.unsureN = 0
 }
 
 // commitBatch is Batch.Commit of the connection's batch.
@@ -367,7 +373,7 @@ func (c *call) withStore(exclusive bool, f func(b *counter.Batch) error) error {
 	if exclusive {
 		return c.commitBatch()
 	}
-	c.answered(1)
+	c.deferCommit()
 	return nil
 }
 
@@ -386,7 +392,7 @@ func (c *call) readLong(cmd *row, args [][]byte) {
 		done, err := c.tryLong(cmd, args)
 		if done {
 			c.runs = append(c.runs, run{cmd, 1, 0})
-			c.answered(1)
+			c.deferCommit()
 			c.reply(began)
 			return
 		}

@@ -44,6 +44,12 @@ func testNodeID(i int) topology.NodeID {
 // startCluster starts servers whose shards have the numbers of nodes that of says, and equal parts of the groups.
 func startCluster(t testing.TB, change func(*config.Config), of ...int) *testCluster {
 	t.Helper()
+	return startClusterIn(t, func(int, *counter.Options) string { return "" }, change, of...)
+}
+
+// startClusterIn is startCluster with stores in the directories that dir returns. dir may change the options of node i's store.
+func startClusterIn(t testing.TB, dir func(i int, o *counter.Options) string, change func(*config.Config), of ...int) *testCluster {
+	t.Helper()
 	k := &testCluster{t: t, down: map[int]bool{}}
 	for s, size := range of {
 		shard := topology.Shard{ID: topology.ShardID(s + 1), Epoch: uint64(s + 7), Primary: testNodeID(len(k.nodes))}
@@ -54,7 +60,8 @@ func startCluster(t testing.TB, change func(*config.Config), of ...int) *testClu
 			id := testNodeID(len(k.nodes))
 			port := freeport.Take(t)
 			options := counter.Options{SlotGroups: len(k.nodes)%2 == 1} // a directory that was a server's of its own is not
-			srv := wireServeStore(t, "", options, func(c *config.Config) {
+			in := dir(len(k.nodes), &options)
+			srv := wireServeStore(t, in, options, func(c *config.Config) {
 				c.Port, c.Bind = port, []string{"127.0.0.1"}
 				c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}
 				c.AppendOnly = true

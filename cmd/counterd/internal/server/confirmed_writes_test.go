@@ -178,3 +178,29 @@ func TestUnconfirmed(t *testing.T) {
 	}
 	a.srv = nil
 }
+
+// TestUncertainOnce: a read in several steps sees changes that another node does not have, and the node comes to doubt it.
+// The command is answered by one error, though each of its steps waits for the other node.
+func TestUncertainOnce(t *testing.T) {
+	a, _ := twoMembers(t)
+	a.repl().Require([]string{"a", "c"})
+	c := a.dial()
+	for base := 0; base < 3000; base += 500 {
+		args := "MSET"
+		for mid := base; mid < base+500; mid++ {
+			args += fmt.Sprintf(" %d.cntcm 1", mid)
+		}
+		a.dial().send(args)
+	}
+	until(t, "the posts are there", func() bool { return a.srv.commands.Find([]byte("mset")).Calls() == 6 })
+	keys := a.srv.commands.Find([]byte("keys"))
+	c.sendAll("KEYS *", "PING")
+	until(t, "KEYS has run", func() bool { return keys.Calls() > 0 })
+	a.repl().Doubt(errors.New("c is away"))
+	if got := c.read().String(); !strings.HasPrefix(got, "-UNCERTAIN ") {
+		t.Fatalf("KEYS: got %.200s, want UNCERTAIN", got)
+	}
+	if got := c.read().String(); got != "+PONG" {
+		t.Fatalf("PING: got %.200s", got)
+	}
+}

@@ -201,10 +201,7 @@ func (s scatterConn) Uncommitted() (from int, pending bool) {
 	return s.c.call.unsure, s.c.call.ack.Pending()
 }
 
-func (s scatterConn) Commit() error {
-	s.c.call.unsureN = 0
-	return s.c.call.ack.Commit()
-}
+func (s scatterConn) Commit() error { return s.c.call.commitDeferred() }
 
 func (s scatterConn) Account(cmd *command.Access, took time.Duration) {
 	s.row(cmd).Account(s.c.session.Lane(), 1, took)

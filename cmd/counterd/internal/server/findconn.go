@@ -47,7 +47,7 @@ func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, er
 	if errors.Is(err, find.ErrGone) {
 		c.c.session.Closing = true
 	}
-	c.c.call.answered(1)
+	c.c.call.deferCommit()
 	return err
 }
 

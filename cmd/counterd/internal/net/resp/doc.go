@@ -108,4 +108,5 @@
 //	release.go                     the memory of a Reader, lent and taken back
 //	argument.go                    numbers and names in arguments
 //	reply.go replies.go arena.go   replies: their forms, those of a connection, memory that connections share
+//	size.go                        where a reply ends
 package resp

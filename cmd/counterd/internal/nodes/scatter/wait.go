@@ -269,8 +269,10 @@ func keyMid(sch *schema.Schema, k *order, key []byte) uint64 {
 	return mid
 }
 
-// here executes a part that has become this node's.
+// here executes a part that has become this node's. What this node changed before is committed first: the commit of the
+// part must not be that of other commands too, whose replies are in Out.
 func (f *Scatter) here(p *part) {
+	f.commit()
 	k := &f.cmds[p.cmd]
 	if p.ask = nil; k.multi == nil && !f.conn.Serves(k.cmd) || k.multi != nil && !f.conn.Lets(command.Write) {
 		return
@@ -349,7 +351,10 @@ func (f *Scatter) commit() {
 	f.call.Out.Cut(base)
 	refuse := func(upto int, one bool) {
 		for at < upto-base {
-			at += gather.Size(old[at:])
+			push := old[at] == resp.KindPush
+			if at += resp.Size(old[at:]); push {
+				continue
+			}
 			size := f.call.Out.Len()
 			f.call.StoreError(err)
 			f.conn.ErrorReply(f.call.Out.From(size))
