@@ -1,5 +1,7 @@
 package counter
 
+import "github.com/counterd/counterd/persist/vfs"
+
 // Admin is a store's side for the operator of a server: metrics of its parts, options that change while it is open, tiers by
 // hand, digests and archives. What is told of blocks is Batch's: Blocks, BlockOf, Tiers. Who embeds a store does not need
 // it.
@@ -9,3 +11,6 @@ type Admin struct{ s *Store }
 
 // Admin is the store's side for who runs a server.
 func (s *Store) Admin() Admin { return Admin{s} }
+
+// FS is the file system of the data directory.
+func (a Admin) FS() vfs.FS { return a.s.opts.FS }

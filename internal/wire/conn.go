@@ -28,6 +28,21 @@ type Options struct {
 	Answer   time.Duration // sets a deadline so far ahead once connected, for AUTH and what follows; zero sets none
 	Local    net.Addr      // to connect from; nil: the system chooses
 	TLS      *tls.Config   // nil: the connection is not encrypted
+	Connect  Connect       // makes the connection; nil: the system does
+}
+
+// Connect makes a connection to an address, as net.Dialer.DialContext does. Tests give a simulated network.
+type Connect func(ctx context.Context, network, address string) (net.Conn, error)
+
+// connect makes the connection within Timeout.
+func (o *Options) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if o.Connect == nil {
+		dialer := net.Dialer{Timeout: o.Timeout, LocalAddr: o.Local}
+		return dialer.DialContext(ctx, network, address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	return o.Connect(ctx, network, address)
 }
 
 // Dial connects to "host:port", or to a unix socket where addr has a slash. When ctx ends, so does the connection:
@@ -40,8 +55,7 @@ func Dial(ctx context.Context, addr string, opts Options) (*Conn, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 5 * time.Second
 	}
-	dialer := net.Dialer{Timeout: opts.Timeout, LocalAddr: opts.Local}
-	sock, err := dialer.DialContext(ctx, network, addr)
+	sock, err := opts.connect(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@
 //	op.go            kinds of operations
 //	errors.go        errors of files
 //	space.go         free space of a file system
+//	stream.go        reads a file from its beginning
 //	steps.go         small steps that storage code repeats
 //	atomic.go        replaces a file whole or not at all
 //	interrupt.go     ends reading with a context

@@ -237,7 +237,7 @@ const errPostsApart = "CROSSSLOT the transaction reads posts of several shards: 
 // linkSettings are those of links to other nodes: as replicas have them to their primary.
 func (s *Server) linkSettings() gather.Settings {
 	c := s.config.Get()
-	return gather.Settings{User: c.MasterUser, Password: c.MasterAuth, TLS: s.LinkTLS, Timeout: time.Duration(c.Cluster.NodeTimeout) * time.Millisecond}
+	return gather.Settings{User: c.MasterUser, Password: c.MasterAuth, TLS: s.LinkTLS, Connect: s.machine.Connect, Timeout: time.Duration(c.Cluster.NodeTimeout) * time.Millisecond}
 }
 
 func gatherCommands() []*row {

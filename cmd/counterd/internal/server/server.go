@@ -58,6 +58,7 @@ type Server struct {
 	popular  *popular.Posts
 	pubsub   pubsub.Registry
 	role     *role.Role
+	machine  role.Machine
 	cluster  *serving.Member  // nil: it is of no cluster
 	shards   *gather.Shards   // the other shards; nil: it is of no cluster
 	web      *web.Server      // nil without metrics-addr
@@ -85,6 +86,11 @@ type Server struct {
 // New makes a server. Until Serve gives it a store, it answers LOADING. The logger's level should be level, which
 // CONFIG SET loglevel changes.
 func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, error) {
+	return NewOn(role.Machine{}, conf, log, level)
+}
+
+// NewOn is New on a machine that a test simulates. Open then gives the store the same file system.
+func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, error) {
 	if err := conf.Validate(); err != nil {
 		return nil, err
 	}
@@ -95,7 +101,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	var id [20]byte
 	_, _ = rand.Read(id[:]) // never fails
 	s := &Server{
-		config: config.NewLive(conf), tls: material, log: log, level: level, commands: command.NewTable(table()),
+		machine: machine, config: config.NewLive(conf), tls: material, log: log, level: level, commands: command.NewTable(table()),
 		runID: hex.EncodeToString(id[:]), started: time.Now(), Terminate: func() {},
 		queries: make(chan struct{}, queryTurns()), walks: make(chan struct{}, queryTurns()), popular: popular.New(time.Now()),
 		guesses: brake.NewGuesses(brake.FreeGuesses, brake.GuessEvery),
@@ -106,6 +112,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 		return nil, err
 	}
 	s.front = front.New(host{s}, s.config, &s.stats, material.Server(), log)
+	s.front.ListenBy(machine.Listen)
 	s.role = role.New(s, s.config, s.runID, log)
 	if conf.Cluster.Enabled {
 		s.shards = gather.New(s.linkSettings, log)
@@ -240,6 +247,9 @@ func (s *Server) LinkTLS(host string) (*tls.Config, error) {
 	}
 	return s.tls.Client(host)
 }
+
+// Machine has the network and the file system.
+func (s *Server) Machine() role.Machine { return s.machine }
 
 // prepare does what may fail of CONFIG SET.
 func (s *Server) prepare(old, next *config.Config) error {

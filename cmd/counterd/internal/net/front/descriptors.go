@@ -17,7 +17,11 @@ func lastDescriptor(conn net.Conn) bool {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return false
 	}
-	raw, err := conn.(syscall.Conn).SyscallConn()
+	c, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
 	}

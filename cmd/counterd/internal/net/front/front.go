@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ type Front struct {
 	output    atomic.Pointer[config.OutputLimit] // nil: none
 	blocked   atomic.Int64                       // sessions in Block
 
+	listen  func(network, address string) (net.Listener, error)
 	started time.Time
 	clock   atomic.Int64  // seconds since started, plus 1; coarse
 	quit    chan struct{} // closed by Stop
@@ -63,11 +65,19 @@ type Host interface {
 
 // New makes a front of host that counts in totals. Connections that come by a port for TLS are as secure says.
 func New(host Host, conf *config.Live, totals *stats.Totals, secure *tls.Config, log *slog.Logger) *Front {
-	f := &Front{host: host, config: conf, totals: totals, log: log, started: time.Now(), quit: make(chan struct{}), sessions: make(map[int64]*Session),
+	f := &Front{host: host, config: conf, totals: totals, log: log, listen: net.Listen, started: time.Now(), quit: make(chan struct{}), sessions: make(map[int64]*Session),
 		handshakes: newHandshakes(secure), relief: newRelief()}
 	f.clock.Store(1)
 	f.memory.over = make(chan struct{}, 1)
 	return f
+}
+
+// ListenBy makes Listen open the listeners of TCP by listen, unless it is nil. Their connections need not be sockets where
+// there is no epoll.
+func (f *Front) ListenBy(listen func(network, address string) (net.Listener, error)) {
+	if listen != nil {
+		f.listen = listen
+	}
 }
 
 // Session returns the one of a number, nil if there is none, or no more.

@@ -92,7 +92,7 @@ func (f *Front) listenTCP(bind []string, kind listener) error {
 			addr = addr[1:]
 		}
 		network, addr := family(addr)
-		l, err := net.Listen(network, net.JoinHostPort(addr, strconv.Itoa(port)))
+		l, err := f.listen(network, net.JoinHostPort(addr, strconv.Itoa(port)))
 		if err != nil {
 			if optional && !errors.Is(err, syscall.EADDRINUSE) {
 				continue

@@ -16,11 +16,11 @@ import (
 // read, so that a connection that waits holds no buffer.
 type socket struct {
 	net.Conn
-	secure *secure // its TLS; nil: it has none. Set before it is used
-	raw    syscall.RawConn
-	killed atomic.Bool  // Close was called
-	last   atomic.Bool  // finish was called
-	sent   atomic.Int64 // bytes that the kernel has taken
+	secure *secure         // its TLS; nil: it has none. Set before it is used
+	raw    syscall.RawConn // nil: Conn is no socket
+	killed atomic.Bool     // Close was called
+	last   atomic.Bool     // finish was called
+	sent   atomic.Int64    // bytes that the kernel has taken
 
 	// Of the fill under way.
 	space func() []byte // memory to read into
@@ -35,7 +35,11 @@ type socket struct {
 
 func (s *socket) open(conn net.Conn) (err error) {
 	s.Conn = conn
-	s.raw, err = conn.(syscall.Conn).SyscallConn()
+	c, ok := conn.(syscall.Conn)
+	if !ok { // a simulated network's
+		return nil
+	}
+	s.raw, err = c.SyscallConn()
 	s.fill = s.tryRead
 	return err
 }
@@ -44,6 +48,11 @@ func (s *socket) open(conn net.Conn) (err error) {
 // and how much it left free. space is asked before each read; idle is called when the memory is not needed as nothing
 // has arrived.
 func (s *socket) receive(space func() []byte, idle func()) (n, free int, err error) {
+	if s.raw == nil {
+		b := space()
+		n, err = s.Conn.Read(b)
+		return n, len(b) - n, err
+	}
 	s.space, s.idle, s.n, s.err = space, idle, 0, nil
 	if err := s.raw.Read(s.fill); err != nil {
 		return 0, 0, err
@@ -121,6 +130,9 @@ func (s *socket) watch() (gone <-chan struct{}, stop func()) {
 
 // atEnd tells whether a read would find the end.
 func (s *socket) atEnd() (end bool) {
+	if c, ok := s.Conn.(interface{ AtEnd() bool }); ok {
+		return c.AtEnd()
+	}
 	var b [1]byte
 	err := s.raw.Control(func(fd uintptr) {
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
@@ -138,10 +150,20 @@ func (s *socket) Write(b []byte) (int, error) {
 }
 
 // drain is Write of what goes on the line.
-func (s *socket) drain(b []byte) (int, error) { return writeAll(s.raw, b, &s.sent) }
+func (s *socket) drain(b []byte) (int, error) {
+	if s.raw == nil {
+		n, err := s.Conn.Write(b)
+		s.sent.Add(int64(n))
+		return n, err
+	}
+	return writeAll(s.raw, b, &s.sent)
+}
 
 // push writes as much on the line as can be written at once. Nobody else writes.
 func (s *socket) push(b []byte) (n int, err error) {
+	if s.raw == nil {
+		return s.Conn.Write(b)
+	}
 	rawErr := s.raw.Write(func(fd uintptr) bool {
 		n, err = syscall.Write(int(fd), b)
 		return err != syscall.EINTR
@@ -193,6 +215,9 @@ func (s *socket) free() { s.Close() }
 // descriptor is the number of the socket, -1 when it is closed.
 func (s *socket) descriptor() int {
 	fd := -1
+	if s.raw == nil {
+		return fd
+	}
 	_ = s.raw.Control(func(n uintptr) { fd = int(n) }) // its only error is that the socket is closed
 	return fd
 }

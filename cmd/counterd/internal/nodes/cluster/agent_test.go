@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // scene runs one story with a settled cluster, and ends it.
@@ -408,14 +409,14 @@ func TestEtcdAway(t *testing.T) {
 
 func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
-	d, err := OpenDirectory(dir)
+	d, err := OpenDirectory(vfs.OS(), dir)
 	if err != nil || d.Node().Check() != nil || d.Cluster() != "" {
 		t.Fatalf("a new one: %v, node %q", err, d.Node())
 	}
 	if err := d.Join("abc"); err != nil {
 		t.Fatal(err)
 	}
-	again, err := OpenDirectory(dir)
+	again, err := OpenDirectory(vfs.OS(), dir)
 	if err != nil || again.Node() != d.Node() || again.Cluster() != "abc" {
 		t.Fatalf("again: got %v, node %s of %q, want %s of abc", err, again.Node(), again.Cluster(), d.Node())
 	}
@@ -423,7 +424,7 @@ func TestDirectory(t *testing.T) {
 	if err := d.SetStarts(list); err != nil {
 		t.Fatal(err)
 	}
-	if again, err = OpenDirectory(dir); err != nil || !slices.Equal(again.Starts(), list) || again.Cluster() != "abc" {
+	if again, err = OpenDirectory(vfs.OS(), dir); err != nil || !slices.Equal(again.Starts(), list) || again.Cluster() != "abc" {
 		t.Fatalf("again: got %v, starts %v of %q, want %v of abc", err, again.Starts(), again.Cluster(), list)
 	}
 	for text, want := range map[string]string{
@@ -435,7 +436,7 @@ func TestDirectory(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, HomeName), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenDirectory(dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := OpenDirectory(vfs.OS(), dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}

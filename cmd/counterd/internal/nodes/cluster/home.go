@@ -6,15 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
-	"github.com/counterd/counterd/internal/atomicfile"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // Home is the node's identity in its directory. Its setters are durable when they return.
@@ -35,6 +33,9 @@ type Home interface {
 // HomeName is the file in a data directory that holds it.
 const HomeName = "node.json"
 
+// maxNote is far more than a note has.
+const maxNote = 1 << 20
+
 // homeFormat is the one that this program writes. A higher one is refused.
 const homeFormat = 1
 
@@ -49,6 +50,7 @@ type note struct {
 
 // Directory is the Home of a data directory. It is safe for concurrent use.
 type Directory struct {
+	fs   vfs.FS
 	path string
 
 	writing sync.Mutex // held while the file is written, which a disk that hangs does not end
@@ -59,9 +61,9 @@ type Directory struct {
 var _ Home = (*Directory)(nil)
 
 // OpenDirectory reads the note of a data directory, and makes one where there is none. The directory must be locked.
-func OpenDirectory(dir string) (*Directory, error) {
-	d := &Directory{path: filepath.Join(dir, HomeName)}
-	text, err := os.ReadFile(d.path)
+func OpenDirectory(fsys vfs.FS, dir string) (*Directory, error) {
+	d := &Directory{fs: fsys, path: filepath.Join(dir, HomeName)}
+	text, err := vfs.ReadFile(fsys, d.path, maxNote)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		var id [20]byte
@@ -93,10 +95,7 @@ func (d *Directory) change(f func(*note)) error {
 	if err != nil {
 		return err
 	}
-	err = atomicfile.Replace(d.path, 0o644, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
+	err = vfs.WriteFileAtomic(d.fs, d.path, append(text, '\n'))
 	if err == nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -38,7 +38,7 @@ func (s *Shards) dial(ctx context.Context, address string, within time.Duration)
 	if err != nil {
 		return nil, err
 	}
-	o := wire.Options{User: set.User, Password: set.Password, Timeout: within, Answer: within, Buffer: 4 << 10}
+	o := wire.Options{User: set.User, Password: set.Password, Timeout: within, Answer: within, Buffer: 4 << 10, Connect: set.Connect}
 	if set.TLS != nil {
 		if o.TLS, err = set.TLS(host); err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // Format is the version of what links say. A node that knows another one refuses, and who asks is told.
@@ -24,6 +25,7 @@ const Format = 1
 type Settings struct {
 	User, Password string                                 // of the other nodes, empty: they ask for none
 	TLS            func(host string) (*tls.Config, error) // nil, or what it returns is: not encrypted
+	Connect        wire.Connect                           // makes connections; nil: the system does
 	// Timeout is that of the cluster's nodes: a shard is without a primary for about so long when one is gone.
 	Timeout time.Duration
 }

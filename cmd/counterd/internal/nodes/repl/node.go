@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
@@ -40,6 +41,10 @@ type Settings struct {
 	NodeID string
 	// TLS is how connections to another node are encrypted; nil, or a nil config: they are not.
 	TLS func(host string) (*tls.Config, error)
+	// Connect makes connections to other nodes; nil: the system does.
+	Connect wire.Connect
+	// FS has the data directory; nil: the system's. It never changes.
+	FS vfs.FS
 }
 
 // Host is the server around a node.
@@ -83,7 +88,10 @@ type Node struct {
 
 // NewNode makes a node of a host whose store is being served.
 func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
-	n := &Node{host: host, settings: settings, logger: log, fs: vfs.OS(), process: format.NewReplID().String()}
+	n := &Node{host: host, settings: settings, logger: log, fs: settings().FS, process: format.NewReplID().String()}
+	if n.fs == nil {
+		n.fs = vfs.OS()
+	}
 	n.peers.logger, n.peers.node = log, n
 	n.confirmed.logger = log
 	n.peers.quorum.store, n.peers.quorum.self = host.Store, func() string { return settings().NodeID }

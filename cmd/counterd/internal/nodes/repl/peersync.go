@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strconv"
 	"syscall"
 
@@ -128,7 +127,7 @@ const lostReply = "LOST "
 // Fetch opens a file of the snapshot that FULLRESYNC announced. An image is verified before: memory still has what a
 // damaged one had, so it is written anew. A cold file is given as it is, and one that is missing or cannot be opened is
 // LOST: it must not keep replicas from all else.
-func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
+func (p *Peer) Fetch(tier, name string) (file *vfs.Stream, size int64, err error) {
 	if p.fed() || p.pin == nil {
 		return nil, 0, errors.New("ERR no snapshot was announced: send PSYNC before")
 	}
@@ -142,20 +141,17 @@ func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
 		_ = p.pin.VerifyImages() // it may not be the only one
 		return nil, 0, fmt.Errorf("ERR an image is damaged and is written anew, ask for the next snapshot: %w", err)
 	}
-	if file, err = os.Open(path); err != nil {
+	if file, err = vfs.OpenStream(p.store.Admin().FS(), path); err != nil {
 		if cold && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EIO)) {
 			return nil, 0, fmt.Errorf(lostReply+"%w", err)
 		}
 		return nil, 0, fmt.Errorf("ERR %w", err)
 	}
-	info, err := file.Stat()
-	if err == nil && cold && uint64(info.Size()) != want {
-		err = fmt.Errorf(lostReply+"%s has %d bytes, want %d", path, info.Size(), want)
-	}
-	if err != nil {
+	if cold && uint64(file.Size()) != want {
+		err = fmt.Errorf(lostReply+"%s has %d bytes, want %d", path, file.Size(), want)
 		return nil, 0, errors.Join(err, file.Close())
 	}
-	return file, info.Size(), nil
+	return file, file.Size(), nil
 }
 
 // verified checks an image of the announced snapshot, and returns the size of a file.
@@ -170,7 +166,7 @@ func (p *Peer) verified(tier format.Tier, name string) (size uint64, err error) 
 		if size = b.Bytes; tier == format.TierCold {
 			return nil
 		}
-		return snapfile.CheckBlock(vfs.OS(), p.store.Path(), c, b, nil)
+		return snapfile.CheckBlock(p.store.Admin().FS(), p.store.Path(), c, b, nil)
 	})
 	return size, err
 }

@@ -12,7 +12,7 @@ import (
 
 // dial connects to another node and gives it the password. When ctx ends so does the connection.
 func (c Settings) dial(ctx context.Context, a Address, o wire.Options) (*wire.Conn, error) {
-	o.User, o.Password = c.MasterUser, c.MasterAuth
+	o.User, o.Password, o.Connect = c.MasterUser, c.MasterAuth, c.Connect
 	if c.TLS != nil {
 		var err error
 		if o.TLS, err = c.TLS(a.Host); err != nil {

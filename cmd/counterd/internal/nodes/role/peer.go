@@ -92,7 +92,7 @@ func (s *peerServer) sendFile(c PeerConn, p *repl.Peer, tier, name string) {
 		c.End()
 		return
 	}
-	err = copyFile(file, size, tier == counter.TierCold, func(part io.Reader) (int64, error) {
+	err = copyFile(file.Streamer, size, tier == counter.TierCold, func(part io.Reader) (int64, error) {
 		n, err := io.Copy(c.Raw(), part)
 		p.Heard() // it cannot be heard of otherwise: this goroutine reads what it says
 		return n, err

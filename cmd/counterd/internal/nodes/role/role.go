@@ -14,6 +14,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // Host is the server around a node.
@@ -30,6 +31,16 @@ type Host interface {
 	Publish(shard bool, channel string, message []byte)
 	// LinkTLS is how a connection to another node, at a host, is encrypted; nil: it is not.
 	LinkTLS(host string) (*tls.Config, error)
+	// Machine has the network and the file system.
+	Machine() Machine
+}
+
+// Machine is the network and the file system of a node, where they are not the system's: tests simulate them. Fields that
+// are nil are the system's.
+type Machine struct {
+	Listen  func(network, address string) (net.Listener, error)
+	Connect wire.Connect
+	FS      vfs.FS
 }
 
 // Role is the role of a server as one of several nodes: primary or replica. All methods may be called concurrently.
@@ -133,7 +144,8 @@ func (n *Role) Dial(ctx context.Context, address string, o wire.Options) (*wire.
 // settings are what package repl wants to know.
 func (n *Role) settings() repl.Settings {
 	c := n.config.Get()
+	machine := n.host.Machine()
 	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Listening(), AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
 		NodeID:  n.elected,
-		Timeout: time.Duration(c.ReplTimeout) * time.Second, TLS: n.host.LinkTLS}
+		Timeout: time.Duration(c.ReplTimeout) * time.Second, TLS: n.host.LinkTLS, Connect: machine.Connect, FS: machine.FS}
 }

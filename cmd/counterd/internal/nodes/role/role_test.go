@@ -25,6 +25,7 @@ func (h *testHost) Opening() bool         { return false }
 func (h *testHost) Reopen(func(dir string) error) error {
 	return errors.New("it cannot be opened again")
 }
+func (h *testHost) Machine() Machine                                 { return Machine{} }
 func (h *testHost) LinkTLS(string) (*tls.Config, error)              { return nil, nil }
 func (h *testHost) Publish(shard bool, channel string, words []byte) {}
 

@@ -32,7 +32,7 @@ type joined struct {
 // it a part. The registry is closed by Shutdown.
 func (m *Member) Join(store *counter.Store, reg registry.Registry) error {
 	c := m.config.Get()
-	home, err := cluster.OpenDirectory(store.Path())
+	home, err := cluster.OpenDirectory(store.Admin().FS(), store.Path())
 	if err != nil {
 		return err
 	}
