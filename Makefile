@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash proof console failover clean
+.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash proof console failover fault faults clean
 
 help:
 	@echo 'Run it'
@@ -30,6 +30,8 @@ help:
 	@echo '  make sim            simulate 10,000 clusters through faults; SEEDS=, SEED=n replays one with a trace (6 minutes)'
 	@echo '  make crash          3 million crash points, 200 rounds of kill -9, 200 cut connections (over an hour)'
 	@echo '  make failover       50 failovers by Sentinel and 400 failovers during numbered changes (55 minutes; partitions need root)'
+	@echo '  make fault N=17     run the tests that find a known fault again; BREAK=1 reverses its mend first (docs/internals/faults.md)'
+	@echo '  make faults         run the tests of all known faults; BREAK=1'
 	@echo '  make chaos          300 faults in a cluster with real etcd (hours; partitions need root); FAULTS= ONLY= CHAOS_LOG='
 	@echo '  make proof          all of the above in turns for TIME=30m, and one page about it in PROOF=bin/proof; resumes'
 	@echo ''
@@ -57,7 +59,7 @@ build:
 	$(GO) build -pgo=$(PROFILE) -ldflags "-X github.com/counterd/counterd/internal/version.tag=$(VERSION)" -o bin/ ./cmd/...
 
 # Tests whose names begin with TestReference compare the pages with the tables; with -update they write the pages.
-REFERENCES := ./cmd/counterd/internal/reference ./docs
+REFERENCES := ./cmd/counterd/internal/reference ./internal/testkit/faults ./docs
 reference:
 	$(GO) test -trimpath -count=1 -run '^TestReference' $(REFERENCES) -update
 
@@ -181,6 +183,13 @@ DOWN_AFTER ?= 3s
 failover:
 	SCALE=50 $(GO) test -count=1 -run 'SentinelSoak' -timeout 3h -v ./cmd/counterd/e2e/sentinel -down-after $(DOWN_AFTER)
 	$(GO) test -count=1 -run 'NumberedFailovers' -timeout 3h -v ./cmd/counterd/e2e/sentinel -failovers 100
+
+fault:
+	@test -n '$(N)' || { echo 'make fault N=17: docs/internals/faults.md lists the numbers'; exit 2; }
+	@$(GO) run ./internal/testkit/faults -n $(N) $(if $(BREAK),-break)
+
+faults:
+	@$(GO) run ./internal/testkit/faults $(if $(BREAK),-break)
 
 FAULTS ?= 300
 CHAOS_LOG ?= bin/chaos.log

@@ -1,0 +1,13 @@
+// Command faults runs the tests that find a known fault again. faults.tsv is the ledger: one row for each fault that was found, with
+// what users saw, the cause, the commit of the mend and the names of the tests.
+//
+//	make fault N=17           run the tests of fault 17: they pass, because the fault is mended
+//	make fault N=17 BREAK=1   reverse the mend in a temporary copy: a test must fail
+//	make faults               run the tests of all faults, and print a table
+//	make faults BREAK=1       reverse each mend that has a patch, one at a time
+//
+// A patch in breaks/ reverses one mend. It is a unified diff; the line numbers are ignored, so that it still applies when other code
+// of the file changes or when the code moves to another file.
+//
+// docs/internals/faults.md is generated from the table by make reference.
+package main
