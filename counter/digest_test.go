@@ -1,11 +1,16 @@
 package counter
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // TestDigestParts: stores with the same items and other blocks and tiers have the same sums in all parts of all ranges;
@@ -150,7 +155,8 @@ func TestDigestKnowsNoIDs(t *testing.T) {
 	}
 }
 
-// BenchmarkDigest reads all items, in memory and in cold files.
+// BenchmarkDigest reads all items, in memory and in cold files, and copies of them, which take their blocks' locks for
+// the time of the copy only.
 func BenchmarkDigest(b *testing.B) {
 	for _, tier := range []string{TierHot, TierCold} {
 		b.Run(tier, func(b *testing.B) {
@@ -184,12 +190,247 @@ func BenchmarkDigest(b *testing.B) {
 					}
 				}
 			}
-			for b.Loop() {
-				if _, err := s.Admin().Digests("weibo", 0, 1<<63, 256); err != nil {
-					b.Fatal(err)
+			b.Run("locked", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := s.Admin().Digests("weibo", 0, 1<<63, 256); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(*benchItems), "ns/item")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(*benchItems), "ns/item")
+			})
+			b.Run("copied", func(b *testing.B) {
+				c, longest := NewRangeCopier(s), time.Duration(0)
+				for b.Loop() {
+					for at := (Cursor{}); ; {
+						began := time.Now()
+						_, more, err := c.Next(&at, func(PostRange, uint64) {})
+						longest = max(longest, time.Since(began))
+						if err != nil {
+							b.Fatal(err)
+						}
+						if !more {
+							break
+						}
+						if _, err := c.Digests(64, func() {}); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(*benchItems), "ns/item")
+				b.ReportMetric(float64(longest.Microseconds()), "longest-us")
+			})
 		})
 	}
+}
+
+// compared is what comparing a pair came to.
+type compared struct{ ranges, elsewhere, mended int }
+
+// feed gives the replica the primary's log up to an offset, which a frame ends at.
+func (p *pair) feed(t *testing.T, to uint64) {
+	t.Helper()
+	primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
+	if err := primary.s.log.Commit(to); err != nil {
+		t.Fatal(err)
+	}
+	if common := p.common(t); common < replica.s.log.Position() {
+		p.cut(t, replica, common)
+	}
+	if _, err := replica.s.repl.Follow(primary.s.repl.Lineage()); err != nil {
+		t.Fatal(err)
+	}
+	for stream := logBytes(t, primary.s, replica.s.log.Position()); replica.s.log.Position() < to; {
+		n := format.FrameHeaderLen + int(format.FramePayloadLen(stream))
+		end, err := replica.s.repl.Replicate(stream[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		replica.states[end] = primary.states[end]
+		stream = stream[n:]
+	}
+	if at := replica.s.log.Position(); at != to {
+		t.Fatalf("no frame ends at %d, but at %d", to, at)
+	}
+}
+
+// compare compares a range of the two at the offset where the primary copies it, while it goes on.
+func (p *pair) compare(t *testing.T, of, at *RangeCopier, c *Cursor, all *compared) (r PostRange, more, same bool) {
+	t.Helper()
+	primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
+	if primary.s.log.Position() < replica.s.log.Position() {
+		p.link(t)
+	}
+	of.s, at.s = primary.s, replica.s
+	var offset uint64
+	r, more, err := of.Next(c, func(_ PostRange, at uint64) { offset = at })
+	if err != nil || !more {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, more, true
+	}
+	all.ranges++
+	for range p.rng.IntN(3) {
+		p.write(t, primary)
+	}
+	if err := at.CopyAt(r, primary.s.log.Position()+1); !errors.Is(err, ErrElsewhere) {
+		t.Fatalf("copied at an offset that the log has not come to: %v", err)
+	}
+	p.feed(t, offset)
+	at.s = replica.s // it may be another by now
+	if err := at.CopyAt(r, offset); err != nil {
+		t.Fatal(err)
+	}
+	for range p.rng.IntN(3) {
+		p.write(t, primary)
+		playTiers(t, p.rng, p.nodes[p.rng.IntN(2)].s, p.mid())
+	}
+	if p.rng.IntN(2) == 0 {
+		p.link(t)
+	}
+	x, errX := of.Digests(64, func() {})
+	y, errY := at.Digests(64, func() {})
+	if err := errors.Join(errX, errY); errors.Is(err, ErrElsewhere) {
+		all.elsewhere++
+		return r, more, true
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return r, more, slices.Equal(x, y)
+}
+
+// plant changes posts of the replica behind its log's back: their values, or whether they exist. It returns their mids.
+func (p *pair) plant(t *testing.T, n int) map[uint64]bool {
+	t.Helper()
+	s, mids := p.nodes[1-p.lead].s, map[uint64]bool{}
+	b := s.NewBatch()
+	b.silent = true
+	if err := b.BeginExclusive(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	for range n {
+		def := b.Schema().Counters()[p.rng.IntN(2)]
+		mid := p.mid()
+		if mids[mid] {
+			continue
+		}
+		b.Reset()
+		b.Add(Op{Kind: OpRead, Counter: def, Mid: mid})
+		b.Run()
+		if row := b.Row(b.Op(0)); row != nil && p.rng.IntN(4) > 0 {
+			c := int16(p.rng.IntN(len(row)))
+			b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Column: c, Arg: row[c] ^ 1})
+		} else if row != nil {
+			b.Add(Op{Kind: OpDelete, Counter: def, Mid: mid})
+		} else {
+			b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Arg: 1})
+		}
+		b.Run()
+		if err := b.Op(1).Err; err != nil {
+			t.Fatal(err)
+		}
+		mids[mid] = true
+	}
+	return mids
+}
+
+// TestCompareModel compares a primary and its replica range by range, at offsets of the log while both go on, through
+// schema changes, FLUSHALL, changes of tier, restarts, cut links and changes of role: nothing ever differs. Then posts of
+// the replica are changed behind its log's back, some of them in cold files whose checksums are right: exactly these are
+// found, they are mended, and a restart keeps that.
+func TestCompareModel(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	newRand(t)
+	runs, steps := 4, 150
+	if *long {
+		runs = 1000
+	}
+	var all compared
+	for run := range runs {
+		runSeed := *seed + uint64(run)
+		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
+			p := newPair(t, rand.New(rand.NewPCG(runSeed, 9)))
+			for p.nodes[0].opts.SlotGroups != p.nodes[1].opts.SlotGroups {
+				p = newPair(t, p.rng)
+			}
+			of, at := NewRangeCopier(nil), NewRangeCopier(nil)
+			var c Cursor
+			for range steps {
+				p.step(t)
+				if p.nodes[0].opts.SlotGroups {
+					c = Cursor{keyspace: 256 + p.rng.IntN(512)} // of the two counters; the others are empty
+				}
+				if r, _, same := p.compare(t, of, at, &c, &all); !same {
+					t.Fatalf("%+v differs", r)
+				}
+			}
+			primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
+			p.feed(t, primary.s.log.Position())
+			planted := p.plant(t, 1+p.rng.IntN(6))
+			for range 20 {
+				playTiers(t, p.rng, replica.s, p.mid())
+			}
+			found := map[uint64]bool{}
+			of.s, at.s, c = primary.s, replica.s, Cursor{}
+			for {
+				var offset uint64
+				r, more, err := of.Next(&c, func(_ PostRange, at uint64) { offset = at })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !more {
+					break
+				}
+				if err := at.CopyAt(r, offset); err != nil {
+					t.Fatal(err)
+				}
+				x, errX := of.Digests(1, func() {})
+				y, errY := at.Digests(1, func() {})
+				if err := errors.Join(errX, errY); err != nil {
+					t.Fatal(err)
+				}
+				for rest, lo := x[0] != y[0], r.Lo; rest; {
+					part := PostRange{r.Counter, r.Group, lo, r.Hi}
+					err := of.Rows(part, 5, func(part PostRange, offset uint64, rows []PostRow) {
+						if _, err := MendRange(replica.s, part, offset+1, rows); !errors.Is(err, ErrElsewhere) {
+							t.Fatal(err)
+						}
+						were, err := MendRange(replica.s, part, offset, rows)
+						if err != nil {
+							t.Fatal(err)
+						}
+						for _, post := range were {
+							found[post.Mid] = true
+						}
+						lo, rest = part.Hi, part.Hi < r.Hi
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if !maps.Equal(found, planted) {
+				t.Errorf("found %v, want %v", found, planted)
+			}
+			all.mended += len(found)
+			if err := replica.s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if x, y := digestOf(t, primary.s), digestOf(t, replica.s); x != y {
+					t.Errorf("digests %s and %s", x, y)
+				}
+				replica.check(t)
+				p.restart(t, replica)
+				p.feed(t, primary.s.log.Position())
+			}
+			for _, n := range p.nodes {
+				if err := n.s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	t.Logf("%+v", all)
 }

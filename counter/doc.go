@@ -47,6 +47,7 @@
 //	internal/block      the blocks of a keyspace: directory, widths, sealing, splitting, overlays, partial rows
 //	internal/query      queries: a search that continues at a mid, and rows, largest values and sums from it
 //	internal/producers  the table of producers, and its image
+//	internal/rangecopy  a range of posts as it was at one moment, and its digests
 //
 // A new item goes to the last block of its keyspace, which is open-ended. When that block holds BlockItems items, it is
 // sealed: all but the newest 1/64 of its items are packed densely into a block with a known range. A sealed block has 5 %
@@ -209,7 +210,7 @@
 //	build.go buildspace.go                  a directory is made without a store
 //	holdsdata.go                            whether a directory has one
 //	admin.go stats.go usage.go              for operators: metrics, also of blocks and of counters
-//	digest.go inspect.go                    what nodes compare; what tools show of files
+//	digest.go inspect.go                    what nodes compare, at one moment or block by block; what tools show of files
 //
 // # Locks
 //

@@ -99,7 +99,8 @@ func (a *appender) AppendOnceSet(once []byte, counter uint32, column uint16, mid
 	return pos
 }
 
-// AppendWhole is Append for records that are one change, as if between Hold and Release.
+// AppendWhole is Append for records that are one change, as if between Hold and Release. Without records it only ends the
+// open frame, so that a frame ends at the offset it returns: a replica stops there too.
 func (a *appender) AppendWhole(records []byte) (pos uint64, err error) {
 	if len(records) > format.MaxAppend {
 		return 0, fmt.Errorf("records of %d bytes, at most %d: %w", len(records), format.MaxAppend, format.ErrTooLarge)
@@ -110,9 +111,11 @@ func (a *appender) AppendWhole(records []byte) (pos uint64, err error) {
 		a.tail.hold()
 		defer a.tail.letGo()
 	}
-	c := a.tail.room(len(records))
-	c.buf = append(c.buf, records...)
-	return c.end(), nil
+	if len(records) > 0 {
+		c := a.tail.room(len(records))
+		c.buf = append(c.buf, records...)
+	}
+	return a.tail.position(), nil
 }
 
 // Hold keeps what is appended until Release in one frame of its own: after a crash all of it is there or none, and who
