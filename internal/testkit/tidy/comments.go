@@ -18,15 +18,10 @@ var (
 // checkComments: a file, a test, and a member of a type of the same package that a comment names exist; and so does what a comment
 // names with the name of a package.
 func checkComments(t *Tree, report Report) {
-	tests := map[string]bool{}
+	tests := t.tests()
 	exported := map[string]map[string]bool{} // by the name of a package
 	for _, d := range t.Dirs {
 		for _, f := range d.Files {
-			for _, decl := range f.Decls {
-				if fn, ok := decl.(*ast.FuncDecl); ok && testName.MatchString(fn.Name.Name) {
-					tests[fn.Name.Name] = true
-				}
-			}
 			if !f.Test && f.Name.Name != "main" {
 				if exported[f.Name.Name] == nil {
 					exported[f.Name.Name] = map[string]bool{}

@@ -15,6 +15,7 @@
 //	methods.go    methods of a type, those of embedded types included
 //	lists.go      "# Files" in doc.go
 //	comments.go   files, tests and members that a comment names
+//	ledgers.go    tests that the tables of faults name
 //	scenarios.go  which file of the code a file of tests belongs to
 //	words.go      retired words; files with the name of a package
 //	race.go       what the race detector's run leaves out

@@ -33,6 +33,7 @@ func Rules() []Rule {
 		{"methods of a type", checkMethods},
 		{"lists of files", checkLists},
 		{"names in comments", checkComments},
+		{"ledgers", checkLedgers},
 		{"scenarios", checkScenarios},
 		{"words", checkWords},
 		{"file names", checkFileNames},

@@ -1,0 +1,45 @@
+package tidy
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// checkLedgers: each test that a table of internal/testkit/faults names exists. Whoever renames or removes a test changes its row too.
+func checkLedgers(t *Tree, report Report) {
+	tests := t.tests()
+	files, err := filepath.Glob(filepath.Join(t.Root, "internal", "testkit", "faults", "*.tsv"))
+	if err != nil || len(files) == 0 {
+		report("no tables of faults: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			report("%v", err)
+		}
+		for i, line := range strings.Split(string(data), "\n") {
+			for _, name := range testName.FindAllString(line, -1) {
+				if !tests[name] {
+					report("%s:%d: %s does not exist: change the row, and run make reference", path.Join("internal/testkit/faults", filepath.Base(file)), i+1, name)
+				}
+			}
+		}
+	}
+}
+
+// tests are the names of all tests, benchmarks and fuzz targets.
+func (t *Tree) tests() map[string]bool {
+	names := map[string]bool{}
+	for _, d := range t.Dirs {
+		for _, f := range d.Files {
+			for _, name := range f.declares() {
+				if testName.MatchString(name) {
+					names[name] = true
+				}
+			}
+		}
+	}
+	return names
+}
