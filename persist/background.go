@@ -17,7 +17,7 @@ func (l *Log) syncLoop() {
 		case <-l.stop:
 			return
 		case <-ticker.C:
-			l.watchNames()
+			l.names.check()
 			l.tick(true)
 		case <-l.kick:
 			l.tick(false)
@@ -27,38 +27,34 @@ func (l *Log) syncLoop() {
 
 // Tick does what the background does each SyncEvery. REQUIRES: LogOptions.Manual.
 func (l *Log) Tick() {
-	l.prepareNext()
-	l.watchNames()
+	l.preparer.makeSegment()
+	l.names.check()
 	l.tick(true)
-	l.makeClaim()
+	l.preparer.makeClaim()
 }
 
 // tick syncs if it is time (due) or much is not durable.
 func (l *Log) tick(due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	c := &l.committer
 	if l.opts.Manual {
-		l.calls.look()
-		l.judgeStall()
+		c.calls.sample()
+		c.judgeStall()
 	}
-	if l.trouble != nil && !l.calls.healing() && !l.opts.Now().Before(l.nextHeal) {
-		l.heal()
+	if !c.calls.healing() && c.healer.due(l.opts.Now()) {
+		c.heal()
 	}
-	much := l.tail.position()-l.tail.durable > syncAtBytes || l.behind.Load() || l.late()
+	much := l.tail.position()-l.tail.durable > syncAtBytes || l.progress.behind.Load() || l.judge.late()
 	if much || due && l.Policy() != SyncNo {
-		_ = l.syncTo(l.tail.position()) // an error is kept in trouble and told by Ready
+		_ = c.syncTo(l.tail.position()) // an error is kept in trouble and told by Ready
 	}
 	if due && l.tail.position() == l.tail.durable {
 		l.tail.free = nil
 	}
-	l.judgeAge()
-	if due {
-		if l.claims.judge(l.durable.Load(), l.files.history.Replica) {
-			wake(l.prepare)
-		}
-	}
-	if l.files.wantNext && l.files.next == nil {
-		wake(l.prepare)
+	l.judge.age()
+	if due && l.claims.judge(l.Durable(), l.files.history.Replica) || l.files.wantNext && l.files.next == nil {
+		wake(l.preparer.wanted)
 	}
 }
 
@@ -76,24 +72,25 @@ func (l *Log) Close() error {
 	if !l.opts.Manual {
 		close(l.stop)
 		l.loops.Wait()
-		l.watch.Stop()
-		l.calls.timer.Stop()
+		l.judge.watch.Stop()
+		l.committer.calls.timer.Stop()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.awaitRoles() // also of a disk that hangs
-	if l.trouble != nil {
-		l.heal()
+	c := &l.committer
+	c.awaitRoles() // also of a disk that hangs
+	if c.healer.trouble != nil {
+		c.heal()
 	}
-	err := l.syncTo(l.tail.position())
-	l.awaitRoles()
-	if claim := (format.Claim{Offset: l.durable.Load(), ReplID: l.files.history.ReplID}); err == nil && l.claims.lacks(claim.Offset) && l.admission.refusals[reasonGone] == nil {
+	err := c.syncTo(l.tail.position())
+	c.awaitRoles()
+	if claim := (format.Claim{Offset: l.Durable(), ReplID: l.files.history.ReplID}); err == nil && l.claims.lacks(claim.Offset) && l.admission.refusals[reasonGone] == nil {
 		l.claims.write(claim) // nobody appends any more: mu delays nobody
 	}
-	l.calls.closed = true
+	c.calls.closed = true
 	l.writeDone.Broadcast()
-	l.syncDone.Broadcast()
-	l.announce()
+	c.syncDone.Broadcast()
+	c.announce()
 	for _, s := range append(l.files.retired, l.files.active) {
 		if s != nil {
 			err = errors.Join(err, s.File.Close())
@@ -104,17 +101,6 @@ func (l *Log) Close() error {
 	}
 	_ = l.claims.file.Close() // what counts of it is durable
 	return err
-}
-
-// awaitRoles waits until nobody calls the disk. REQUIRES: mu.
-func (l *Log) awaitRoles() {
-	for l.calls.writing() || l.calls.syncing() || l.calls.healing() {
-		if l.calls.writing() {
-			l.writeDone.Wait()
-		} else {
-			l.syncDone.Wait()
-		}
-	}
 }
 
 // wake sends on a channel of capacity 1 that nobody has to wait for.

@@ -40,8 +40,8 @@ func (c *claims) judge(durable uint64, replica bool) (ask bool) {
 	return false
 }
 
-// take returns whether a claim is to be written, once.
-func (c *claims) take() (wanted bool) {
+// clearWanted reports whether a claim is to be written, once.
+func (c *claims) clearWanted() (wanted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wanted, c.wanted = c.wanted, false
@@ -68,15 +68,4 @@ func (c *claims) write(claim format.Claim) {
 		c.logger.Warn("cannot record the durable log offset; damage of the newest records may be treated as a torn tail", "error", err)
 	}
 	c.failed = err != nil
-}
-
-// makeClaim writes the claim that is asked for. REQUIRES: one caller at a time.
-func (l *Log) makeClaim() {
-	l.mu.Lock()
-	want := l.claims.take() && !l.calls.closed && l.admission.refusals[reasonGone] == nil
-	claim := format.Claim{Offset: l.durable.Load(), ReplID: l.files.history.ReplID}
-	l.mu.Unlock()
-	if want {
-		l.claims.write(claim)
-	}
 }

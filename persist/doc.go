@@ -125,23 +125,25 @@
 //
 // Block lock of the engine, then Log.mu; Packer.mu, then SegmentList.drop, then Log.mu, then claims.mu; Quorum.mu, then what Waiter.Resume
 // takes. Dir.mu and dirLock.mu alone. No file is touched under Log.mu: the roles of writer and syncer are taken under it
-// and worked without it (log.go).
+// and worked without it (committer.go).
 //
 // # Files
 //
-//	log.go           Log
+//	log.go           Log, and how its parts are connected
 //	open.go          opens a log: replays it and takes it over
 //	options.go       options of a log
 //	tail.go          the end of the log in memory
 //	appender.go      appends records
 //	progress.go      how far the log is written and durable; read without a lock
 //	admission.go     whether changes are taken
-//	ready.go         judges age, size and space
-//	commit.go        waits for writes and syncs, and does them
+//	judge.go         judges age, size and space of what is not durable
+//	commit.go        waits until changes may be acknowledged or shown
+//	committer.go     does writes and syncs, and waits for them
 //	quorum.go        waits for other nodes
 //	stall.go         roles, and calls of the disk that do not end
 //	doubt.go         items whose last change is not safe
 //	heal.go          writes unsynced bytes again after a disk error
+//	healer.go        the trouble of the disk, and when it is tried again
 //	segmentfiles.go  the segments that are written
 //	segments.go      SegmentList: lists and drops segments
 //	prepare.go       prepares the next segment

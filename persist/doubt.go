@@ -1,6 +1,10 @@
 package persist
 
-import "github.com/counterd/counterd/persist/format"
+import (
+	"sync"
+
+	"github.com/counterd/counterd/persist/format"
+)
 
 // While the disk takes nothing, what was changed last is in memory only, and a crash takes it back: it must not be
 // shown, and all else can be. The log knows which items these are: their records are in its tail. Changes are refused
@@ -24,26 +28,33 @@ type doubt struct {
 // maxDoubted bounds the memory of the set: 16 MiB and more. A tail that holds more puts everything in doubt.
 const maxDoubted = 1 << 18
 
-// Doubts tells whether the log behind the offset safe changes an item. below is a log offset that all changes of the
-// item seen end at or before. It is meant for a log that is Doubtful: it takes the log's lock.
-func (l *Log) Doubts(counter uint32, mid, safe, below uint64) bool {
-	if below <= safe {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.Doubtful() || safe < l.tail.durable { // soon all is safe; the tail begins behind it
+// doubts finds the items whose last change is not safe. It reads the tail and reaches nothing else of the log.
+type doubts struct {
+	lock     *sync.Mutex // Log.mu: guards the tail and known
+	tail     *tail
+	progress *progress
+	known    *doubt // what was found out; nil: nobody has asked since the disk was well
+}
+
+// forget is called when the disk is well again. REQUIRES: Log.mu.
+func (d *doubts) forget() { d.known = nil }
+
+// has is Log.Doubts.
+func (d *doubts) has(item itemKey, safe, below uint64) bool {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	if !d.progress.doubtful() || safe < d.tail.durable { // soon all is safe; the tail begins behind it
 		return true
 	}
-	d := l.doubt
-	if d == nil || safe < d.from {
-		d = &doubt{from: safe, to: safe, items: map[itemKey]uint64{}}
-		l.doubt = d
+	known := d.known
+	if known == nil || safe < known.from {
+		known = &doubt{from: safe, to: safe, items: map[itemKey]uint64{}}
+		d.known = known
 	}
-	if d.to < min(below, l.tail.position()) {
-		l.tail.extend(d)
+	if known.to < min(below, d.tail.position()) {
+		d.tail.extend(known)
 	}
-	return d.many || d.all > safe || d.items[itemKey{counter, mid}] > safe
+	return known.many || known.all > safe || known.items[item] > safe
 }
 
 // extend has d know all bytes up to the position, those of the open frame too.

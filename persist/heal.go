@@ -2,7 +2,6 @@ package persist
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,113 +23,86 @@ import (
 // A crash between the steps leaves the old segments, or old and new ones with equal bytes where they overlap: a segment
 // ends where the next one starts. The part of the failed segment behind the durable offset is thereby cut.
 //
-// The first attempt is made at once by who met the error, while the others wait: if it succeeds, nobody notices. If
-// it fails, Ready and Commit return the error, and the background tries again after 50 ms, 100 ms ... 2 s until the
-// disk is well.
+// The goroutine that met the error makes the first attempt at once, while the others wait: if it succeeds, nobody
+// notices. If it fails, Ready and Commit return the error, and the background tries again after 50 ms, 100 ms ... 2 s
+// until the disk is well.
 
-const (
-	firstHealDelay = 50 * time.Millisecond
-	maxHealDelay   = 2 * time.Second
-)
-
-// fail is called by the holder of a role that gave it up after an error. REQUIRES: mu.
-func (l *Log) fail(err error) {
-	l.opts.Logger.Error("log I/O failed", "error", err, "durable", l.tail.durable)
-	if l.trouble == nil {
-		l.trouble = err
+// fail is called by the holder of a role that gave it up after an error. REQUIRES: the lock.
+func (c *committer) fail(err error) {
+	c.healer.logger.Error("log I/O failed", "error", err, "durable", c.end.tail.durable)
+	c.healer.blame(err)
+	if c.progress.failing.Load() != diskFailed {
+		c.progress.failing.Store(diskFails)
 	}
-	if l.failing.Load() != diskFailed {
-		l.failing.Store(diskFails)
-	}
-	l.admission.refuse(reasonTrouble, l.trouble)
-	if !l.calls.healing() {
-		l.healDelay = firstHealDelay
-		l.heal()
+	c.admission.refuse(reasonTrouble, c.healer.trouble)
+	if !c.calls.healing() {
+		c.healer.delay = firstHealDelay
+		c.heal()
 	}
 }
 
-// heal makes one attempt. REQUIRES: mu, trouble is set, healing is not. mu is released meanwhile.
-func (l *Log) heal() {
-	l.calls.begin(roleHeal)
-	for l.calls.writing() || l.calls.syncing() { // no one takes a role any more
-		if l.calls.writing() {
-			l.writeDone.Wait()
+// startInTrouble is for a log that was opened on a disk that takes no writes: the bytes that are not known to be durable
+// are in memory, and the background tries to write them to a segment of this process.
+func (c *committer) startInTrouble(err error) {
+	c.healer.trouble, c.healer.delay = err, firstHealDelay
+	c.progress.failing.Store(diskFailed)
+	c.admission.refuse(reasonTrouble, err)
+}
+
+// heal makes one attempt. The lock is released meanwhile. REQUIRES: the lock, trouble is set, and nobody heals.
+func (c *committer) heal() {
+	c.calls.takeRole(roleHeal)
+	for c.calls.writing() || c.calls.syncing() { // no one takes a role any more
+		if c.calls.writing() {
+			c.end.writeDone.Wait()
 		} else {
-			l.syncDone.Wait()
+			c.syncDone.Wait()
 		}
 	}
-	l.tail.seal()
-	start := l.opts.Now()
-	from, to := l.tail.durable, l.tail.sealed
-	old := append(l.files.retired, l.files.active)
-	l.files.retired, l.files.active = nil, nil
-	h := format.SegmentHeader{History: l.files.history, Start: from, Durable: to, Chain: l.durableChain}
-	pieces := l.tail.slices(nil, from, to)
-	later := slices.Clone(l.files.segs[l.files.below(from):])
-	l.mu.Unlock()
+	tail, files := &c.end.tail, c.files
+	tail.seal()
+	start := c.now()
+	from, to := tail.durable, tail.sealed
+	old := append(files.retired, files.active)
+	files.retired, files.active = nil, nil
+	h := format.SegmentHeader{History: files.history, Start: from, Durable: to, Chain: c.durableChain}
+	pieces := tail.slices(nil, from, to)
+	later := slices.Clone(files.segs[logfile.Below(files.segs, from):])
+	c.end.mu.Unlock()
 	for _, s := range old {
 		if s != nil {
 			_ = s.File.Close() // failed already
 		}
 	}
-	s, err := l.rewrite(h, pieces, later)
-	l.mu.Lock()
-	l.stats.Rewrites++
+	s, err := c.healer.rewrite(h, pieces, later)
+	c.end.mu.Lock()
+	c.stats.Rewrites++
 	if err != nil {
-		l.stats.FailedRewrites++
-		l.trouble = fmt.Errorf("%w (writing the bytes again: %w)", cause(l.trouble), err)
-		l.failing.Store(diskFailed)
-		l.admission.refuse(reasonTrouble, l.trouble)
-		if !l.opts.Manual {
-			time.AfterFunc(l.healDelay, func() { wake(l.kick) })
+		c.stats.FailedRewrites++
+		wait := c.healer.failed(err, c.now())
+		c.progress.failing.Store(diskFailed)
+		c.admission.refuse(reasonTrouble, c.healer.trouble)
+		if !c.manual {
+			time.AfterFunc(wait, func() { wake(c.kick) })
 		}
-		l.nextHeal = l.opts.Now().Add(l.healDelay)
-		l.healDelay = min(2*l.healDelay, maxHealDelay)
 	} else {
-		keep := l.files.below(from) // counted anew: DropBefore may have taken one off the list, or put one back
-		l.files.segs = append(l.files.segs[:keep:keep], s.Segment)
-		l.files.active = s
-		l.files.chain = lastChain(pieces, h.Chain)
-		l.writtenChain = l.files.chain
-		// wantNext stays: a next segment that could not be made must be asked for again.
-		l.files.dirDirty, l.files.rotate = false, false
-		l.trouble, l.doubt = nil, nil
-		l.failing.Store(diskWell)
-		l.layout.Add(1)
-		l.written.Store(to)
-		l.admission.refuse(reasonTrouble, nil)
-		l.becameDurable(to, l.files.chain, start)
-		l.judgeSpace()
-		l.opts.Logger.Info("wrote the unsynced log to a new segment", "file", s.Path, "bytes", to-from)
+		files.startAgain(from, s, lastChain(pieces, h.Chain))
+		c.writtenChain = files.chain
+		c.healer.trouble = nil
+		c.doubts.forget()
+		c.progress.failing.Store(diskWell)
+		c.progress.written.Store(to)
+		c.admission.refuse(reasonTrouble, nil)
+		c.becameDurable(to, files.chain, start)
+		c.judge.space()
+		c.healer.logger.Info("wrote the unsynced log to a new segment", "file", s.Path, "bytes", to-from)
 	}
-	if l.calls.end(roleHeal) {
-		l.judgeStall()
+	if c.calls.freeRole(roleHeal) {
+		c.judgeStall()
 	}
-	l.writeDone.Broadcast()
-	l.syncDone.Broadcast()
-	l.announce()
-}
-
-// Rewrite does the four steps. A torn tail that the start could not keep is kept before they remove it. REQUIRES: healing
-// is set.
-func (l *Log) rewrite(h format.SegmentHeader, pieces [][]byte, later []logfile.Segment) (*logfile.OpenSegment, error) {
-	if l.keepTail != nil {
-		path, err := l.keepTail()
-		if err != nil {
-			return nil, fmt.Errorf("keep the log's torn tail: %w", err)
-		}
-		l.opts.Logger.Warn("kept the torn tail of the log in a file", "file", path)
-		l.keepTail = nil
-	}
-	return l.files.maker.Rewrite(h, pieces, later)
-}
-
-// cause strips the failed attempts to heal from a trouble.
-func cause(err error) error {
-	if multi, ok := err.(interface{ Unwrap() []error }); ok {
-		return multi.Unwrap()[0]
-	}
-	return err
+	c.end.writeDone.Broadcast()
+	c.syncDone.Broadcast()
+	c.announce()
 }
 
 // lastChain returns the checksum of the last frame in pieces, or chain if there is none.

@@ -54,7 +54,7 @@ func TestLateIsNotSlow(t *testing.T) {
 	}
 	look := func() { // as the timer does
 		l.mu.Lock()
-		l.judgeAge()
+		l.judge.age()
 		l.mu.Unlock()
 	}
 	refused := func() bool { return errors.Is(l.Ready(), format.ErrNotReady) }

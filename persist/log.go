@@ -5,21 +5,27 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 )
 
 // Log is the append-only log: every change of the store in the order of its effects. All methods may be called
 // concurrently.
 //
-// A change goes through it in four steps: Ready before the change, Append... while the block is locked, Commit after
-// the block is unlocked, then the reply.
+// A change takes four steps: Ready before the change, Append... while the block is locked, Commit after the block is
+// unlocked, then the reply.
 //
-// One goroutine at a time has the writer's role and one the syncer's; whoever needs a role and finds it free takes
-// it, does the work for all that wait, and wakes them. Both roles work without mu. After a failed write or sync the
-// roles are free but not taken while the log heals or trouble is set (heal.go). A role that is held for too long is not waited
-// for any more (stall.go).
+// Log itself is only the face of its parts. Each part is a type in a file of its own, and newLog gives it the few other
+// parts that it uses:
 //
-// Its parts are types of their own, each in its file: progress, admission, appender with the tail, segmentFiles with the
-// Maker, SegmentList, Packer, diskCalls, claims and Quorum. Methods of those embedded are the log's.
+//	progress                how far the log is written and durable; read without a lock
+//	admission               whether changes are taken, and why not
+//	appender, tail          what is appended: the end of the log in memory
+//	committer, diskCalls    writes and syncs, and the roles of those that do them
+//	healer                  the trouble of the disk, and when it is tried again
+//	judge                   what follows from the age and the size of what is not durable
+//	segmentFiles, preparer  the files that are written, and the next one
+//	SegmentList, Packer     the files that are kept
+//	claims, Quorum, doubts, readers, nameWatch
 //
 // Lock order: a block's lock (of the caller), then mu. Packer.mu, then SegmentList.drop, then mu. mu, then claims.mu.
 // No file is touched under mu.
@@ -27,70 +33,126 @@ type Log struct {
 	opts LogOptions
 
 	// Read without a lock by every command.
-	progress
+	progress  progress
 	admission admission
 	quorum    Quorum
 
 	_ [64]byte // what appenders write stays off the cache line that everybody reads
 
-	appender           // its mu guards the rest
-	syncDone sync.Cond // the syncer's role became free, or healing ended
-	trouble  error     // the disk failed and healing did too; nil in service
-	doubt    *doubt    // what Doubts found out; nil: not asked since the disk was well
-	calls    diskCalls
+	appender  // its mu guards what changes of all parts, but for claims, Packer and Quorum
+	committer committer
+	judge     judge
+	doubts    doubts
+	readers   readers
 
-	files segmentFiles
-
-	writtenChain, durableChain uint32 // crc32c of the frames that end at written and at durable
-
-	since     time.Time // not zero: no byte that is not durable is older
-	doubted   uint64    // number of the sync that was found to be late once: see judgeAge
-	judgeAt   time.Time // when the disk is slow if that sync has not ended
-	nextHeal  time.Time
-	healDelay time.Duration
-	pieces    [][]byte      // the writer's, reused
-	changed   chan struct{} // closed when written or Visible grows or the log closes; nil: nobody waits
-	stats     Stats
-
-	keepTail func() (path string, err error) // keeps the torn tail of a start that could not; nil: there is none
-
+	files    segmentFiles
+	preparer preparer
+	names    nameWatch
 	claims   claims
 	segments SegmentList
 	packer   Packer
 
-	watch   *time.Timer
-	kick    chan struct{} // wakes syncLoop early
-	prepare chan struct{} // wakes prepareLoop
-	stop    chan struct{}
-	loops   sync.WaitGroup
+	kick  chan struct{} // wakes syncLoop early
+	stop  chan struct{}
+	loops sync.WaitGroup
 }
 
-// Ready returns nil when a change may be made and logged, else a *NotReadyError. It is to be asked before the change:
-// one atomic load.
+// newLog connects the parts of a log, which starts where it was opened. Nothing runs yet.
+func newLog(opts LogOptions, o *opened) *Log {
+	l := &Log{opts: opts, kick: make(chan struct{}, 1), stop: make(chan struct{})}
+	l.admission.logger = opts.Logger
+	l.progress.policy.Store(int32(opts.Policy))
+	l.progress.written.Store(o.end)
+	l.progress.durable.Store(o.durable)
+	l.quorum.confirmed.Store(everywhere)
+
+	l.tail.init(o.durable, opts.History.Epoch, opts.Now)
+	l.tail.resume(o.durable, o.pieces)
+	l.writeDone.L = &l.mu
+
+	l.files = segmentFiles{maker: o.maker, most: opts.SegmentBytes, history: opts.History, lock: &l.mu, progress: &l.progress,
+		segs: o.segs, active: o.active, chain: o.chain, rotate: o.rotate, packed: map[uint64]int64{}}
+	l.judge = judge{tail: &l.tail, progress: &l.progress, admission: &l.admission, files: &l.files, kick: l.kick,
+		now: opts.Now, maxAge: opts.MaxUnsyncedAge, maxBytes: opts.MaxUnsynced, twice: !opts.Manual}
+	l.doubts = doubts{lock: &l.mu, tail: &l.tail, progress: &l.progress}
+
+	c := &l.committer
+	*c = committer{end: &l.appender, progress: &l.progress, admission: &l.admission, files: &l.files, judge: &l.judge, doubts: &l.doubts,
+		healer: healer{maker: o.maker, logger: opts.Logger, keepTail: o.keepTail}, prepare: make(chan struct{}, 1), kick: l.kick,
+		now: opts.Now, maxAge: opts.MaxUnsyncedAge, manual: opts.Manual, writtenChain: o.chain, durableChain: o.durableChain}
+	c.syncDone.L = &l.mu
+	if o.trouble != nil {
+		c.startInTrouble(o.trouble)
+	}
+
+	l.claims.file, l.claims.logger = logfile.ClaimFile{FS: opts.FS, Dir: opts.Dir}, opts.Logger
+	l.claims.made = o.durable // the header of the segment that was begun says so, or the claims that the walk read
+	l.preparer = preparer{files: &l.files, calls: &c.calls, admission: &l.admission, judge: &l.judge, claims: &l.claims, logger: opts.Logger, wanted: c.prepare}
+	l.names = nameWatch{files: &l.files, calls: &c.calls, admission: &l.admission}
+	l.readers = readers{files: &l.files, progress: &l.progress, committer: c}
+	l.segments.files, l.segments.admission, l.segments.calls = &l.files, &l.admission, &c.calls
+	l.packer.list, l.packer.maker, l.packer.chunk = &l.segments, o.maker, opts.packChunk
+	if o.active != nil {
+		l.packer.findPacked()
+	}
+	return l
+}
+
+// Ready returns nil when a change may be made and logged, else a *NotReadyError. The caller asks it before the change.
+// It is one atomic load.
 func (l *Log) Ready() error { return l.admission.ready() }
+
+// Refuse makes Ready refuse changes for a reason of the owner's, until Refuse is called with nil.
+func (l *Log) Refuse(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.admission.refuse(reasonOwner, err)
+}
 
 // Segments returns the list of the segments that are kept.
 func (l *Log) Segments() *SegmentList { return &l.segments }
 
-// Packer returns what packs segments.
+// Packer returns the part that packs segments.
 func (l *Log) Packer() *Packer { return &l.packer }
 
-// holding tells whether all that may be written was: the rest is held. REQUIRES: mu.
-func (l *Log) holding() bool { return l.tail.held && l.written.Load() == l.tail.sealed }
+// Quorum returns the part that waits for other nodes.
+func (l *Log) Quorum() *Quorum { return &l.quorum }
+
+// Written returns the offset up to which bytes were given to write().
+func (l *Log) Written() uint64 { return l.progress.written.Load() }
+
+// Durable returns the offset up to which bytes survive a power failure.
+func (l *Log) Durable() uint64 { return l.progress.durable.Load() }
+
+// Visible returns the offset up to which others may have what the log holds. Behind it ShowHere waits.
+func (l *Log) Visible() uint64 { return l.progress.visible() }
+
+// Policy returns the sync policy.
+func (l *Log) Policy() SyncPolicy { return l.progress.syncPolicy() }
+
+// Doubtful reports whether changes that are not safe must be told apart from those that are: see Doubts. It is nearly
+// always one atomic load.
+func (l *Log) Doubtful() bool { return l.progress.doubtful() }
+
+// Failed reports whether the disk takes nothing, perhaps for long: the bytes of a write or sync that failed could not
+// be put elsewhere either, or the disk hangs.
+func (l *Log) Failed() bool { return l.progress.failed() }
+
+// Hangs reports whether a write or a sync of the log has not ended for MaxUnsyncedAge. It is one atomic load.
+func (l *Log) Hangs() bool { return l.progress.hangs.Load() }
 
 // SetPolicy changes the sync policy. A Commit that already waits may finish by either.
 func (l *Log) SetPolicy(p SyncPolicy) {
 	l.mu.Lock()
-	l.policy.Store(int32(p))
-	l.judgeAge()
-	l.syncDone.Broadcast()
-	l.announce() // Visible may have grown
+	l.progress.policy.Store(int32(p))
+	l.judge.age()
+	l.committer.policyChanged()
 	l.mu.Unlock()
 	wake(l.kick)
 }
 
-// Reserve sets how many bytes of the disk the log leaves free when it prepares its next segment: what is needed to get
-// out of a full disk, above all for a snapshot, after which log can be dropped. Default 0.
+// Reserve sets how many bytes of the disk the log leaves free when it prepares its next segment. This is the room that
+// a snapshot needs on a full disk; after the snapshot, log can be dropped. Default 0.
 func (l *Log) Reserve(bytes int64) { l.files.maker.Reserve.Store(bytes) }
 
 // History returns the history that new frames belong to.
@@ -101,16 +163,49 @@ func (l *Log) History() format.History {
 }
 
 // SetHistory makes all records from now on belong to another history, in a segment of their own: a replica was
-// promoted, or a primary has a new term. Everything before becomes durable first; errors as Sync, nothing is changed
-// then.
+// promoted, or a primary has a new term. Everything before becomes durable first. SetHistory returns the errors of Sync,
+// and then changes nothing.
 func (l *Log) SetHistory(h format.History) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.durable.Load() < l.tail.position() || l.calls.healing() {
-		if err := l.syncTo(l.tail.position()); err != nil {
-			return err
-		}
+	if err := l.committer.syncAll(); err != nil {
+		return err
 	}
 	l.files.history, l.tail.epoch, l.files.rotate = h, h.Epoch, true // nothing is unwritten: the writer's role is free
 	return nil
+}
+
+// Sync makes all bytes appended so far durable, whatever the policy: before an image is named by a manifest.
+// Errors as Commit.
+func (l *Log) Sync() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.committer.syncTo(l.tail.position())
+}
+
+// Doubts reports whether the log behind the offset safe changes an item. below is a log offset that all changes of the
+// item that the caller saw end at or before. It is meant for a log that is Doubtful: it takes the log's lock.
+func (l *Log) Doubts(counter uint32, mid, safe, below uint64) bool {
+	return below > safe && l.doubts.has(itemKey{counter, mid}, safe, below)
+}
+
+// start begins the background work.
+func (l *Log) start() {
+	if l.opts.Manual {
+		return
+	}
+	l.judge.watch = time.AfterFunc(time.Hour, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.judge.age()
+	})
+	l.mu.Lock()
+	l.committer.watchCalls()
+	l.mu.Unlock()
+	l.loops.Add(2)
+	go l.syncLoop()
+	go func() {
+		defer l.loops.Done()
+		l.preparer.run(l.stop)
+	}()
 }

@@ -1,21 +1,29 @@
 package persist
 
-// watchNames refuses changes while the directory or the last segment is not what its name says: see above.
-func (l *Log) watchNames() {
-	err := l.files.maker.Guarded()
-	l.mu.Lock()
-	active, was := l.files.active, l.admission.refusals[reasonGone]
-	l.mu.Unlock()
+// nameWatch refuses changes while the directory or the last segment is not what its name says: another process may have
+// the directory, or it was removed. It knows the segment files and why changes are refused.
+type nameWatch struct {
+	files     *segmentFiles
+	calls     *diskCalls
+	admission *admission
+}
+
+// check sets or clears reasonGone.
+func (w *nameWatch) check() {
+	err := w.files.maker.Guarded()
+	w.files.lock.Lock()
+	active, was := w.files.active, w.admission.refusals[reasonGone]
+	w.files.lock.Unlock()
 	if err == nil && active != nil {
-		err = active.Name.Check(l.opts.FS)
+		err = active.Name.Check(w.files.maker.FS)
 	}
 	if err == nil && was != nil {
-		err = l.files.unchanged()
+		err = w.files.unchanged()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.admission.closing() || l.files.active != active || l.calls.healing() || l.files.rotate && l.calls.writing() { // it was being replaced by us
+	w.files.lock.Lock()
+	defer w.files.lock.Unlock()
+	if w.admission.closing() || w.files.active != active || w.calls.healing() || w.files.rotate && w.calls.writing() { // this process was replacing it
 		return
 	}
-	l.admission.refuse(reasonGone, err)
+	w.admission.refuse(reasonGone, err)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -52,8 +51,13 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *format.Re
 		if !opts.Create || claim.Offset > from {
 			return nil, rec, &format.CorruptError{Dir: opts.Dir, File: format.LogDir(opts.Dir), LogOffset: from, Want: "log segments", Got: "none", Err: format.ErrGap}
 		}
-		l, err := createLog(opts, from)
-		return l, rec, err
+		o, err := createLog(&opts, from)
+		if err != nil {
+			return nil, rec, err
+		}
+		l := newLog(opts, o)
+		l.start()
+		return l, rec, nil
 	}
 	first := len(segs) - 1
 	for first > 0 && segs[first].Start > from {
@@ -75,11 +79,11 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *format.Re
 		opts.History = w.Header.History
 	}
 	rec.History = w.Header.History
-	l := newLog(opts, w.End)
-	if err := l.takeOver(&w, segs); err != nil {
+	o, err := takeOver(&opts, &w, segs)
+	if err != nil {
 		return nil, rec, err
 	}
-	l.claims.made = l.durable.Load() // the header of the segment that was begun says so, or the claims that the walk read
+	l := newLog(opts, o)
 	l.start()
 	return l, rec, nil
 }
@@ -124,31 +128,31 @@ func replay(w *logfile.Walker, opts *LogOptions, rec *Recovery, from uint64, app
 	return w.Run()
 }
 
-// newLog returns a log that ends at an offset, with no segment yet.
-func newLog(opts LogOptions, end uint64) *Log {
-	l := &Log{
-		opts: opts,
-		kick: make(chan struct{}, 1), prepare: make(chan struct{}, 1), stop: make(chan struct{}),
-	}
-	f := &l.files
-	f.maker.FS, f.maker.Dir, f.maker.Least, f.maker.Guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
-	f.most, f.history, f.lock, f.progress = opts.SegmentBytes, opts.History, &l.mu, &l.progress
-	f.packed = map[uint64]int64{}
-	l.claims.file, l.claims.logger = logfile.ClaimFile{FS: opts.FS, Dir: opts.Dir}, opts.Logger
-	l.admission.logger = opts.Logger
-	l.segments.files, l.segments.admission, l.segments.calls = f, &l.admission, &l.calls
-	l.packer.list, l.packer.maker, l.packer.chunk = &l.segments, &f.maker, opts.packChunk
-	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
-	l.policy.Store(int32(opts.Policy))
-	l.quorum.confirmed.Store(everywhere)
-	l.written.Store(end)
-	l.durable.Store(end)
-	l.tail.init(end, opts.History.Epoch, opts.Now)
-	return l
+// opened is what a log starts with. newLog makes the log of it.
+//
+// Invariants: durable <= end. Without trouble durable is end, and active is the last of segs. With trouble, active is nil,
+// and pieces are the frames from durable to end.
+type opened struct {
+	maker        *logfile.Maker
+	durable, end uint64
+	chain        uint32 // crc32c of the frame that ends at end
+	durableChain uint32 // crc32c of the frame that ends at durable
+	segs         []logfile.Segment
+	active       *logfile.OpenSegment
+	rotate       bool // the history changed: the next frame begins a new segment
+
+	trouble  error // the disk takes no writes: LogOptions.Unwritable
+	pieces   [][]byte
+	keepTail func() (path string, err error) // see healer
 }
 
-// createLog makes the first segment of a new log.
-func createLog(opts LogOptions, at uint64) (*Log, error) {
+// newMaker returns the maker of the segments of a log.
+func newMaker(opts *LogOptions) *logfile.Maker {
+	return &logfile.Maker{FS: opts.FS, Dir: opts.Dir, Least: opts.FirstSegmentBytes, Guard: opts.Guard}
+}
+
+// createLog makes the first segment of a new log, and a history id if opts has none.
+func createLog(opts *LogOptions, at uint64) (*opened, error) {
 	if err := opts.FS.MkdirAll(format.LogDir(opts.Dir)); err != nil {
 		return nil, err
 	}
@@ -161,78 +165,61 @@ func createLog(opts LogOptions, at uint64) (*Log, error) {
 	if opts.History.ReplID == (format.ReplID{}) {
 		opts.History.ReplID = format.NewReplID()
 	}
-	l := newLog(opts, at)
-	s, err := l.files.maker.Rewrite(format.SegmentHeader{History: l.files.history, Start: at, Durable: at}, nil, nil)
+	o := &opened{maker: newMaker(opts), durable: at, end: at}
+	s, err := o.maker.Rewrite(format.SegmentHeader{History: opts.History, Start: at, Durable: at}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	l.files.segs, l.files.active = []logfile.Segment{s.Segment}, s
-	l.claims.made = at
-	l.start()
-	return l, nil
+	o.segs, o.active = []logfile.Segment{s.Segment}, s
+	return o, nil
 }
 
-// takeOver makes a recovered log one to append to. What the walk read is not durable for sure behind its claim: the
-// process that wrote it may have died before a sync, or after a failed one. So the bytes from the claim to the end
-// are copied into a new segment, by the steps of heal.go, and no segment of an earlier process is ever appended to.
-func (l *Log) takeOver(w *logfile.Walker, segs []logfile.Segment) error {
-	if _, err := vfs.RemoveTemps(l.opts.FS, format.LogDir(l.opts.Dir)); err != nil && !l.opts.goesOn(err) {
-		return err
+// takeOver makes a recovered log one to append to. Bytes behind the claim of the walk are not known to be durable: the
+// process that wrote them may have died before a sync, or after a failed one. So the bytes from the claim to the end are
+// copied into a new segment, by the steps of heal.go, and no segment of an earlier process is ever appended to.
+//
+// Where the disk takes no writes and LogOptions.Unwritable is set, the log starts in trouble, as if it had met the error in
+// service.
+func takeOver(opts *LogOptions, w *logfile.Walker, segs []logfile.Segment) (*opened, error) {
+	if _, err := vfs.RemoveTemps(opts.FS, format.LogDir(opts.Dir)); err != nil && !opts.goesOn(err) {
+		return nil, err
 	}
 	from, to := w.Claim, w.End
-	l.files.segs = segs
-	keep := l.files.below(from)
-	h := format.SegmentHeader{History: w.Header.History, Start: from, Durable: to}
 	pieces, chain, err := collect(w, from)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	h.Chain = chain
-	l.files.rotate = l.files.history != h.History
+	last := lastChain(pieces, chain)
+	o := &opened{maker: newMaker(opts), durable: to, end: to, chain: last, durableChain: last, segs: segs, rotate: opts.History != w.Header.History}
+	inTrouble := func(err error) *opened {
+		o.trouble, o.pieces, o.durable, o.durableChain = err, pieces, from, chain
+		return o
+	}
 	if w.Torn != nil { // before the rewrite removes it
 		if w.Torn.Kept, err = w.KeepTail(); err != nil {
 			err = fmt.Errorf("keep the log's torn tail: %w", err)
-			if !l.files.rotate && l.opts.goesOn(err) {
-				l.keepTail = w.KeepTail
-				l.waitForDisk(err, from, pieces, chain)
-				return nil
+			if !o.rotate && opts.goesOn(err) {
+				o.keepTail = w.KeepTail
+				return inTrouble(err), nil
 			}
-			return err
+			return nil, err
 		}
 	}
-	s, err := l.files.maker.Rewrite(h, pieces, segs[keep:])
-	if err != nil && !l.files.rotate && l.opts.goesOn(err) {
-		l.waitForDisk(err, from, pieces, chain)
-		return nil
+	keep := logfile.Below(segs, from)
+	s, err := o.maker.Rewrite(format.SegmentHeader{History: w.Header.History, Start: from, Durable: to, Chain: chain}, pieces, segs[keep:])
+	if err != nil && !o.rotate && opts.goesOn(err) {
+		return inTrouble(err), nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if keep > 0 { // give back what is preallocated behind the bytes that count, and the torn tail
-		err = logfile.CutSegment(l.opts.FS, &segs[keep-1], from)
+		if err := logfile.CutSegment(opts.FS, &segs[keep-1], from); err != nil {
+			return nil, errors.Join(err, s.File.Close())
+		}
 	}
-	if err != nil {
-		return errors.Join(err, s.File.Close())
-	}
-	l.files.segs = append(segs[:keep:keep], s.Segment)
-	l.files.active = s
-	l.files.chain = lastChain(pieces, chain)
-	l.writtenChain, l.durableChain = l.files.chain, l.files.chain
-	l.packer.findPacked()
-	return nil
-}
-
-// waitForDisk leaves a recovered log in trouble, as if it had met the error in service: the bytes from the claim on,
-// which are not known to be durable, are in memory as well, and the background tries to write them to a segment of this
-// process (heal.go).
-func (l *Log) waitForDisk(err error, from uint64, pieces [][]byte, chain uint32) {
-	l.tail.resume(from, pieces)
-	l.durable.Store(from)
-	l.durableChain, l.writtenChain = chain, lastChain(pieces, chain)
-	l.files.chain = l.writtenChain
-	l.trouble, l.healDelay = err, firstHealDelay
-	l.failing.Store(diskFailed)
-	l.admission.refuse(reasonTrouble, err)
+	o.segs, o.active = append(segs[:keep:keep], s.Segment), s
+	return o, nil
 }
 
 // collect reads the frames from an offset to the end of the walk into memory: what one interval of syncs
@@ -271,23 +258,4 @@ func collect(w *logfile.Walker, from uint64) (pieces [][]byte, chain uint32, err
 		return nil, 0, fmt.Errorf("log ended at %d and now at %d: %w", w.End, again.End, format.ErrCorrupt)
 	}
 	return pieces, chain, nil
-}
-
-// Start begins the background work.
-func (l *Log) start() {
-	if l.opts.Manual {
-		return
-	}
-	l.watch = time.AfterFunc(time.Hour, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.judgeAge()
-	})
-	l.mu.Lock()
-	l.calls.timer = time.AfterFunc(time.Hour, l.watchCalls)
-	l.calls.timer.Stop()
-	l.mu.Unlock()
-	l.loops.Add(2)
-	go l.syncLoop()
-	go l.prepareLoop()
 }

@@ -51,7 +51,7 @@ func TestPrepareFailsBesideHealing(t *testing.T) {
 		l.files.wantNext = false
 		l.mu.Unlock()
 	}
-	l.prepareNext()
+	l.preparer.makeSegment()
 	fs.during = nil
 	if l.files.spaceErr == nil || !errors.Is(l.files.spaceErr, syscall.EIO) {
 		t.Fatalf("got spaceErr %v, want EIO", l.files.spaceErr)
@@ -80,16 +80,16 @@ func TestPrepareFailsBeforeHealing(t *testing.T) {
 		}
 	}
 	fs.during = func() {}
-	l.prepareNext()
+	l.preparer.makeSegment()
 	fs.during = nil
 	if l.files.spaceErr == nil {
 		t.Fatal("the preparation did not fail")
 	}
 	l.mu.Lock()
-	l.fail(syscall.EIO)
+	l.committer.fail(syscall.EIO)
 	l.mu.Unlock()
-	if l.trouble != nil {
-		t.Fatalf("not healed: %v", l.trouble)
+	if l.committer.healer.trouble != nil {
+		t.Fatalf("not healed: %v", l.committer.healer.trouble)
 	}
 	if err := l.Ready(); err == nil {
 		t.Fatal("changes are let in with no next segment and a full active one")

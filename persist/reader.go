@@ -15,22 +15,39 @@ import (
 // Reader reads the frames of a log that may be appended to meanwhile, up to what is written, or visible. It is for
 // replicas, dumps and restores. NOT safe for concurrent use; must be closed.
 type Reader struct {
-	log     *Log
-	end     func(*Log) uint64 // where it stops for now: (*Log).Written or (*Log).Visible
+	log     *readers
+	end     func() uint64 // where it stops for now: Log.Written or Log.Visible
 	scanner logfile.Scanner
-	layout  uint64 // Log.layout when segEnd was asked
+	layout  uint64 // progress.layout when segEnd was read
 	segEnd  uint64 // log offset where the scanner's segment ends, MaxUint64: not known yet
 	file    vfs.File
 	frame   format.Frame
 }
 
+// readers makes the readers of a log. It knows the segment files, how far they are written, and the committer as what
+// tells that there is more.
+type readers struct {
+	files     *segmentFiles
+	progress  *progress
+	committer interface {
+		growth() (<-chan struct{}, error)
+	}
+}
+
 // NewReader returns a reader of the frames that end behind an offset. The first of them may start before it. An offset
-// that is dropped gives ErrGone, one behind Written ErrAhead.
-func (l *Log) NewReader(from uint64) (*Reader, error) {
-	if w := l.Written(); from > w {
+// that is dropped gives ErrGone, one behind Written gives ErrAhead.
+func (l *Log) NewReader(from uint64) (*Reader, error) { return l.readers.open(from, l.Written) }
+
+// NewFollower is NewReader for a caller that gives the frames to others, such as a replica: it reads up to Visible, as a
+// replica must not have what a crash of its primary takes back. The first frame may be behind that.
+func (l *Log) NewFollower(from uint64) (*Reader, error) { return l.readers.open(from, l.Visible) }
+
+func (rs *readers) open(from uint64, end func() uint64) (*Reader, error) {
+	written := rs.progress.written.Load
+	if w := written(); from > w {
 		return nil, fmt.Errorf("log offset %d, the log ends at %d: %w", from, w, format.ErrAhead)
 	}
-	r := &Reader{log: l, end: (*Log).Written}
+	r := &Reader{log: rs, end: written}
 	if err := r.open(from, false); err != nil {
 		return nil, err
 	}
@@ -44,17 +61,8 @@ func (l *Log) NewReader(from uint64) (*Reader, error) {
 			break
 		}
 	}
+	r.end = end
 	return r, nil
-}
-
-// NewFollower is NewReader for who shows the frames to others, a replica: it reads up to Visible, as a replica must not
-// have what a crash of its primary takes back. The first frame may be behind that.
-func (l *Log) NewFollower(from uint64) (*Reader, error) {
-	r, err := l.NewReader(from)
-	if err == nil {
-		r.end = (*Log).Visible
-	}
-	return r, err
 }
 
 // Pos returns the log offset of the next frame.
@@ -98,11 +106,11 @@ func (r *Reader) Close() error {
 // step decodes the next frame below end, whatever segment it is in.
 func (r *Reader) step() (*format.Fault, error) {
 	for retried := false; ; {
-		end := r.end(r.log) // before layout: written passes a change only after it is seen there
+		end := r.end() // before layout: written passes a change only after it is seen there
 		if r.scanner.Pos >= end {
 			return nil, io.EOF
 		}
-		if layout := r.log.layout.Load(); layout != r.layout || r.scanner.Pos >= r.segEnd {
+		if layout := r.log.progress.layout.Load(); layout != r.layout || r.scanner.Pos >= r.segEnd {
 			if err := r.open(r.scanner.Pos, true); err != nil {
 				return nil, err
 			}
@@ -113,7 +121,7 @@ func (r *Reader) step() (*format.Fault, error) {
 			return nil, err
 		}
 		// The file may have been replaced while it was read (heal.go): look again, once.
-		if retried && r.log.layout.Load() == r.layout {
+		if retried && r.log.progress.layout.Load() == r.layout {
 			if fault == nil {
 				fault = &format.Fault{Want: "a frame", Got: "the segment's end"}
 			}
@@ -126,7 +134,7 @@ func (r *Reader) step() (*format.Fault, error) {
 
 // open makes the scanner read the segment that holds pos, from a frame's start before it or, if at is set, from pos.
 func (r *Reader) open(pos uint64, at bool) error {
-	r.log.mu.Lock()
+	r.log.files.lock.Lock()
 	segs := r.log.files.segs
 	i := len(segs) - 1
 	for i > 0 && segs[i].Start > pos {
@@ -136,8 +144,8 @@ func (r *Reader) open(pos uint64, at bool) error {
 	if i+1 < len(segs) {
 		end = segs[i+1].Start
 	}
-	layout, known := r.log.layout.Load(), r.segEnd != 0
-	r.log.mu.Unlock()
+	layout, known := r.log.progress.layout.Load(), r.segEnd != 0
+	r.log.files.lock.Unlock()
 	if seg.Start > pos {
 		if r.file != nil && pos < r.segEnd && r.segEnd != math.MaxUint64 {
 			r.layout = layout // dropped while it is read: the open file is still there
@@ -150,7 +158,7 @@ func (r *Reader) open(pos uint64, at bool) error {
 		// Still the same name. If it is another file now, a frame will be missing and step comes again.
 		return nil
 	}
-	file, err := logfile.OpenSegmentFile(r.log.opts.FS, &seg)
+	file, err := logfile.OpenSegmentFile(r.log.files.maker.FS, &seg)
 	if err != nil {
 		return err
 	}
@@ -171,31 +179,27 @@ func (r *Reader) failure(fault *format.Fault, err error) error {
 		return err
 	}
 	s := &r.scanner
-	return &format.CorruptError{Dir: r.log.opts.Dir, File: s.Seg.Path, Offset: s.Seg.Offset(s.Pos), LogOffset: s.Pos,
+	return &format.CorruptError{Dir: r.log.files.maker.Dir, File: s.Seg.Path, Offset: s.Seg.Offset(s.Pos), LogOffset: s.Pos,
 		Want: fault.Want, Got: fault.Got}
 }
 
 // wait returns when there is more, ctx is done or the log is closed.
 func (r *Reader) wait(ctx context.Context) error {
-	l := r.log
-	l.mu.Lock()
-	for r.end(l) <= r.scanner.Pos {
-		if l.calls.closed {
-			l.mu.Unlock()
-			return fmt.Errorf("log: %w", format.ErrClosed)
+	lock := r.log.files.lock
+	lock.Lock()
+	for r.end() <= r.scanner.Pos {
+		grown, err := r.log.committer.growth()
+		lock.Unlock()
+		if err != nil {
+			return err
 		}
-		if l.changed == nil {
-			l.changed = make(chan struct{})
-		}
-		changed := l.changed
-		l.mu.Unlock()
 		select {
-		case <-changed:
+		case <-grown:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		l.mu.Lock()
+		lock.Lock()
 	}
-	l.mu.Unlock()
+	lock.Unlock()
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // Invariants: segs are consecutive. active is the last of segs, or nil in trouble. retired are the segments before it
 // that are not synced, oldest first. layout changes with segs. Roles of the log decide who calls write and sync.
 type segmentFiles struct {
-	maker    logfile.Maker
+	maker    *logfile.Maker
 	most     int64       // bytes that a segment is preallocated with at most, but for one written again
 	lock     *sync.Mutex // Log.mu: guards the fields below
 	progress *progress   // of the log
@@ -66,13 +66,15 @@ func (f *segmentFiles) bytesOf(i int, written uint64) int64 {
 	return f.segs[i].Offset(end)
 }
 
-// below returns how many segments start below an offset. REQUIRES: Log.mu.
-func (f *segmentFiles) below(offset uint64) int {
-	n := 0
-	for n < len(f.segs) && f.segs[n].Start < offset {
-		n++
-	}
-	return n
+// startAgain replaces all segments from an offset on by a new one that was written again, whose last frame has the
+// checksum chain. REQUIRES: Log.mu, and the healer's role.
+func (f *segmentFiles) startAgain(from uint64, s *logfile.OpenSegment, chain uint32) {
+	keep := logfile.Below(f.segs, from) // counted anew: DropBefore may have taken one off the list, or put one back
+	f.segs = append(f.segs[:keep:keep], s.Segment)
+	f.active, f.chain = s, chain
+	// wantNext stays: a next segment that could not be made must be asked for again.
+	f.dirDirty, f.rotate = false, false
+	f.progress.layout.Add(1)
 }
 
 // nextSize is the size of the next segment: twice the last one's. REQUIRES: Log.mu.

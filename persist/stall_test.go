@@ -51,12 +51,12 @@ func TestHang(t *testing.T) {
 						if err := wait(); !errors.Is(err, ErrHang) || !errors.Is(err, format.ErrNotReady) {
 							t.Errorf("%s: %v, want ErrHang", what, err)
 						}
-						if took := time.Since(began); took < defaultMaxUnsyncedAge || took > defaultMaxUnsyncedAge+3*stallLook {
+						if took := time.Since(began); took < defaultMaxUnsyncedAge || took > defaultMaxUnsyncedAge+3*stallSample {
 							t.Errorf("%s took %v", what, took)
 						}
 					}()
 				}
-				time.Sleep(3 * stallLook)
+				time.Sleep(3 * stallSample)
 				if !l.Doubtful() || l.Failed() || l.Hangs() || l.Ready() != nil || !l.Waits(pos, 0) {
 					t.Errorf("stalled: doubtful %v, failed %v, hangs %v, ready %v, waits %v", l.Doubtful(), l.Failed(), l.Hangs(), l.Ready(), l.Waits(pos, 0))
 				}
@@ -91,7 +91,7 @@ func TestSyncHangsBeside(t *testing.T) {
 		for range 15 {
 			must(t, l.Ready())
 			must(t, l.Commit(l.AppendSet(1, 1, 7, 1)))
-			time.Sleep(stallLook)
+			time.Sleep(stallSample)
 		}
 		time.Sleep(time.Minute)
 		if l.Ready() == nil || !l.Hangs() {
@@ -113,7 +113,7 @@ func TestDoubtsOffset(t *testing.T) {
 		free := hang(vfs.OpWrite)
 		safe, first := l.Visible(), l.AppendSet(1, 1, 7, 1)
 		go func() { _ = l.Commit(first) }()
-		time.Sleep(3 * stallLook)
+		time.Sleep(3 * stallSample)
 		ask := func(mid uint64, safe uint64, want bool) {
 			t.Helper()
 			if got := l.Doubts(1, mid, safe, l.Position()); got != want {

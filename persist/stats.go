@@ -36,18 +36,18 @@ type Stats struct {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.stats
-	s.Position, s.Written, s.Durable = l.tail.position(), l.written.Load(), l.durable.Load()
+	s := l.committer.stats
+	s.Position, s.Written, s.Durable = l.tail.position(), l.Written(), l.Durable()
 	s.First, s.Segments = l.files.segs[0].Start, len(l.files.segs)
 	s.SegmentBytes = int64(s.Written - s.First)
 	sum := l.files.packedSum
 	s.Packed, s.PackedBytes, s.PackedDisk = sum.n, sum.log, sum.disk
 	s.DiskBytes = s.SegmentBytes - sum.log + sum.disk + int64(s.Segments-sum.n)*format.SegmentHeaderLen
-	if !l.since.IsZero() {
-		s.UnsyncedAge = l.opts.Now().Sub(l.since)
+	if !l.judge.since.IsZero() {
+		s.UnsyncedAge = l.opts.Now().Sub(l.judge.since)
 	}
-	s.Trouble = l.trouble
-	if how := l.failing.Load(); how == diskStalls || how == diskHangs {
+	s.Trouble = l.committer.healer.trouble
+	if how := l.progress.failing.Load(); how == diskStalls || how == diskHangs {
 		s.Stalls = true
 	}
 	return s

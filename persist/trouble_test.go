@@ -135,7 +135,7 @@ func TestSlowDisk(t *testing.T) {
 	l, _, c := openFaulty(t, func(*LogOptions) {})
 	age := func() {
 		l.mu.Lock()
-		l.judgeAge() // as the timer does
+		l.judge.age() // as the timer does
 		l.mu.Unlock()
 	}
 	must(t, l.Commit(l.AppendSet(1, 1, 1, 1)))

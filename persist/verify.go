@@ -15,7 +15,7 @@ import (
 // is called now and then with the bytes read since; an error of pace ends it, and is returned as err. It takes no lock
 // while it reads.
 func (s *SegmentList) Verify(pace func(bytes int) error) (bad []error, err error) {
-	durable := s.files.progress.Durable()
+	durable := s.files.progress.durable.Load()
 	v := verifier{list: s, pace: pace}
 	for _, seg := range s.List() {
 		end := min(seg.End, durable)

@@ -28,6 +28,15 @@ type Segment struct {
 // Offset returns where the log offset pos is in the file.
 func (s *Segment) Offset(pos uint64) int64 { return format.SegmentHeaderLen + int64(pos-s.Start) }
 
+// Below returns how many segments of a list start below a log offset.
+func Below(segs []Segment, offset uint64) int {
+	n := 0
+	for n < len(segs) && segs[n].Start < offset {
+		n++
+	}
+	return n
+}
+
 // ReadSegmentHeader reads the header of an open segment file.
 func ReadSegmentHeader(f vfs.File, s *Segment) (h format.SegmentHeader, fault *format.Fault, err error) {
 	b, err := vfs.ReadAtMost(f, make([]byte, format.SegmentHeaderLen), 0)
