@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash proof console failover fault faults clean
+.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash proof proof-sim console failover fault faults clean
 
 help:
 	@echo 'Run it'
@@ -28,6 +28,7 @@ help:
 	@echo 'Search longer for faults'
 	@echo '  make fuzz           run every fuzz target for FUZZTIME=$(FUZZTIME) each'
 	@echo '  make sim            simulate 10,000 clusters through faults; SEEDS=, SEED=n replays one with a trace (6 minutes)'
+	@echo '  make proof-sim      play whole systems, the real servers, through faults; SEEDS=, SEED=n replays one, SHRINK=1'
 	@echo '  make crash          3 million crash points, 200 rounds of kill -9, 200 cut connections (over an hour)'
 	@echo '  make failover       50 failovers by Sentinel and 400 failovers during numbered changes (55 minutes; partitions need root)'
 	@echo '  make fault N=17     run the tests that find a known fault again; BREAK=1 reverses its mend first (docs/internals/faults.md)'
@@ -81,9 +82,15 @@ programs:
 	@mkdir -p bin/e2e
 	$(GO) build -o bin/e2e/ ./cmd/...
 
+# The simulation of the whole system, whose connections have no file descriptors.
+WHOLE := ./cmd/counterd/internal/testkit/simulation
+
 # make lint vets everything; again beside each test, and with the race detector, it takes a minute of a processor.
 unit:
 	$(GO) test -vet=off $$($(GO) list $(PKG) | grep -v /e2e)
+ifeq ($(PKG),./...)
+	$(GO) test -vet=off -tags noepoll $(WHOLE)
+endif
 
 # Packages that start no goroutine, in their code or their tests, have nothing to show to the race detector; unit runs them.
 # CONCURRENT finds the others. A test that starts no goroutine and takes long skips itself there (internal/testkit/racetest).
@@ -171,6 +178,9 @@ console:
 SEEDS ?= 10000
 sim:
 	SEED=$(SEED) SEEDS=$(SEEDS) $(GO) test -count=1 -v -run 'TestSimulation$$' -timeout 3h ./cmd/counterd/internal/nodes/cluster
+
+proof-sim:
+	SEED=$(SEED) $(GO) test -count=1 -v -tags noepoll -run 'TestWholeSystem$$' -timeout 24h $(WHOLE) -args -runs $(or $(SEEDS),$(if $(SEED),1,200)) $(if $(SEED),-story) $(if $(SHRINK),-shrink)
 
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000

@@ -1,0 +1,161 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/internal/wire"
+)
+
+// client sends one command after another, and keeps a record of what it was answered. It finds the primary as clients of a
+// cluster do: by MOVED, and by trying others.
+type client struct {
+	run      *Run
+	name     string
+	stack    *Stack
+	dice     *Dice
+	numbered bool // all its increments carry numbers, and are sent until they are answered
+	seq      uint64
+	conn     *wire.Conn
+	at       string            // address of conn
+	homes    map[string]string // by key: where it was answered last
+}
+
+func newClient(r *Run, i int, numbered bool) *client {
+	host := fmt.Sprintf("10.0.1.%d", i+1)
+	return &client{run: r, name: fmt.Sprintf("c%d", i+1), stack: r.Net.Boot(host), dice: NewDice(r.Seed, "client "+host), numbered: numbered,
+		homes: make(map[string]string)}
+}
+
+// work sends commands until the run's clients are to end.
+func (c *client) work(ctx context.Context) {
+	defer c.hangUp()
+	for ctx.Err() == nil {
+		time.Sleep(c.dice.Between(0, 2*c.run.Config.Think))
+		key := Pick(c.dice, c.run.keys)
+		if c.dice.Chance(300) {
+			c.read(ctx, key)
+		} else {
+			c.increment(key)
+		}
+	}
+}
+
+func (c *client) hangUp() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// increment makes one attempt to add one; a numbered one goes on until it is answered.
+func (c *client) increment(key string) {
+	a := attempt{client: c.name, from: c.run.now(), numbered: c.numbered, outcome: uncertain}
+	words := []string{"INCR", key}
+	if c.numbered {
+		c.seq++
+		words = []string{"INCRBY", key, "1", "IDMP", "p-" + c.name, strconv.FormatUint(c.seq, 10)}
+	}
+	for {
+		a.value, a.outcome = c.ask(key, words)
+		if !c.numbered || a.outcome == acknowledged {
+			break
+		}
+		if c.run.ended() {
+			a.outcome = uncertain // an earlier try may have been the one
+			break
+		}
+		time.Sleep(c.dice.Between(10*time.Millisecond, 300*time.Millisecond))
+	}
+	a.till = c.run.now()
+	c.run.History.Add(key, a)
+}
+
+// read makes one attempt to read.
+func (c *client) read(_ context.Context, key string) {
+	a := attempt{client: c.name, read: true, from: c.run.now()}
+	a.value, a.outcome = c.ask(key, []string{"GET", key})
+	a.till = c.run.now()
+	if a.outcome == acknowledged {
+		c.run.History.Add(key, a)
+	}
+}
+
+// ask sends a command to the node that should have the key. refused tells that it was not done for certain.
+func (c *client) ask(key string, words []string) (int64, outcome) {
+	for range 4 {
+		at := c.homes[key]
+		if at == "" {
+			at = Pick(c.dice, c.run.Machines).host + ":7000"
+		}
+		if c.conn != nil && c.at != at {
+			c.hangUp()
+		}
+		if c.conn == nil {
+			conn, err := wire.Dial(context.Background(), at, wire.Options{Connect: c.stack.Connect, Timeout: 2 * time.Second})
+			if err != nil {
+				delete(c.homes, key)
+				return 0, refused
+			}
+			c.conn, c.at = conn, at
+		}
+		_ = c.conn.SetDeadline(time.Now().Add(c.run.Config.Patience))
+		v, err := c.conn.Do(words...)
+		var failed *wire.ServerError
+		switch {
+		case err == nil:
+			c.homes[key] = at
+			n, perr := strconv.ParseInt(v.Text(), 10, 64)
+			if perr != nil && !v.Null {
+				c.run.Fault("%s: %v was answered %+v", c.name, words, v)
+			}
+			return n, acknowledged
+		case !errors.As(err, &failed):
+			c.hangUp()
+			delete(c.homes, key)
+			return 0, uncertain
+		}
+		word, rest, _ := strings.Cut(failed.Text, " ")
+		switch word {
+		case "MOVED":
+			_, to, _ := strings.Cut(rest, " ")
+			if _, _, err := net.SplitHostPort(to); err == nil {
+				c.homes[key] = to
+				continue
+			}
+			return 0, refused
+		case "UNCERTAIN":
+			return 0, uncertain
+		case "CLUSTERDOWN", "LOADING", "READONLY", "MISCONF", "NOREPLICAS", "TRYAGAIN", "IDMPFULL", "MASTERDOWN":
+			delete(c.homes, key)
+			return 0, refused
+		case "IOERR":
+			return 0, refused
+		default:
+			c.run.Story.Say(c.name, "%v was answered -%s", words, failed.Text)
+			if words[0] != "GET" && !strings.HasPrefix(failed.Text, "ERR no such key") {
+				c.run.Fault("%s: %v was answered -%s", c.name, words, failed.Text)
+			}
+			return 0, refused
+		}
+	}
+	delete(c.homes, key)
+	return 0, refused
+}
+
+// say sends a command of an operator to a machine.
+func (c *client) say(host string, words ...string) (wire.Value, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := wire.Dial(ctx, host+":7000", wire.Options{Connect: c.stack.Connect, Timeout: 2 * time.Second, Answer: 30 * time.Second})
+	if err != nil {
+		return wire.Value{}, err
+	}
+	defer conn.Close()
+	return conn.Do(words...)
+}

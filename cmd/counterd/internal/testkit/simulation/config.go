@@ -1,0 +1,64 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/counter"
+)
+
+// Config is how a run is made up. Draw draws one.
+type Config struct {
+	Nodes, Shards int
+	MinInSync     int
+	Clients       int
+	Keys          int
+	Think         time.Duration // between two commands of a client, on average
+	Patience      time.Duration // of a client, for an answer
+	Lasts         time.Duration // of the part with faults
+	Every         time.Duration // between two faults, on average
+	Sync          string        // appendfsync
+	NodeTimeout   time.Duration
+	Retain        uint64 // aof-retain
+	Compress      bool
+	BlockItems    int
+	Network       Link
+	EtcdFaults    bool
+}
+
+// Draw draws a configuration.
+func Draw(d *Dice) Config {
+	c := Config{Nodes: 3, Shards: 1, Clients: 2 + d.N(4), Keys: 1 + d.N(6), Think: d.Between(5*time.Millisecond, 200*time.Millisecond),
+		Patience: d.Between(2*time.Second, 12*time.Second), Lasts: d.Between(20*time.Second, 90*time.Second),
+		Every: d.Between(500*time.Millisecond, 6*time.Second), Sync: Pick(d, []string{"always", "everysec"}),
+		NodeTimeout: Pick(d, []time.Duration{2 * time.Second, 3 * time.Second, 6 * time.Second}),
+		Retain:      Pick(d, []uint64{0, 1, 1 << 12, 1 << 20}), Compress: d.Chance(500), BlockItems: Pick(d, []int{16, 64, 1024}),
+		Network: Link{Delay: d.Between(0, 5*time.Millisecond), Jitter: d.Between(0, 10*time.Millisecond), Loss: Pick(d, []int{0, 0, 5, 50})}, EtcdFaults: d.Chance(300)}
+	switch d.N(4) {
+	case 0:
+		c.Nodes = 5
+	case 1:
+		c.Nodes, c.Shards = 4, 2
+	}
+	c.MinInSync = 2
+	return c
+}
+
+func (c *Config) String() string {
+	return fmt.Sprintf("%d nodes in %d shards, %d clients on %d keys, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, links %+v, etcd faults %t, %s with a fault each %s",
+		c.Nodes, c.Shards, c.Clients, c.Keys, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Network, c.EtcdFaults, c.Lasts, c.Every)
+}
+
+// server is the configuration of a node.
+func (c *Config) server(host string) config.Config {
+	conf := config.Default()
+	conf.Bind, conf.Port, conf.Dir, conf.ProtectedMode = []string{host}, 7000, "data", false
+	conf.AppendFsync, conf.AOFRetain, conf.AOFCompress, conf.AOFRewriteMin = c.Sync, c.Retain, c.Compress, 1<<20
+	conf.Cluster.Enabled, conf.Cluster.Name, conf.Cluster.Etcd = true, "simulated", []string{"http://127.0.0.1:1"}
+	conf.Cluster.NodeTimeout = int(c.NodeTimeout.Milliseconds())
+	return conf
+}
+
+// store changes the options of a node's store to what no setting reaches.
+func (c *Config) store(o *counter.Options) { o.BlockItems = c.BlockItems }

@@ -1,0 +1,259 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
+	"github.com/counterd/counterd/cmd/counterd/internal/server"
+	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// Machine is a host with a disk, on which one server process runs at a time. The process is a whole server: nothing of it is a
+// replacement but what it reaches by role.Machine, and etcd.
+//
+// A killed process goes on to run as a ghost until its goroutines end: its network is gone, its disk refuses all calls, and what
+// it says to etcd is lost. The next process works on a fork of the disk.
+type Machine struct {
+	run  *Run
+	host string
+	name string
+
+	mu      sync.Mutex
+	disk    *vfs.Sim
+	faulty  *vfs.Faulty
+	boots   int
+	proc    *process // nil: none runs
+	starts  int
+	refused error // why the last start failed; nil: it did not
+}
+
+// process is one life of a server.
+type process struct {
+	m      *Machine
+	stack  *Stack
+	disk   *vfs.Sim
+	faulty *vfs.Faulty
+	etcd   *registrytest.Link
+	boot   string
+	log    *slog.Logger
+	begun  chan struct{} // closed when start has returned
+
+	mu    sync.Mutex
+	srv   *server.Server // nil: not made yet
+	ready bool
+}
+
+// newMachine is switched off, with an empty disk.
+func newMachine(r *Run, i int) *Machine {
+	return &Machine{run: r, host: fmt.Sprintf("10.0.0.%d", i+1), name: fmt.Sprintf("n%d", i+1), disk: vfs.NewSim()}
+}
+
+// On starts a process, unless one runs.
+func (m *Machine) On() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc != nil {
+		return
+	}
+	m.starts++
+	m.faulty = vfs.NewFaulty(m.disk)
+	p := &process{m: m, stack: m.run.Net.Boot(m.host), disk: m.disk, faulty: m.faulty, etcd: registrytest.NewLink(m.run.dice.Bits()),
+		boot: fmt.Sprint(m.boots), log: slog.New(&storyHandler{story: m.run.Story, who: m.name}), begun: make(chan struct{})}
+	p.etcd.SetFaults(m.run.etcdFaults)
+	m.proc = p
+	m.run.Story.Say(m.name, "starts")
+	m.run.lives.Add(1)
+	go p.live()
+}
+
+// live starts the server. If it does not start, another one is tried, as a service manager does.
+func (p *process) live() {
+	err := p.start()
+	close(p.begun)
+	if err == nil {
+		return
+	}
+	p.m.mu.Lock()
+	ours := p.m.proc == p
+	if ours {
+		p.m.refused = err
+	}
+	p.m.mu.Unlock()
+	if !ours {
+		return // it was killed meanwhile
+	}
+	p.m.run.Story.Say(p.m.name, "does not start: %v", err)
+	p.m.restart(p, time.Second)
+}
+
+// restart ends a process by its own will, and starts another one.
+func (m *Machine) restart(p *process, after time.Duration) {
+	if !m.end(p, func(old *vfs.Sim) *vfs.Sim { return old.Kill() }, (*Stack).Kill) {
+		return
+	}
+	time.AfterFunc(after, func() {
+		if !m.run.ended() {
+			m.On()
+		}
+	})
+}
+
+func (p *process) start() error {
+	c := p.m.run.Config
+	conf := c.server(p.m.host)
+	srv, err := server.NewOn(role.Machine{Listen: p.stack.Listen, Connect: p.stack.Connect, FS: p.faulty}, conf, p.log, new(slog.LevelVar))
+	if err != nil {
+		return err
+	}
+	srv.Open = func() (*counter.Store, error) { return p.open() }
+	srv.Terminate = func() {
+		p.m.run.Story.Say(p.m.name, "ends by itself")
+		p.m.restart(p, time.Second)
+	}
+	p.mu.Lock()
+	p.srv = srv
+	p.mu.Unlock()
+	if err := srv.Listen(); err != nil {
+		return err
+	}
+	store, err := p.open()
+	if err != nil {
+		return err
+	}
+	if conf.Cluster.Enabled {
+		reg := p.m.run.Etcd.Open(p.etcd)
+		if err := srv.Cluster().Join(store, reg); err != nil {
+			return errors.Join(err, reg.Close(), store.Close())
+		}
+	}
+	srv.Serve(store)
+	p.mu.Lock()
+	p.ready = true
+	p.mu.Unlock()
+	p.m.mu.Lock()
+	p.m.refused = nil
+	p.m.mu.Unlock()
+	return nil
+}
+
+func (p *process) open() (*counter.Store, error) {
+	conf := p.m.run.Config.server(p.m.host)
+	o, err := conf.StoreOptions()
+	if err != nil {
+		return nil, err
+	}
+	p.m.run.Config.store(&o)
+	o.FS, o.BootID, o.Logger, o.HashSeed = p.faulty, p.boot, p.log, 7
+	return counter.Open(conf.Dir, o)
+}
+
+// Kill ends the process as kill -9 does. Another one is started later by On.
+func (m *Machine) Kill() {
+	m.end(nil, func(old *vfs.Sim) *vfs.Sim { return old.Kill() }, (*Stack).Kill)
+}
+
+// PowerOff takes the machine's power. Of what was not synced, each part survives with a chance of keep percent.
+func (m *Machine) PowerOff(seed uint64, keep int) {
+	m.end(nil, func(old *vfs.Sim) *vfs.Sim { return old.Crash(seed, keep) }, (*Stack).PowerOff)
+	m.mu.Lock()
+	m.boots++
+	m.mu.Unlock()
+}
+
+// end ends the process that runs, if it is p or p is nil: its disk stops, and a fork of it is left for the next one.
+func (m *Machine) end(p *process, fork func(old *vfs.Sim) *vfs.Sim, network func(*Stack)) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc == nil || p != nil && m.proc != p {
+		return false
+	}
+	p = m.proc
+	m.proc = nil
+	for n := p.disk.Ops(); ; n = p.disk.Ops() {
+		if p.disk.CrashAt(n); p.disk.Ops() == n || p.disk.Crashed() {
+			break
+		}
+	}
+	m.disk = fork(p.disk)
+	p.faulty.Clear()
+	p.etcd.Cut(true, true)
+	network(p.stack)
+	go p.bury()
+	return true
+}
+
+// bury waits until the goroutines of a killed process have ended.
+func (p *process) bury() {
+	defer p.m.run.lives.Done()
+	<-p.begun
+	p.mu.Lock()
+	srv := p.srv
+	p.mu.Unlock()
+	if srv == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_ = srv.Shutdown(ctx)
+	_ = srv.Store().Close()
+}
+
+// Stop ends the process as SIGTERM does, and waits for it.
+func (m *Machine) Stop() {
+	m.mu.Lock()
+	p := m.proc
+	m.mu.Unlock()
+	if p == nil || !p.running() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := p.srv.Shutdown(ctx)
+	err = errors.Join(err, p.srv.Store().Close())
+	m.run.Story.Say(m.name, "has ended: %v", err)
+	m.end(p, func(old *vfs.Sim) *vfs.Sim { return old.Kill() }, (*Stack).Kill)
+}
+
+func (p *process) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready
+}
+
+// server is the one that runs and serves; nil: none does.
+func (m *Machine) server() *server.Server {
+	m.mu.Lock()
+	p := m.proc
+	m.mu.Unlock()
+	if p == nil || !p.running() {
+		return nil
+	}
+	return p.srv
+}
+
+// etcdLink is the link to etcd of the process that runs; nil: none does.
+func (m *Machine) etcdLink() *registrytest.Link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc == nil {
+		return nil
+	}
+	return m.proc.etcd
+}
+
+// Disk is the file system that the process of now works on, as its faults are injected; nil: none runs.
+func (m *Machine) Disk() *vfs.Faulty {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc == nil {
+		return nil
+	}
+	return m.faulty
+}

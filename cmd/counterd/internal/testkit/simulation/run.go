@@ -1,0 +1,301 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
+)
+
+// Run is one simulated life of a cluster. It must be made and played inside of a bubble of testing/synctest.
+type Run struct {
+	Seed     uint64
+	Config   Config
+	Net      *Network
+	Etcd     *registrytest.Server
+	Machines []*Machine
+	History  History
+	Story    *Story
+
+	dice       *Dice
+	keys       []string
+	etcdFaults registrytest.Faults
+	operator   *client
+	began      time.Time
+	done       chan struct{} // closed at the end
+	lives      sync.WaitGroup
+	skip       map[int]bool // faults that are left out: see Play
+	steps      int          // faults that were drawn
+
+	mu     sync.Mutex
+	faults []string
+}
+
+// New makes the run of a seed. live gets the story line by line, unless it is nil.
+func New(seed uint64, live io.Writer) *Run {
+	dice := NewDice(seed, "run")
+	r := &Run{Seed: seed, Config: Draw(NewDice(seed, "config")), Etcd: registrytest.NewServer(), dice: dice, began: time.Now(), done: make(chan struct{})}
+	r.Story = &Story{began: r.began, live: live}
+	r.Net = NewNetwork(NewDice(seed, "network"), r.Config.Network)
+	for i := range r.Config.Nodes {
+		r.Machines = append(r.Machines, newMachine(r, i))
+	}
+	for i := range r.Config.Keys {
+		r.keys = append(r.keys, fmt.Sprintf("{%d}.n", 100+i*37))
+	}
+	r.operator = newClient(r, 99, false)
+	r.operator.name = "op"
+	return r
+}
+
+func (r *Run) now() time.Duration { return time.Since(r.began) }
+
+func (r *Run) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Fault notes that something is wrong.
+func (r *Run) Fault(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	r.faults = append(r.faults, text)
+	r.Story.Say("!!!!", "%s", text)
+}
+
+// Faults are all that was wrong.
+func (r *Run) Faults() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.faults
+}
+
+// Play plays the run to its end: it begins, clients work while faults happen, all is healed, and what is left is compared with
+// what clients were told. skip are the numbers of faults that are left out.
+func (r *Run) Play(skip map[int]bool) {
+	r.skip = skip
+	r.Story.Say("", "seed %d: %s", r.Seed, r.Config.String())
+	defer r.bury()
+	if !r.begin() {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var working sync.WaitGroup
+	for i := range r.Config.Clients {
+		c := newClient(r, i, i%2 == 1)
+		working.Go(func() { c.work(ctx) })
+	}
+	n := newNemesis(r)
+	n.work()
+	r.steps = n.step
+	r.heal()
+	healthy := r.await("the cluster is whole", r.whole)
+	time.Sleep(2 * time.Second) // clients work on the healed cluster
+	cancel()
+	if !healthy {
+		close(r.done)
+	}
+	working.Wait()
+	if healthy {
+		r.verify()
+	}
+}
+
+// bury ends all processes, and waits until their goroutines have ended.
+func (r *Run) bury() {
+	if !r.ended() {
+		close(r.done)
+	}
+	for _, m := range r.Machines {
+		m.Kill()
+	}
+	r.lives.Wait()
+}
+
+// begin makes the cluster.
+func (r *Run) begin() bool {
+	for _, m := range r.Machines {
+		m.On()
+	}
+	if !r.await("all nodes are registered", func() string {
+		if n := len(r.view().Live); n < len(r.Machines) {
+			return fmt.Sprintf("%d are", n)
+		}
+		return ""
+	}) {
+		return false
+	}
+	r.change(func(m *topology.Map) (topology.Change, error) {
+		return topology.CreateCluster(m, strings.Repeat("ab", 20), time.Now(), len(r.Machines)/r.Config.Shards-1, r.Config.MinInSync)
+	})
+	deal := topology.Deal(r.Config.Shards)
+	for s := range r.Config.Shards {
+		var nodes []topology.NodeID
+		for i, m := range r.Machines {
+			if i%r.Config.Shards == s {
+				nodes = append(nodes, m.server().Cluster().Now().Self)
+			}
+		}
+		r.change(func(m *topology.Map) (topology.Change, error) { return topology.AddShard(m, nodes, deal[s]) })
+	}
+	if !r.await("all nodes are in sync", r.whole) {
+		return false
+	}
+	for _, line := range []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n", "ADD COLUMN c m hint=8 max=32 suffix=m"} {
+		if !r.await(line, func() string {
+			if _, err := r.operator.say(r.Machines[0].host, strings.Fields(line)...); err != nil {
+				return err.Error()
+			}
+			return ""
+		}) {
+			return false
+		}
+	}
+	if r.Config.EtcdFaults {
+		r.etcdFaults = registrytest.Faults{Delay: 20 * time.Millisecond, RequestLost: .02, AnswerLost: .05, Late: .02, LateBy: 3 * time.Second, WatchLost: .02}
+		for _, m := range r.Machines {
+			m.etcdLink().SetFaults(r.etcdFaults)
+		}
+	}
+	return true
+}
+
+// view is the map that etcd has.
+func (r *Run) view() *topology.Map {
+	m, err := r.Etcd.Map()
+	if err != nil {
+		panic(err) // nodes wrote what nodes cannot read
+	}
+	return m
+}
+
+// change makes a change of the map, again if a node changed it in between.
+func (r *Run) change(f func(m *topology.Map) (topology.Change, error)) {
+	reg := r.Etcd.Open(nil)
+	defer reg.Close()
+	for {
+		c, err := f(r.view())
+		if err == nil {
+			err = reg.Commit(context.Background(), c)
+		}
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, topology.ErrConflict) {
+			r.Fault("the map: %v", err)
+			return
+		}
+	}
+}
+
+// await waits until what is missing is empty. After ten minutes it is a fault: nothing takes so long in a healthy cluster.
+func (r *Run) await(what string, missing func() string) bool {
+	text := ""
+	for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(100 * time.Millisecond) {
+		if text = missing(); text == "" {
+			r.Story.Say("", "%s", what)
+			return true
+		}
+	}
+	r.Fault("after ten minutes it is not so that %s: %s", what, text)
+	return false
+}
+
+// whole tells what the cluster lacks.
+func (r *Run) whole() string {
+	m := r.view()
+	if len(m.Shards) < r.Config.Shards {
+		return "a shard is missing"
+	}
+	for _, s := range m.Shards {
+		if n := len(m.Members(s.ID)); len(s.InSync) < n {
+			return fmt.Sprintf("shard %d has %d of %d nodes in sync", s.ID, len(s.InSync), n)
+		}
+		led := false
+		for _, n := range r.Machines {
+			if srv := n.server(); srv != nil {
+				st := srv.Cluster().Now()
+				led = led || st != nil && st.Shard != nil && st.Shard.ID == s.ID && st.Primary && st.Writes == "" && st.Readable(time.Now()) == ""
+			}
+		}
+		if !led {
+			return fmt.Sprintf("shard %d has no primary that serves", s.ID)
+		}
+	}
+	return ""
+}
+
+// heal ends all faults, and starts what does not run.
+func (r *Run) heal() {
+	r.Story.Say("", "all faults end")
+	r.Net.Heal()
+	r.Etcd.SetDown(false)
+	r.etcdFaults = registrytest.Faults{}
+	for _, m := range r.Machines {
+		if d := m.Disk(); d != nil {
+			d.Clear()
+		}
+		m.On()
+		if l := m.etcdLink(); l != nil {
+			l.SetFaults(registrytest.Faults{})
+			l.Cut(false, false)
+		}
+	}
+}
+
+// verify compares what is left with the history.
+func (r *Run) verify() {
+	for _, key := range r.History.Keys() {
+		final, got := int64(0), outcome(refused)
+		r.await("the last value of "+key+" is read", func() string {
+			if final, got = r.operator.ask(key, []string{"GET", key}); got != acknowledged {
+				return "it is refused"
+			}
+			return ""
+		})
+		for _, fault := range r.History.Check(key, final) {
+			r.Fault("%s", fault)
+		}
+	}
+	if r.History.Acks() == 0 {
+		r.Fault("nothing was acknowledged")
+	}
+	r.await("the replicas have the same digests", r.same)
+}
+
+// same tells which nodes of a shard hold different posts.
+func (r *Run) same() string {
+	first := make(map[topology.ShardID]counter.Digest)
+	for _, m := range r.Machines {
+		srv := m.server()
+		if srv == nil {
+			return m.name + " does not run"
+		}
+		st := srv.Cluster().Now()
+		if st == nil || st.Shard == nil {
+			continue
+		}
+		d, err := srv.Store().Admin().Digests("c", 0, 1<<40, 1)
+		if err != nil {
+			return fmt.Sprintf("%s: %v", m.name, err)
+		}
+		if other, ok := first[st.Shard.ID]; ok && other != d[0] {
+			return fmt.Sprintf("%s has %s, another node of its shard %s", m.name, d[0], other)
+		}
+		first[st.Shard.ID] = d[0]
+	}
+	return ""
+}
