@@ -65,7 +65,7 @@
 //  3. Batch.fetch reads the pages of cold files that operations need, while no block is locked.
 //  4. stretch.next locks the block. Neighbours in one block share the lock (stretch.go).
 //  5. Batch.apply finds the item and its new value, and Keyspace changes it: hot.Table.Set for a hot block
-//     (internal/hot/values.go), or the overlay for a cold one (block/overlay.go).
+//     (internal/hot/items.go), or the overlay for a cold one (block/overlay.go).
 //  6. The stretch encodes the value after the change as a record, and appends the records of up to 16 blocks to the log at
 //     once. Only then are those blocks unlocked: the order of the log is the order of the effects.
 //  7. Batch.End leaves the gate. Batch.Commit, or an Ack for several batches (ack.go), waits until the log has the record
@@ -167,7 +167,7 @@
 //
 //	schema/column.go, schema/script.go, schema/durable.go   the attribute, its text and its limits
 //	schema/layout.go, schema/layout_codec.go                the field of a packed row, and its encoding in images
-//	internal/hot/values.go, internal/hot/overflow.go        reading and writing a value; what does not fit the packed bits
+//	internal/hot/items.go, internal/hot/overflow.go        reading and writing a value; what does not fit the packed bits
 //	internal/block/item.go, internal/block/widths.go        an item's values wherever they are; the choice of widths
 //	coldstore/meta.go, coldstore/bounds.go, coldstore/page  the column of a cold file, its pages, the bounds of its values
 //	persist/format/record.go                                the value in a record of the log

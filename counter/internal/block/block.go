@@ -26,9 +26,8 @@ import (
 // table's, and one that begins with the lock (TestBlockLines). It was in seven: 5 % of an INCR at 40 million items.
 type Block struct {
 	// Of a cold block: empty (span too) until something was changed; guarded by mu, and it grows in place.
-	Tab  hot.Table
+	Tab  hot.Table // its size and that of Span are a whole number of cache lines, so that the lock begins one
 	Span arena.Span
-	_    [8]byte // so that the lock begins a line
 
 	Mu   sync.Mutex
 	Cold *ColdRange // nil for a hot block

@@ -5,7 +5,7 @@ import "fmt"
 // Check verifies the invariants of the package comment. It takes time in proportion to the table: it is for
 // tests and for offline tools.
 func (t *Table) Check() error {
-	passed := make([]int, t.m)
+	passed := make([]int, t.geo.m)
 	entries := 0
 	var err error
 	n := 0
@@ -20,19 +20,19 @@ func (t *Table) Check() error {
 			err = fmt.Errorf("hot: slot %d: mid %d is found at %d, %v", s, mid, f, ok)
 			return false
 		}
-		b, _, h := t.place(mid)
-		for step := t.step(h); b != uint64(s>>3); b = t.next(b, step) {
+		b, _, h := t.geo.place(mid)
+		for step := t.geo.step(h); b != uint64(s>>3); b = t.geo.next(b, step) {
 			passed[b]++
 		}
-		for c := range int(t.count) {
-			col := t.column(c)
-			if p := t.packed(s, col); col.plain != 0 && p == col.mark() {
+		for c := range int(t.items.count) {
+			col := t.items.column(c)
+			if p := t.items.packed(s, col); col.plain != 0 && p == col.mark() {
 				entries++
-				if t.over.n == 0 {
+				if t.items.over.n == 0 {
 					err = fmt.Errorf("hot: slot %d column %d: marked, but the overflow table is empty", s, c)
 					return false
 				}
-				if _, found := t.over.find(t.overKey(s, c)); !found {
+				if _, found := t.items.over.find(t.items.overKey(s, c)); !found {
 					err = fmt.Errorf("hot: slot %d column %d: marked, but not in the overflow table", s, c)
 					return false
 				}
@@ -48,15 +48,15 @@ func (t *Table) Check() error {
 		return err
 	}
 	for b, want := range passed {
-		if got := int(load8(t.base, t.at(uint64(b))+laneBytes)); got != want && got != 255 {
+		if got := int(load8(t.items.base, t.items.at(uint64(b))+laneBytes)); got != want && got != 255 {
 			return fmt.Errorf("hot: bucket %d: got passed %d, want %d", b, got, want)
 		}
 	}
 	if n != t.n {
 		return fmt.Errorf("hot: got %d used lanes, want %d", n, t.n)
 	}
-	if entries != t.over.n {
-		return fmt.Errorf("hot: got %d overflow entries, want %d marks", t.over.n, entries)
+	if entries != t.items.over.n {
+		return fmt.Errorf("hot: got %d overflow entries, want %d marks", t.items.over.n, entries)
 	}
 	return nil
 }

@@ -2,6 +2,17 @@
 // table of the items of one mid range. It knows nothing of files, locks, clocks or goroutines; the engine above
 // owns the memory, the lock and the decision when a table is replaced by a bigger or denser one.
 //
+// # Files
+//
+//	table.go                              a table: the lanes, which say what mid is at which place
+//	geometry.go                           mids to places and back
+//	items.go overflow.go                  the columns of the places; values wider than their column
+//	mem.go                                loads and stores of bits: all unsafe access
+//	prefetch_asm.go prefetch_other.go     requests for cache lines
+//	select.go                             items by their values
+//	repack.go widths.go                   all items; copies into other tables; widths of columns by what they hold
+//	image.go check.go                     a table as bytes; the invariants, verified
+//
 // # Why not a map
 //
 // An item of the usual three columns is 40 bits of counters and a 64-bit id. A Go map takes 104 bytes for it, an array

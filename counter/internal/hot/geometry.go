@@ -121,10 +121,18 @@ type Home struct {
 	bucket   uint32
 }
 
-// Home returns that of mid, which must be in the range.
-func (g *geometry) Home(mid uint64) Home {
+// home returns the home of mid, which must be in the range.
+func (g *geometry) home(mid uint64) Home {
 	b, q, _ := g.place(mid)
 	return Home{q, uint32(b)}
+}
+
+// next returns the bucket that a key looks at after bucket b.
+func (g *geometry) next(b, step uint64) uint64 {
+	if b += step; b >= g.m {
+		b -= g.m
+	}
+	return b
 }
 
 // back returns (bucket - n) mod m, for n up to 2^32.

@@ -38,24 +38,24 @@ var ErrUnsupportedImage = errors.New("hot: block image of an unsupported version
 // AppendImage appends the image of t to dst.
 func (t *Table) AppendImage(dst []byte) []byte {
 	le := binary.LittleEndian
-	buckets := int(t.m) * int(t.stride)
-	dst = slices.Grow(dst, imageFixed+schema.MaxLayoutSize+buckets+8+16*t.over.n)
+	buckets := int(t.geo.m) * int(t.items.stride)
+	dst = slices.Grow(dst, imageFixed+schema.MaxLayoutSize+buckets+8+16*t.items.over.n)
 	version := byte(imagePlain)
-	if t.oneGroup {
+	if t.geo.oneGroup {
 		version = imageOneGroup
 	}
-	dst = append(dst, version, t.group)
-	for _, v := range []uint64{t.lo, t.hi, t.seed, t.m, uint64(t.n)} {
+	dst = append(dst, version, t.geo.group)
+	for _, v := range []uint64{t.lo, t.hi, t.geo.seed, t.geo.m, uint64(t.n)} {
 		dst = le.AppendUint64(dst, v)
 	}
 	at := len(dst)
 	dst = append(dst, 0, 0)
-	dst = t.layout.AppendBinary(dst)
+	dst = t.items.layout.AppendBinary(dst)
 	le.PutUint16(dst[at:], uint16(len(dst)-at-2))
 	dst = append(dst, t.data[:buckets]...)
-	dst = le.AppendUint64(dst, uint64(t.over.n))
-	for i := range t.over.capacity() {
-		if k, v, used := t.over.at(i); used {
+	dst = le.AppendUint64(dst, uint64(t.items.over.n))
+	for i := range t.items.over.capacity() {
+		if k, v, used := t.items.over.at(i); used {
 			dst = le.AppendUint64(le.AppendUint64(dst, k), v)
 		}
 	}
@@ -64,7 +64,7 @@ func (t *Table) AppendImage(dst []byte) []byte {
 
 // ImageSize is an upper bound of what AppendImage appends.
 func (t *Table) ImageSize() int {
-	return imageFixed + schema.MaxLayoutSize + int(t.m)*int(t.stride) + 8 + 16*t.over.n
+	return imageFixed + schema.MaxLayoutSize + int(t.geo.m)*int(t.items.stride) + 8 + 16*t.items.over.n
 }
 
 // Image is a decoded header and the parts behind it, not copied yet.
@@ -131,14 +131,14 @@ func DecodeImage(b []byte) (*Image, error) {
 func (im *Image) Table(mem []byte) (Table, error) {
 	t := New(im.Config, mem)
 	copy(t.data, im.buckets)
-	for b := range t.m {
-		off := t.at(uint64(b))
+	for b := range t.geo.m {
+		off := t.items.at(uint64(b))
 		for s := uintptr(0); s < slotsPerBucket; s++ {
-			l := load16(t.base, off+2*s)
+			l := load16(t.items.base, off+2*s)
 			if l == 0 {
 				continue
 			}
-			if uint(l&(1<<probeBits-1)) == 0 || uint(l&(1<<probeBits-1)) > uint(t.probes) {
+			if uint(l&(1<<probeBits-1)) == 0 || uint(l&(1<<probeBits-1)) > uint(t.geo.probes) {
 				return t, fmt.Errorf("%w: bucket %d: lane %#04x", ErrBadImage, b, l)
 			}
 			t.n++
@@ -147,14 +147,14 @@ func (im *Image) Table(mem []byte) (Table, error) {
 	if t.n != im.items {
 		return t, fmt.Errorf("%w: got %d used lanes, want %d", ErrBadImage, t.n, im.items)
 	}
-	t.over.reserve(len(im.entries) / 16)
-	limit := uint64(t.Slots()) * uint64(t.count)
+	t.items.over.reserve(len(im.entries) / 16)
+	limit := uint64(t.Slots()) * uint64(t.items.count)
 	for e := im.entries; len(e) > 0; e = e[16:] {
 		k, v := binary.LittleEndian.Uint64(e), binary.LittleEndian.Uint64(e[8:])
-		if k >= limit || v > t.Limit(int(k%uint64(t.count))) {
+		if k >= limit || v > t.Limit(int(k%uint64(t.items.count))) {
 			return t, fmt.Errorf("%w: overflow entry %d = %d", ErrBadImage, k, v)
 		}
-		t.over.set(k, v)
+		t.items.over.set(k, v)
 	}
 	return t, nil
 }

@@ -191,7 +191,7 @@ func FuzzImage(f *testing.F) {
 		}
 		_ = tab.Check()
 		s, _, err := tab.Insert(tab.lo)
-		if err == nil && tab.count > 0 {
+		if err == nil && tab.items.count > 0 {
 			tab.Set(s, 0, tab.Limit(0))
 			tab.Get(s, 0)
 			tab.Delete(s)

@@ -9,10 +9,10 @@ import (
 
 // each calls f for every item, in no useful order (bucket by bucket), until f returns false.
 func (t *Table) each(f func(s Ref) bool) {
-	for b := uint64(0); b < t.m; b++ {
-		off := t.at(uint64(b))
+	for b := uint64(0); b < t.geo.m; b++ {
+		off := t.items.at(uint64(b))
 		for half := uintptr(0); half < 2; half++ {
-			used := ^match(load64(t.base, off+8*half), 0) & (^uint64(laneLow))
+			used := ^match(load64(t.items.base, off+8*half), 0) & (^uint64(laneLow))
 			for ; used != 0; used &= used - 1 {
 				if !f(Ref(b<<3 + uint64(half)*4 + uint64(bits.TrailingZeros64(used))>>4)) {
 					return
@@ -36,9 +36,9 @@ func (t *Table) Each(f func(mid uint64, s Ref)) {
 func (t *Table) CopyTo(dsts ...*Table) error {
 	from := make([][]int, len(dsts)) // [dst][its column] = column of t
 	for i, dst := range dsts {
-		from[i] = make([]int, dst.count)
+		from[i] = make([]int, dst.items.count)
 		for c := range from[i] {
-			from[i][c] = t.layout.Index(dst.layout.Fields[c].ID)
+			from[i][c] = t.items.layout.Index(dst.items.layout.Fields[c].ID)
 		}
 	}
 	// Items are copied in groups, whose new buckets are asked for before the first is written: they lie anywhere.
@@ -60,7 +60,7 @@ func (t *Table) CopyTo(dsts ...*Table) error {
 			}
 			vals := t.AppendRow(row[:0], m.slot)
 			for c, src := range from[m.dst] {
-				v := dst.preset(c)
+				v := dst.items.preset(c)
 				if src >= 0 {
 					v = vals[src]
 				}

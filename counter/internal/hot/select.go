@@ -38,9 +38,9 @@ type packedRange struct {
 }
 
 // pack makes r a packedRange, and tells whether an item can meet it.
-func (t *Table) pack(r *Range) (p packedRange, any bool) {
-	col := t.column(r.Column)
-	lo, hi := r.Lo, min(r.Hi, t.Limit(r.Column))
+func (x *items) pack(r *Range) (p packedRange, any bool) {
+	col := x.column(r.Column)
+	lo, hi := r.Lo, min(r.Hi, x.limit(r.Column))
 	if mark := col.mark(); col.plain != 0 {
 		p.again = hi >= mark
 		lo, hi = min(lo, mark), min(hi, mark)
@@ -48,31 +48,31 @@ func (t *Table) pack(r *Range) (p packedRange, any bool) {
 	p.again = p.again || len(r.Not) > 0
 	p.column, p.lo, p.width, p.mask = r.Column, lo, hi-lo, col.mask()
 	for s := range p.off {
-		bit := uint(s)*uint(t.width) + uint(col.off)
+		bit := uint(s)*uint(x.width) + uint(col.off)
 		p.off[s], p.shift[s] = headerBytes+uintptr(bit>>3), uint8(bit&7)
 	}
 	return p, r.Lo <= r.Hi && lo <= hi
 }
 
-// holds tells whether the item at s meets r, whatever its column looks like.
-func (t *Table) holds(s Ref, r *Range) bool {
-	v := t.Get(s, r.Column)
+// holds tells whether the item at s meets r. It reads the value from the overflow table if it is there.
+func (r *Range) holds(x *items, s Ref) bool {
+	v := x.get(s, r.Column)
 	return v-r.Lo <= r.Hi-r.Lo && (len(r.Not) == 0 || !slices.Contains(r.Not, v))
 }
 
 // Buckets is how many buckets the table has: what Select goes over.
-func (t *Table) Buckets() int { return int(t.m) }
+func (t *Table) Buckets() int { return int(t.geo.m) }
 
 // Rare tells whether only items of the overflow table can meet the conditions: then Select of no bucket but the first
 // finds any, and takes no longer than a look at that table. It holds for most conditions that few items meet.
-func (t *Table) Rare(q *Selection) bool { return t.rare(q) >= 0 }
+func (t *Table) Rare(q *Selection) bool { return q.rare(t) >= 0 }
 
 // rare returns the number of a range whose values are all in the overflow table, or -1.
-func (t *Table) rare(q *Selection) int {
-	if t.over.capacity() > t.Slots()/4 {
+func (q *Selection) rare(t *Table) int {
+	if t.items.over.capacity() > t.Slots()/4 {
 		return -1
 	}
-	return slices.IndexFunc(q.Ranges, func(r Range) bool { return r.Lo >= t.column(r.Column).mark() })
+	return slices.IndexFunc(q.Ranges, func(r Range) bool { return r.Lo >= t.items.column(r.Column).mark() })
 }
 
 // Select appends the items in buckets from from on, below to, that q means: mid (0 if it is not wanted) and values of
@@ -85,35 +85,35 @@ func (t *Table) Select(dst []uint64, from, to int, q *Selection) []uint64 {
 	}
 	q.packed = q.packed[:0]
 	for i := range q.Ranges {
-		p, any := t.pack(&q.Ranges[i])
+		p, any := t.items.pack(&q.Ranges[i])
 		if !any {
 			return dst
 		}
 		q.packed = append(q.packed, p)
 	}
 	all := q.Lo <= t.lo && q.Hi >= t.hi-1
-	q.first, q.end = t.keys(q.Lo, q.Hi)
-	if i := t.rare(q); i >= 0 {
+	q.first, q.end = t.geo.keys(q.Lo, q.Hi)
+	if i := q.rare(t); i >= 0 {
 		if from == 0 {
-			dst = t.selectRare(dst, q, i, all)
+			dst = q.appendRare(dst, t, i, all)
 		}
 		return dst
 	}
 	for b := from; b < to; b++ {
-		off := t.at(uint64(b))
-		hits := usedBits(load64(t.base, off)) | usedBits(load64(t.base, off+8))<<4
+		off := t.items.at(uint64(b))
+		hits := usedBits(load64(t.items.base, off)) | usedBits(load64(t.items.base, off+8))<<4
 		for i := range q.packed {
 			if hits == 0 {
 				break
 			}
-			if t.column(q.packed[i].column).width <= 57 {
-				hits &^= t.misses(off, &q.packed[i])
+			if t.items.column(q.packed[i].column).width <= 57 {
+				hits &^= t.items.misses(off, &q.packed[i])
 			} else {
-				hits &^= t.missesWide(b, &q.packed[i])
+				hits &^= t.items.missesWide(b, &q.packed[i])
 			}
 		}
 		for ; hits != 0; hits &= hits - 1 {
-			dst = t.selected(dst, Ref(b<<3+bits.TrailingZeros64(hits)), q, all)
+			dst = q.appendIf(dst, t, Ref(b<<3+bits.TrailingZeros64(hits)), all)
 		}
 	}
 	return dst
@@ -128,8 +128,8 @@ func usedBits(w uint64) uint64 {
 
 // misses returns a bit for each slot of the bucket at off whose packed value is not in p. It has no branch that depends
 // on the values. Written out it takes half of the time that a loop does.
-func (t *Table) misses(off uintptr, p *packedRange) uint64 {
-	b := unsafe.Add(t.base, off)
+func (x *items) misses(off uintptr, p *packedRange) uint64 {
+	b := unsafe.Add(x.base, off)
 	m0 := p.miss(b, 0) | p.miss(b, 1)<<1
 	m2 := p.miss(b, 2)<<2 | p.miss(b, 3)<<3
 	m4 := p.miss(b, 4)<<4 | p.miss(b, 5)<<5
@@ -144,76 +144,76 @@ func (p *packedRange) miss(b unsafe.Pointer, s int) uint64 {
 }
 
 // missesWide is misses of the bucket with number b for a column that 8 bytes from a whole one may not hold.
-func (t *Table) missesWide(b int, p *packedRange) (m uint64) {
-	col := t.column(p.column)
+func (x *items) missesWide(b int, p *packedRange) (m uint64) {
+	col := x.column(p.column)
 	for s := range Ref(slotsPerBucket) {
-		if v := t.packed(Ref(b)<<3+s, col); v-p.lo > p.width {
+		if v := x.packed(Ref(b)<<3+s, col); v-p.lo > p.width {
 			m |= 1 << s
 		}
 	}
 	return m
 }
 
-// selectRare is Select of all buckets where range number i is met by values of the overflow table only.
-func (t *Table) selectRare(dst []uint64, q *Selection, i int, all bool) []uint64 {
-	if t.over.n == 0 {
+// appendRare is Select of all buckets where range number i is met by values of the overflow table only.
+func (q *Selection) appendRare(dst []uint64, t *Table, i int, all bool) []uint64 {
+	if t.items.over.n == 0 {
 		return dst
 	}
 	r := &q.Ranges[i]
-	columns := uint64(t.count)
-	for place := range t.over.capacity() {
-		key, v, used := t.over.at(place)
+	columns := uint64(t.items.count)
+	for place := range t.items.over.capacity() {
+		key, v, used := t.items.over.at(place)
 		if !used || v < r.Lo || v > r.Hi || key%columns != uint64(r.Column) {
 			continue
 		}
 		ref, ok := Ref(key/columns), true
 		for k := range q.Ranges {
-			if ok = t.holds(ref, &q.Ranges[k]); !ok {
+			if ok = q.Ranges[k].holds(&t.items, ref); !ok {
 				break
 			}
 		}
 		if ok {
-			dst = t.row(dst, ref, q, all)
+			dst = q.appendRow(dst, t, ref, all)
 		}
 	}
 	return dst
 }
 
-// selected appends the item at s, whose packed values look right, if it is meant.
-func (t *Table) selected(dst []uint64, s Ref, q *Selection, all bool) []uint64 {
+// appendIf appends the item at s, whose packed values look right, if the selection means it.
+func (q *Selection) appendIf(dst []uint64, t *Table, s Ref, all bool) []uint64 {
 	for i := range q.packed {
-		if q.packed[i].again && !t.holds(s, &q.Ranges[i]) {
+		if q.packed[i].again && !q.Ranges[i].holds(&t.items, s) {
 			return dst
 		}
 	}
-	return t.row(dst, s, q, all)
+	return q.appendRow(dst, t, s, all)
 }
 
-// row appends the item at s if its mid is in the range. all says that those of all items are.
-func (t *Table) row(dst []uint64, s Ref, q *Selection, all bool) []uint64 {
+// appendRow appends the item at s if its mid is in the range. all says that the mids of all items are.
+func (q *Selection) appendRow(dst []uint64, t *Table, s Ref, all bool) []uint64 {
 	mid := uint64(0)
 	if !all || !q.NoMids {
-		key := t.key(t.lane(s))
+		key := t.geo.key(t.lane(s))
 		if key < q.first || key >= q.end {
 			return dst
 		}
-		if mid = key; t.oneGroup {
-			mid = slot.Post(t.group, key)
+		if mid = key; t.geo.oneGroup {
+			mid = slot.Post(t.geo.group, key)
 		}
 	}
 	dst = append(dst, mid)
-	if t.oneWord {
-		bit := uint(s&7)*uint(t.width) + uint(t.rest)
-		word := load64(t.base, t.at(uint64(s>>3))+headerBytes+uintptr(bit>>3)) >> (bit & 7)
+	if t.items.oneWord {
+		bit := uint(s&7)*uint(t.items.width) + uint(t.geo.rest)
+		word := load64(t.items.base, t.items.at(uint64(s>>3))+headerBytes+uintptr(bit>>3)) >> (bit & 7)
 		for i, c := range q.Columns {
 			if c < 0 {
 				dst = append(dst, q.Defaults[i])
 				continue
 			}
-			col := t.column(c)
-			v := word >> ((col.off - uint16(t.rest)) & 63) & col.mask()
+			col := t.items.column(c)
+			v := word >> ((col.off - uint16(t.geo.rest)) & 63) & col.mask()
 			if v == col.mark() {
-				v = t.over.get(t.overKey(s, c))
+				v = t.items.over.get(t.items.overKey(s, c))
 			}
 			dst = append(dst, v)
 		}
@@ -227,25 +227,4 @@ func (t *Table) row(dst []uint64, s Ref, q *Selection, all bool) []uint64 {
 		}
 	}
 	return dst
-}
-
-// Most returns a value that no item is above in column c: the largest, or one that the column's width has room for.
-func (t *Table) Most(c int) uint64 {
-	col := t.column(c)
-	if t.n == 0 {
-		return 0
-	}
-	if col.plain == 0 {
-		return t.Limit(c)
-	}
-	most, columns := col.mark()-1, uint64(t.count)
-	if t.over.n == 0 {
-		return most
-	}
-	for place := range t.over.capacity() {
-		if key, v, used := t.over.at(place); used && v > most && key%columns == uint64(c) {
-			most = v
-		}
-	}
-	return most
 }

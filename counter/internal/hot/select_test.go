@@ -19,7 +19,7 @@ func randomSelection(rng *rand.Rand, t *Table, some func(c int) uint64, mid func
 		q.Lo, q.Hi = min(a, b), max(a, b)
 	}
 	for range rng.IntN(3) {
-		r := Range{Column: rng.IntN(int(t.count)), Hi: math.MaxUint64}
+		r := Range{Column: rng.IntN(int(t.items.count)), Hi: math.MaxUint64}
 		a, b := some(r.Column), some(r.Column)
 		switch rng.IntN(5) {
 		case 0:
@@ -31,7 +31,7 @@ func randomSelection(rng *rand.Rand, t *Table, some func(c int) uint64, mid func
 		case 3:
 			r.Lo, r.Hi = min(a, b), max(a, b)
 		case 4:
-			r.Lo = t.column(r.Column).mask()
+			r.Lo = t.items.column(r.Column).mask()
 		}
 		for range max(0, rng.IntN(4)-2) {
 			r.Not = append(r.Not, some(r.Column))
@@ -39,7 +39,7 @@ func randomSelection(rng *rand.Rand, t *Table, some func(c int) uint64, mid func
 		q.Ranges = append(q.Ranges, r)
 	}
 	for range rng.IntN(4) {
-		c := rng.IntN(int(t.count)+1) - 1
+		c := rng.IntN(int(t.items.count)+1) - 1
 		q.Columns, q.Defaults = append(q.Columns, c), append(q.Defaults, rng.Uint64N(9))
 	}
 	return q
@@ -111,7 +111,7 @@ func TestSelect(t *testing.T) {
 				for _, row := range m {
 					most = max(most, row[c])
 				}
-				col := tab.column(c)
+				col := tab.items.column(c)
 				switch got := tab.Most(c); {
 				case got < most, got > most && most >= col.mark(), got > tab.Limit(c):
 					t.Fatalf("widths %v: most of column %d: got %d, want %d", widths, c, got, most)

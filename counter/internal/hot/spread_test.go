@@ -1,3 +1,5 @@
+// Scenario: mids that come by a rule fill a table as well as random mids.
+
 package hot
 
 import (

@@ -47,55 +47,23 @@ func (c *Config) wide() bool {
 	return c.Buckets*slotsPerBucket*len(c.Layout.Fields) >= narrowKeyLimit
 }
 
-// column is a schema.Field made ready for the hot path, and small: see Table.
-type column struct {
-	off   uint16 // bit in the item, quotient rest included
-	width uint8  // packed bits, 1 to 64
-	plain uint8  // 64 less the width where values may be in the overflow table, else 0
-}
-
-// mask has as many ones as the column has bits.
-func (c *column) mask() uint64 { return ^uint64(0) >> ((64 - c.width) & 63) }
-
-// mark is the all-ones pattern that points to the overflow table; ^0 when the column has none.
-func (c *column) mark() uint64 { return ^uint64(0) >> (c.plain & 63) }
-
-const (
-	// nearColumns is how many columns share a cache line with what else of a table changes of values need.
-	nearColumns = 6
-)
-
 // Table is one hot block. It is NOT safe for concurrent use, with one exception: Prefetch, PrefetchHeader, Lo and Hi use
 // immutable fields only and may be called at any time.
 //
 // Of a store of 100 million items there are 1,500 tables, and an operation on a random one waits for each of its cache
 // lines. The first has all that is needed to find an item, and nobody writes to it. The second has what is needed to
 // read and change its values.
+//
+// Table has the lanes: which mid is at which place. Its parts do not know it: geometry maps mids to places and back, and
+// items holds the columns of places.
 type Table struct {
-	geometry                // 48 bytes
-	base     unsafe.Pointer // data[0]
-	stride   uint16         // bytes of a bucket
-	width    uint16         // bits of an item in its bucket: W of the package comment
-	count    uint8          // columns
-	oneWord  bool           // the columns of an item are in the 8 bytes that begin where the first does
+	geo   geometry // 40 bytes
+	items items
 
-	near [nearColumns]column
-	over overflow
-
-	far      []column // columns from nearColumns on
-	layout   *schema.Layout
 	n        int // written by Insert and Delete only
 	maxItems int
 	lo, hi   uint64 // range of mids, hi exclusive
 	data     []byte
-}
-
-// column returns column c, an index into Layout.
-func (t *Table) column(c int) *column {
-	if uint(c) < nearColumns {
-		return &t.near[c]
-	}
-	return &t.far[c-nearColumns]
 }
 
 // BucketsFor returns how many buckets hold items at the given load (0..1).
@@ -136,34 +104,9 @@ func New(c Config, mem []byte) Table {
 	if primeAtLeast(uint64(c.Buckets)) != uint64(c.Buckets) {
 		panic(fmt.Sprintf("hot: %d buckets: not a prime", c.Buckets))
 	}
-	t := Table{
-		geometry: newGeometry(&c),
-		base:     unsafe.Pointer(&mem[0]),
-		layout:   c.Layout,
-		data:     mem,
-	}
-	t.lo, t.hi = c.Lo, c.Hi
-	t.width = uint16(t.rest) + uint16(c.Layout.Bits)
-	t.stride = headerBytes + t.width
+	t := Table{geo: newGeometry(&c), lo: c.Lo, hi: c.Hi, data: mem}
 	t.maxItems = max(1, int(maxLoad*float64(c.Buckets*slotsPerBucket)))
-	t.oneWord = c.Layout.Bits <= 57
-	t.count = uint8(len(c.Layout.Fields))
-	if t.count > nearColumns {
-		t.far = make([]column, t.count-nearColumns)
-	}
-	for i := range c.Layout.Fields {
-		f := &c.Layout.Fields[i]
-		col := t.column(i)
-		*col = column{off: uint16(t.rest) + uint16(f.Off), width: f.Width}
-		if f.Overflows() {
-			col.plain = 64 - f.Width
-		}
-	}
-	t.over.wide = c.wide()
-	if c.Overflow > 0 {
-		t.over.room = int32(c.Overflow)
-		t.over.words = words(mem[c.overflowAt():], overflowPlaces(c.Overflow)*t.over.width())
-	}
+	t.items.init(&c, t.geo.rest, mem)
 	return t
 }
 
@@ -174,44 +117,46 @@ func (t *Table) Lo() uint64 { return t.lo }
 func (t *Table) Hi() uint64 { return t.hi }
 
 // OneGroup tells whether all mids are of one group of hash slots, Group.
-func (t *Table) OneGroup() bool { return t.oneGroup }
+func (t *Table) OneGroup() bool { return t.geo.oneGroup }
 
 // Group is that of all mids, 0 where they are of many.
-func (t *Table) Group() uint8 { return t.group }
+func (t *Table) Group() uint8 { return t.geo.group }
 
 // Layout is how the items are packed.
-func (t *Table) Layout() *schema.Layout { return t.layout }
+func (t *Table) Layout() *schema.Layout { return t.items.layout }
 
 // Len is the number of items.
 func (t *Table) Len() int { return t.n }
 
 // Slots is the number of places for items.
-func (t *Table) Slots() int { return int(t.m) * slotsPerBucket }
+func (t *Table) Slots() int { return int(t.geo.m) * slotsPerBucket }
 
 // Bytes is the memory in use: buckets and overflow table.
 func (t *Table) Bytes() int {
-	return int(t.m)*int(t.stride) + tailPad + 8*len(t.over.words)
+	return int(t.geo.m)*int(t.items.stride) + tailPad + 8*len(t.items.over.words)
 }
 
 // Overflows is the number of values in the overflow table.
-func (t *Table) Overflows() int { return t.over.n }
+func (t *Table) Overflows() int { return t.items.over.n }
 
 // Crowded tells whether there are more such values than Config.Overflow promised. They are on the Go heap then: another
 // choice of widths would take less memory. It is false where nothing was promised.
-func (t *Table) Crowded() bool { return t.over.room > 0 && t.over.n > int(t.over.room) }
+func (t *Table) Crowded() bool {
+	return t.items.over.room > 0 && t.items.over.n > int(t.items.over.room)
+}
+
+// Home returns the home of mid, which must be in [Lo, Hi). It needs no lock.
+func (t *Table) Home(mid uint64) Home { return t.geo.home(mid) }
 
 // Prefetch starts to load the bucket where mid, in [Lo, Hi), would be, and returns what FindAt and AddAt need to know
 // of it. It needs no lock. A batch that prefetches all its keys before it uses the first pays for one cache miss, not
 // for one each.
 func (t *Table) Prefetch(mid uint64) Home {
 	h := t.Home(mid)
-	at := t.at(uint64(h.bucket))
-	prefetch(unsafe.Add(t.base, at), unsafe.Add(t.base, at+uintptr(t.stride)+bucketTail))
+	at := t.items.at(uint64(h.bucket))
+	prefetch(unsafe.Add(t.items.base, at), unsafe.Add(t.items.base, at+uintptr(t.items.stride)+bucketTail))
 	return h
 }
-
-// at is where a bucket begins.
-func (t *Table) at(bucket uint64) uintptr { return uintptr(bucket) * uintptr(t.stride) }
 
 const (
 	laneOnes = 0x0001000100010001
@@ -240,25 +185,25 @@ func (t *Table) FindAt(h Home) (Ref, bool) {
 	rest := q >> quoBits
 	var step uint64
 	for i := uint8(0); ; {
-		off := t.at(b)
-		if m := match(load64(t.base, off), lane); m != 0 {
+		off := t.items.at(b)
+		if m := match(load64(t.items.base, off), lane); m != 0 {
 			if s, ok := t.verify(off, m, 0, rest); ok {
 				return Ref(b<<3 + uint64(s)), true
 			}
 		}
-		if m := match(load64(t.base, off+8), lane); m != 0 {
+		if m := match(load64(t.items.base, off+8), lane); m != 0 {
 			if s, ok := t.verify(off, m, 4, rest); ok {
 				return Ref(b<<3 + uint64(s)), true
 			}
 		}
-		if i++; i == t.probes || load8(t.base, off+laneBytes) == 0 {
+		if i++; i == t.geo.probes || load8(t.items.base, off+laneBytes) == 0 {
 			return 0, false
 		}
 		if i == 1 {
-			step = t.step(t.hash(q))
+			step = t.geo.step(t.geo.hash(q))
 		}
-		if b += step; b >= t.m {
-			b -= t.m
+		if b += step; b >= t.geo.m {
+			b -= t.geo.m
 		}
 		lane += laneOnes
 	}
@@ -268,7 +213,7 @@ func (t *Table) FindAt(h Home) (Ref, bool) {
 func (t *Table) verify(off uintptr, m uint64, first uint, rest uint64) (uint, bool) {
 	for ; m != 0; m &= m - 1 {
 		s := first + uint(bits.TrailingZeros64(m))>>4
-		if t.rest == 0 || loadBits(t.base, off+headerBytes, s*uint(t.width), uint(t.rest)) == rest {
+		if t.geo.rest == 0 || loadBits(t.items.base, off+headerBytes, s*uint(t.items.width), uint(t.geo.rest)) == rest {
 			return s, true
 		}
 	}
@@ -292,9 +237,7 @@ func (t *Table) AddAt(h Home) (Ref, error) {
 	if err != nil {
 		return 0, err
 	}
-	for c := range int(t.count) {
-		t.Set(s, c, t.preset(c))
-	}
+	t.items.reset(s)
 	return s, nil
 }
 
@@ -306,74 +249,63 @@ func (t *Table) take(h Home) (Ref, error) {
 	}
 	// The mid is nowhere on its probe sequence, so the first free slot of the sequence is its place.
 	b, q := uint64(h.bucket), h.quotient
-	step := t.step(t.hash(q))
+	step := t.geo.step(t.geo.hash(q))
 	free, at := uint64(0), b
 	var i uint8
-	for i = 0; ; at = t.next(at, step) {
-		off := t.at(at)
-		if free = match(load64(t.base, off), 0); free != 0 {
+	for i = 0; ; at = t.geo.next(at, step) {
+		off := t.items.at(at)
+		if free = match(load64(t.items.base, off), 0); free != 0 {
 			free = uint64(bits.TrailingZeros64(free)) >> 4
 			break
 		}
-		if free = match(load64(t.base, off+8), 0); free != 0 {
+		if free = match(load64(t.items.base, off+8), 0); free != 0 {
 			free = 4 + uint64(bits.TrailingZeros64(free))>>4
 			break
 		}
-		if i++; i == t.probes {
+		if i++; i == t.geo.probes {
 			return 0, ErrFull
 		}
 	}
-	for j := uint8(0); j < i; j, b = j+1, t.next(b, step) {
-		off := t.at(b) + laneBytes
-		if c := load8(t.base, off); c != 255 {
-			store8(t.base, off, c+1)
+	for j := uint8(0); j < i; j, b = j+1, t.geo.next(b, step) {
+		off := t.items.at(b) + laneBytes
+		if c := load8(t.items.base, off); c != 255 {
+			store8(t.items.base, off, c+1)
 		}
 	}
-	off := t.at(at)
-	store16(t.base, off+2*uintptr(free), uint16(q<<probeBits)|uint16(i+1))
-	if t.rest > 0 {
-		storeBits(t.base, off+headerBytes, uint(free)*uint(t.width), uint(t.rest), q>>quoBits)
+	off := t.items.at(at)
+	store16(t.items.base, off+2*uintptr(free), uint16(q<<probeBits)|uint16(i+1))
+	if t.geo.rest > 0 {
+		storeBits(t.items.base, off+headerBytes, uint(free)*uint(t.items.width), uint(t.geo.rest), q>>quoBits)
 	}
 	t.n++
 	return Ref(at<<3 + free), nil
 }
 
-func (t *Table) next(b, step uint64) uint64 {
-	if b += step; b >= t.m {
-		b -= t.m
-	}
-	return b
-}
-
 // Delete removes the item at s.
 func (t *Table) Delete(s Ref) {
-	for c := range int(t.count) {
-		if col := t.column(c); col.plain != 0 && t.packed(s, col) == col.mark() {
-			t.over.delete(t.overKey(s, c))
-		}
-	}
+	t.items.forget(s)
 	b, q, probe := t.lane(s)
-	h := t.hash(q)
-	step := t.step(h)
-	at := t.back(b, uint64(probe)*step)
-	for ; probe > 0; probe, at = probe-1, t.next(at, step) {
-		off := t.at(at) + laneBytes
-		if c := load8(t.base, off); c != 255 {
-			store8(t.base, off, c-1)
+	h := t.geo.hash(q)
+	step := t.geo.step(h)
+	at := t.geo.back(b, uint64(probe)*step)
+	for ; probe > 0; probe, at = probe-1, t.geo.next(at, step) {
+		off := t.items.at(at) + laneBytes
+		if c := load8(t.items.base, off); c != 255 {
+			store8(t.items.base, off, c-1)
 		}
 	}
-	store16(t.base, t.at(uint64(s>>3))+2*uintptr(s&7), 0)
+	store16(t.items.base, t.items.at(uint64(s>>3))+2*uintptr(s&7), 0)
 	t.n--
 }
 
 // lane returns the bucket, quotient and probe number of a used slot.
 func (t *Table) lane(s Ref) (bucket, q uint64, probe uint) {
 	bucket = uint64(s >> 3)
-	off := t.at(bucket)
-	l := load16(t.base, off+2*uintptr(s&7))
+	off := t.items.at(bucket)
+	l := load16(t.items.base, off+2*uintptr(s&7))
 	q = uint64(l >> probeBits)
-	if t.rest > 0 {
-		q |= loadBits(t.base, off+headerBytes, uint(s&7)*uint(t.width), uint(t.rest)) << quoBits
+	if t.geo.rest > 0 {
+		q |= loadBits(t.items.base, off+headerBytes, uint(s&7)*uint(t.items.width), uint(t.geo.rest)) << quoBits
 	}
 	return bucket, q, uint(l&(1<<probeBits-1)) - 1
 }
@@ -381,26 +313,46 @@ func (t *Table) lane(s Ref) (bucket, q uint64, probe uint) {
 // Mid returns the key of the item at s.
 func (t *Table) Mid(s Ref) uint64 {
 	b, q, probe := t.lane(s)
-	return t.unplace(b, q, probe)
+	return t.geo.unplace(b, q, probe)
 }
 
 // PrefetchNext starts to load the second bucket where FindAt will look for what h is of, if the first has not got it: one
 // item in four of a full table is not in its first. It waits for that, which Prefetch has asked for. It needs no lock.
 func (t *Table) PrefetchNext(h Home) {
-	lanes0, lanes1, passed := peek(unsafe.Add(t.base, t.at(uint64(h.bucket))))
-	if passed == 0 || t.m == 1 {
+	lanes0, lanes1, passed := peek(unsafe.Add(t.items.base, t.items.at(uint64(h.bucket))))
+	if passed == 0 || t.geo.m == 1 {
 		return
 	}
 	lane := (h.quotient<<probeBits&0xffff | 1) * laneOnes
 	if match(lanes0, lane)|match(lanes1, lane) != 0 {
 		return
 	}
-	at := t.at(t.next(uint64(h.bucket), t.step(t.hash(h.quotient))))
-	prefetch(unsafe.Add(t.base, at), unsafe.Add(t.base, at+uintptr(t.stride)+bucketTail))
+	at := t.items.at(t.geo.next(uint64(h.bucket), t.geo.step(t.geo.hash(h.quotient))))
+	prefetch(unsafe.Add(t.items.base, at), unsafe.Add(t.items.base, at+uintptr(t.items.stride)+bucketTail))
 }
 
 // PrefetchHeader starts to load what operations on items read of t itself, and the cache line at p to be written: other
 // processors give it up.
 func (t *Table) PrefetchHeader(p unsafe.Pointer) {
-	prefetchHeader(unsafe.Pointer(t), unsafe.Pointer(&t.near), p)
+	prefetchHeader(unsafe.Pointer(t), unsafe.Pointer(&t.items.near), p)
+}
+
+// Get returns column c (an index into Layout) of the item at s.
+func (t *Table) Get(s Ref, c int) uint64 { return t.items.get(s, c) }
+
+// Set stores v, at most Limit(c), in column c of the item at s.
+func (t *Table) Set(s Ref, c int, v uint64) { t.items.set(s, c, v) }
+
+// AppendRow appends all columns of the item at s, in the order of Layout.
+func (t *Table) AppendRow(dst []uint64, s Ref) []uint64 { return t.items.appendRow(dst, s) }
+
+// Limit is the largest value of column c.
+func (t *Table) Limit(c int) uint64 { return t.items.limit(c) }
+
+// Most returns a value that no item is above in column c: the largest, or one that the column's width has room for.
+func (t *Table) Most(c int) uint64 {
+	if t.n == 0 {
+		return 0
+	}
+	return t.items.most(c)
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/counterd/counterd/internal/slot"
 	testseed "github.com/counterd/counterd/internal/testkit/seed"
@@ -90,15 +91,15 @@ func step(t *testing.T, rng *rand.Rand, tab *Table, m model, mid uint64) bool {
 			t.Fatalf("Insert(%d): got found %v, want %v", mid, again, there)
 		}
 		if !there {
-			want = make([]uint64, tab.count)
+			want = make([]uint64, tab.items.count)
 			for c := range want {
-				want[c] = tab.preset(c)
+				want[c] = tab.items.preset(c)
 			}
 			m[mid] = want
 		}
 		if len(want) > 0 {
 			c := rng.IntN(len(want))
-			want[c] = randomValue(rng, &tab.layout.Fields[c])
+			want[c] = randomValue(rng, &tab.items.layout.Fields[c])
 			tab.Set(s, c, want[c])
 		}
 		return true
@@ -180,12 +181,12 @@ func TestDegenerateHash(t *testing.T) {
 	tab := newTable(Config{Lo: 1000, Hi: EndMid, Buckets: 101, Layout: l, Seed: rng.Uint64()})
 	var keys []uint64
 	for q := uint64(0); len(keys) < 600; q++ {
-		if k := tab.unplace(7, q, 0); k >= tab.lo && k < tab.hi {
+		if k := tab.geo.unplace(7, q, 0); k >= tab.lo && k < tab.hi {
 			keys = append(keys, k)
 		}
 	}
 	for _, k := range keys {
-		if b, _, _ := tab.place(k); b != 7 {
+		if b, _, _ := tab.geo.place(k); b != 7 {
 			t.Fatalf("place(%d): got bucket %d, want 7", k, b)
 		}
 	}
@@ -223,8 +224,8 @@ func TestDeleteLeavesNoTrail(t *testing.T) {
 			tab.Delete(s)
 		}
 	}
-	for b := range tab.m {
-		if c := load8(tab.base, tab.at(uint64(b))+laneBytes); c != 0 {
+	for b := range tab.geo.m {
+		if c := load8(tab.items.base, tab.items.at(uint64(b))+laneBytes); c != 0 {
 			t.Errorf("bucket %d of the empty table: got passed %d, want 0", b, c)
 		}
 	}
@@ -328,9 +329,9 @@ func TestCopyTo(t *testing.T) {
 			}
 			for _, tab := range []*Table{dst, part} {
 				s, _ := tab.Find(mid)
-				for c := range tab.layout.Fields {
+				for c := range tab.items.layout.Fields {
 					got := tab.Get(s, c)
-					from := src.layout.Index(tab.layout.Fields[c].ID)
+					from := src.items.layout.Index(tab.items.layout.Fields[c].ID)
 					switch {
 					case from < 0 && got != v[2], from >= 0 && got != m[mid][from]:
 						t.Fatalf("mid %d column %d: got %d, want %v or %v", mid, c, got, v, m[mid])
@@ -420,4 +421,20 @@ func Example() {
 	t.Set(s, 0, 987654)
 	fmt.Println(t.Mid(s), t.Get(s, 0), t.Overflows())
 	// Output: 123456789 987654 1
+}
+
+// TestTableLines: what finds an item is in a table's first cache line, what reads and changes its columns in the second.
+func TestTableLines(t *testing.T) {
+	const line = 64
+	var tab Table
+	at := unsafe.Offsetof(tab.items)
+	if end := at + unsafe.Offsetof(tab.items.rest) + 1; end > line {
+		t.Errorf("the fields that find an item end at %d, want at most %d", end, line)
+	}
+	if near := at + unsafe.Offsetof(tab.items.near); near != line {
+		t.Errorf("the columns begin at %d, want %d", near, line)
+	}
+	if end := at + unsafe.Offsetof(tab.items.over) + unsafe.Sizeof(tab.items.over); end > 2*line {
+		t.Errorf("the overflow table's header ends at %d, want at most %d", end, 2*line)
+	}
 }

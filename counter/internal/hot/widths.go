@@ -31,7 +31,7 @@ func (t *Table) Survey(d *Demand, lo, hi uint64) {
 	var row [schema.MaxFields]uint64
 	from := make([]int, len(d.columns))
 	for c := range from {
-		from[c] = t.layout.Index(d.columns[c].ID)
+		from[c] = t.items.layout.Index(d.columns[c].ID)
 	}
 	t.each(func(s Ref) bool {
 		if mid := t.Mid(s); mid < lo || mid >= hi {

@@ -1,3 +1,5 @@
+// Scenario: producers reach the limits of memory, of numbers and of retention.
+
 package producers
 
 import (

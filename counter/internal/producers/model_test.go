@@ -1,3 +1,5 @@
+// Scenario: random requests of many producers, beside a model that remembers everything.
+
 package producers
 
 import (

@@ -1,0 +1,182 @@
+package hot
+
+import (
+	"unsafe"
+
+	"github.com/counterd/counterd/schema"
+)
+
+// column is a schema.Field made ready for the hot path, and small: see Table.
+type column struct {
+	off   uint16 // bit in the item, quotient rest included
+	width uint8  // packed bits, 1 to 64
+	plain uint8  // 64 less the width where values may be in the overflow table, else 0
+}
+
+// mask has as many ones as the column has bits.
+func (c *column) mask() uint64 { return ^uint64(0) >> ((64 - c.width) & 63) }
+
+// mark is the all-ones pattern that points to the overflow table; ^0 when the column has none.
+func (c *column) mark() uint64 { return ^uint64(0) >> (c.plain & 63) }
+
+// nearColumns is how many columns share a cache line with what else of a table changes of values need.
+const nearColumns = 6
+
+// items is the memory that holds the columns of a table's items: it knows places and bits, and no mids. A place that holds
+// no item has any bits. Which places are used, and by what mid, is in the lanes, which only Table reads and writes.
+//
+// Invariant: each column of each item is at most its limit, and the overflow table has an entry exactly for each mark.
+//
+// The fields up to rest end the first cache line of a table, those up to over are the second (TestTableLines).
+type items struct {
+	base    unsafe.Pointer // data[0]
+	stride  uint16         // bytes of a bucket
+	width   uint16         // bits of an item in its bucket: W of the package comment
+	count   uint8          // columns
+	oneWord bool           // the columns of an item are in the 8 bytes that begin where the first does
+	rest    uint8          // bits of an item in front of its columns: the rest of the quotient
+	_       [9]byte        // so that near begins a line
+
+	near [nearColumns]column
+	over overflow
+
+	far    []column // columns from nearColumns on
+	layout *schema.Layout
+}
+
+// init lays the items of c out in mem. Each has rest bits of its quotient in front of its columns.
+func (x *items) init(c *Config, rest uint8, mem []byte) {
+	x.base, x.layout, x.rest = unsafe.Pointer(&mem[0]), c.Layout, rest
+	x.width = uint16(rest) + uint16(c.Layout.Bits)
+	x.stride = headerBytes + x.width
+	x.oneWord = c.Layout.Bits <= 57
+	x.count = uint8(len(c.Layout.Fields))
+	if x.count > nearColumns {
+		x.far = make([]column, x.count-nearColumns)
+	}
+	for i := range c.Layout.Fields {
+		f := &c.Layout.Fields[i]
+		col := x.column(i)
+		*col = column{off: uint16(rest) + uint16(f.Off), width: f.Width}
+		if f.Overflows() {
+			col.plain = 64 - f.Width
+		}
+	}
+	x.over.wide = c.wide()
+	if c.Overflow > 0 {
+		x.over.room = int32(c.Overflow)
+		x.over.words = words(mem[c.overflowAt():], overflowPlaces(c.Overflow)*x.over.width())
+	}
+}
+
+// column returns column c, an index into Layout.
+func (x *items) column(c int) *column {
+	if uint(c) < nearColumns {
+		return &x.near[c]
+	}
+	return &x.far[c-nearColumns]
+}
+
+// at is where a bucket begins.
+func (x *items) at(bucket uint64) uintptr { return uintptr(bucket) * uintptr(x.stride) }
+
+// packed returns the bits of a column of the item at s: its value, or the mark.
+func (x *items) packed(s Ref, col *column) uint64 {
+	return loadBits(x.base, x.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(x.width)+uint(col.off), uint(col.width))
+}
+
+// overKey is the key of a value in the overflow table.
+func (x *items) overKey(s Ref, c int) uint64 { return uint64(s)*uint64(x.count) + uint64(c) }
+
+// get returns column c (an index into Layout) of the item at s.
+func (x *items) get(s Ref, c int) uint64 {
+	col := x.column(c)
+	v := x.packed(s, col)
+	if v == col.mark() {
+		return x.over.get(x.overKey(s, c))
+	}
+	return v
+}
+
+// appendRow appends all columns of the item at s, in the order of Layout.
+func (x *items) appendRow(dst []uint64, s Ref) []uint64 {
+	off := x.at(uint64(s>>3)) + headerBytes
+	bit := uint(s&7) * uint(x.width)
+	if x.oneWord {
+		bit += uint(x.rest)
+		w := load64(x.base, off+uintptr(bit>>3)) >> (bit & 7)
+		for c := range int(x.count) {
+			col := x.column(c)
+			v := w & col.mask()
+			w >>= col.width & 63
+			if v == col.mark() {
+				v = x.over.get(x.overKey(s, c))
+			}
+			dst = append(dst, v)
+		}
+		return dst
+	}
+	for c := range int(x.count) {
+		col := x.column(c)
+		v := loadBits(x.base, off, bit+uint(col.off), uint(col.width))
+		if v == col.mark() {
+			v = x.over.get(x.overKey(s, c))
+		}
+		dst = append(dst, v)
+	}
+	return dst
+}
+
+// limit is the largest value of column c.
+func (x *items) limit(c int) uint64 { return x.layout.Fields[c].Limit() }
+
+// preset is the value of column c of an item where it was never set.
+func (x *items) preset(c int) uint64 { return x.layout.Fields[c].Default }
+
+// set stores v, at most limit(c), in column c of the item at s.
+func (x *items) set(s Ref, c int, v uint64) {
+	col := x.column(c)
+	if col.plain != 0 {
+		if mark := col.mark(); v >= mark {
+			x.over.set(x.overKey(s, c), v)
+			v = mark
+		} else if x.over.n != 0 && x.packed(s, col) == mark {
+			x.over.delete(x.overKey(s, c))
+		}
+	}
+	storeBits(x.base, x.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(x.width)+uint(col.off), uint(col.width), v)
+}
+
+// most returns a value that no item is above in column c: the largest, or one that the column's width has room for.
+func (x *items) most(c int) uint64 {
+	col := x.column(c)
+	if col.plain == 0 {
+		return x.limit(c)
+	}
+	most, columns := col.mark()-1, uint64(x.count)
+	if x.over.n == 0 {
+		return most
+	}
+	for place := range x.over.capacity() {
+		if key, v, used := x.over.at(place); used && v > most && key%columns == uint64(c) {
+			most = v
+		}
+	}
+	return most
+}
+
+// reset gives all columns of the item at s, which is new, their presets.
+func (x *items) reset(s Ref) {
+	for c := range int(x.count) {
+		x.set(s, c, x.preset(c))
+	}
+}
+
+// forget removes what the overflow table has of the item at s, which is about to be deleted.
+func (x *items) forget(s Ref) {
+	for c := range int(x.count) {
+		if col := x.column(c); col.plain != 0 && x.packed(s, col) == col.mark() {
+			x.over.delete(x.overKey(s, c))
+		}
+	}
+}
