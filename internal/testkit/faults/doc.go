@@ -9,5 +9,6 @@
 // A patch in breaks/ reverses one mend. It is a unified diff; the line numbers are ignored, so that it still applies when other code
 // of the file changes or when the code moves to another file.
 //
-// docs/internals/faults.md is generated from the table by make reference.
+// pairs.tsv is the matrix of mechanisms: which tests have two of them at work at once. docs/internals/faults.md and
+// docs/internals/pairs.md are generated from the tables by make reference.
 package main
