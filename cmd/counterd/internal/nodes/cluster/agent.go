@@ -85,6 +85,7 @@ func (a *Agent) Standing() *Standing { return a.standing.Load() }
 func (a *Agent) Close(ctx context.Context) error {
 	a.loop.stop()
 	a.loop.wg.Wait()
+	a.withdraw()
 	a.loop.host.Rest("the node ends")
 	return a.membership.close(ctx)
 }

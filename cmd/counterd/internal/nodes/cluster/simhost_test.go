@@ -82,6 +82,7 @@ func (p *proc) Follow(id topology.NodeID, _ string, epoch uint64) error {
 	if p.kind == following && p.epochOf == epoch && p.unfollow != nil {
 		return nil
 	}
+	p.quiet()
 	p.depose()
 	p.kind, p.epochOf, p.seen = following, epoch, epoch
 	ctx, cancel := context.WithCancel(context.Background())
@@ -92,8 +93,16 @@ func (p *proc) Follow(id topology.NodeID, _ string, epoch uint64) error {
 
 func (p *proc) Rest(string) {
 	if p.enter() {
+		p.quiet()
 		p.depose()
 		p.w.mu.Unlock()
+	}
+}
+
+// quiet wants that a primary serves no reads when it gives its role up. mu is held.
+func (p *proc) quiet() {
+	if s := p.standing; p.kind == leading && s.Primary && s.Reads == "" {
+		p.w.fail("%s gives its role up while it serves reads as the primary of epoch %d", p.name, p.epochOf)
 	}
 }
 

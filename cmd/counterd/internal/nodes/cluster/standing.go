@@ -90,6 +90,18 @@ func (a *Agent) serve() {
 	a.loop.host.Serve(s)
 }
 
+// withdraw has a primary serve nothing, before the host gives its role up. A store that leads answers what others have. A store that
+// does not lead answers what it has itself, and a primary has changes that the next primary may lack.
+func (a *Agent) withdraw() {
+	s := *a.standing.Load()
+	if !s.Primary {
+		return
+	}
+	s.Reads, s.Writes = textSwitch, textSwitch
+	a.standing.Store(&s)
+	a.loop.host.Serve(&s)
+}
+
 // cutOff tells whether a replica has had no link to its primary for longer than a lease lasts.
 func (a *Agent) cutOff() bool {
 	if a.loop.host.Link().Connected {

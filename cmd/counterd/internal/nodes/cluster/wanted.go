@@ -92,6 +92,7 @@ func (a *Agent) takeRole() {
 	was := a.role
 	if was.kind == leading {
 		a.loop.conf.Log.Info("cluster: no longer primary", "epoch", was.epoch, "new_epoch", a.loop.shardEpoch())
+		a.withdraw()
 	}
 	if s := a.loop.shard(); s != nil {
 		a.loop.host.Shard(s.ID, s.Unclean)

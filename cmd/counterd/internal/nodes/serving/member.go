@@ -78,7 +78,7 @@ func (m *Member) Look() (*Standing, <-chan struct{}) {
 }
 
 // Stand tells a node of a cluster what its part is from now on. Where it serves slots no more, who watches, holds or is
-// subscribed to something of them is told so. Where changes are refused, none is made any more when it returns.
+// subscribed to something of them is told so. Where changes are refused, none is made any more when it returns. The same holds for reads.
 func (m *Member) Stand(st *cluster.Standing) {
 	next := NewStanding(st)
 	m.mu.Lock()
@@ -92,7 +92,7 @@ func (m *Member) Stand(st *cluster.Standing) {
 	if st.Map != nil {
 		m.host.Follow(st.Map, st.Self)
 	}
-	if st.Writes != "" && before.Writes == "" { // what was let in before has ended, and what comes next looks again: see Standing.Writes
+	if st.Writes != "" && before.Writes == "" || st.Reads != "" && before.Reads == "" { // what was let in before has ended, and what comes next looks again: see Standing.Writes
 		if b := m.host.Store().NewBatch(); b.BeginExclusive() == nil {
 			b.End()
 		}
