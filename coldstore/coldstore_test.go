@@ -1,21 +1,16 @@
 package coldstore
 
 import (
-	"flag"
 	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/counterd/counterd/coldstore/page"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/coldtest"
 	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/vfs"
-)
-
-var (
-	update = flag.Bool("update", false, "rewrite the golden files")
 )
 
 // newRand returns a random source and prints the seed that replays it.
@@ -91,10 +86,10 @@ func (r *rows) ofGroup(group uint8) *rows {
 
 // addRandom appends n rows of a random kind of mids and values.
 func (r *rows) addRandom(rnd *rand.Rand, n int) {
-	gap := randomGaps(rnd)
+	gap := coldtest.Gaps(rnd)
 	value := make([]func() uint64, len(r.meta.Columns))
 	for i, c := range r.meta.Columns {
-		value[i] = randomValues(rnd, c.Max)
+		value[i] = coldtest.Values(rnd, c.Max)
 	}
 	quiet := rnd.Float64() // share of rows that are all default
 	mid := rnd.Uint64N(1 << 40)
@@ -121,75 +116,6 @@ func (r *rows) addRandom(rnd *rand.Rand, n int) {
 	}
 }
 
-func randomGaps(rnd *rand.Rand) func() uint64 {
-	step := uint64(1)
-	if rnd.IntN(3) == 0 {
-		step = 1 + rnd.Uint64N(5000)
-	}
-	switch mean := float64(uint64(1) << rnd.IntN(40)); rnd.IntN(5) {
-	case 0:
-		return func() uint64 { return step }
-	case 1: // nearly equal gaps
-		least, spread := 1+rnd.Uint64N(1<<20), 1+rnd.Uint64N(8)
-		return func() uint64 { return step * (least + rnd.Uint64N(spread)) }
-	case 2: // bursts
-		return func() uint64 {
-			if rnd.IntN(50) == 0 {
-				return step * (1 + uint64(rnd.ExpFloat64()*mean))
-			}
-			return step
-		}
-	default:
-		return func() uint64 { return step * (1 + uint64(rnd.ExpFloat64()*mean)) }
-	}
-}
-
-func randomValues(rnd *rand.Rand, max uint8) func() uint64 {
-	m := page.Mask(uint(max))
-	common := rnd.Uint64() & m
-	switch rnd.IntN(7) {
-	case 0:
-		return func() uint64 { return common }
-	case 1:
-		return func() uint64 { return rnd.Uint64() & m }
-	case 2:
-		small := page.Mask(uint(rnd.IntN(int(max)) + 1))
-		return func() uint64 { return rnd.Uint64() & small }
-	case 3: // mostly one value, in the middle
-		return func() uint64 {
-			if rnd.IntN(10) > 0 {
-				return common
-			}
-			return rnd.Uint64() & m
-		}
-	case 4: // any magnitude
-		return func() uint64 { return rnd.Uint64() >> rnd.IntN(64) & m }
-	case 5: // the ends
-		return func() uint64 { return m * rnd.Uint64N(2) }
-	default:
-		return func() uint64 { return postValue(rnd) & m }
-	}
-}
-
-// postValue draws from the shape of the counters of posts that have any: a third zero, half of the rest one; with
-// posts's share of quiet rows 0.3 % of all values are above 255 and 0.01 % above 65535, as in real data.
-func postValue(rnd *rand.Rand) uint64 {
-	switch p := rnd.IntN(1000); {
-	case p < 350:
-		return 0
-	case p < 650:
-		return 1
-	case p < 930:
-		return 2 + uint64(rnd.ExpFloat64()*6)
-	case p < 979:
-		return 20 + uint64(rnd.ExpFloat64()*50)
-	case p < 999:
-		return 256 + uint64(rnd.ExpFloat64()*5000)
-	default:
-		return 65536 + rnd.Uint64N(900000)
-	}
-}
-
 // Posts makes n rows like real ones: three columns, exponential gaps, 86 % of the rows all zero.
 func posts(rnd *rand.Rand, n int, gap float64) *rows {
 	r := &rows{meta: metaOf(32, 32, 32)}
@@ -198,7 +124,7 @@ func posts(rnd *rand.Rand, n int, gap float64) *rows {
 		row := make([]uint64, 3)
 		if rnd.IntN(100) >= 86 {
 			for i := range row {
-				row[i] = postValue(rnd)
+				row[i] = coldtest.PostValue(rnd)
 			}
 		}
 		r.mids, r.vals = append(r.mids, mid), append(r.vals, row)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/coldstore/page"
+	"github.com/counterd/counterd/internal/testkit/filetest"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -415,7 +416,7 @@ func TestGolden(t *testing.T) {
 	for v := versionAll; v <= version; v++ {
 		r, now := sampleOf(t, v)
 		name := filepath.Join("testdata", fmt.Sprintf("v%d.cold", v))
-		if *update {
+		if *filetest.Update {
 			if err := os.WriteFile(name, now, 0o644); err != nil {
 				t.Fatal(err)
 			}

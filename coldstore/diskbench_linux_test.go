@@ -1,3 +1,5 @@
+// Scenario: many goroutines read a cold file that is not in memory from a real disk
+
 package coldstore
 
 import (

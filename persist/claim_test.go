@@ -31,7 +31,7 @@ func replicaLog(t testing.TB, sealed, ended bool) (m model, disk *vfs.Sim, opts 
 	n := 0
 	_, err = logfile.Walk(primary, testDir, 0, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
 		if n++; n == 18 {
-			c.now = c.now.Add(time.Second)
+			c.At = c.At.Add(time.Second)
 			l.Tick() // syncs, and claims
 		}
 		pos, err := l.AppendFrame(f.Raw)
@@ -218,7 +218,7 @@ func TestClaimCrash(t *testing.T) {
 					}
 					_ = l.Sync()
 					durable = l.Durable()
-					c.now = c.now.Add(time.Second)
+					c.At = c.At.Add(time.Second)
 					l.Tick()
 					claimed = l.claims.made
 				}
@@ -264,7 +264,7 @@ func TestClaimFails(t *testing.T) {
 		must(t, l.Ready())
 		must(t, l.Commit(m.appendSome(t, l, i)))
 		for range 2 {
-			c.now = c.now.Add(time.Second)
+			c.At = c.At.Add(time.Second)
 			l.Tick()
 		}
 	}

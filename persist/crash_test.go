@@ -76,7 +76,7 @@ func (s *script) step(t testing.TB, l *Log, c *clock, rng *rand.Rand) error {
 			s.acked = pos
 		}
 	case op < 16:
-		c.now = c.now.Add(time.Second)
+		c.At = c.At.Add(time.Second)
 		l.Tick()
 		return l.Ready()
 	case op < 17:
@@ -292,7 +292,7 @@ func faultAt(t *testing.T, seed uint64, k int, lasting bool, errno error) bool {
 			if troubled > 10 {
 				t.Fatalf("no service after repair: %v\n%v", l.Ready(), faulty.Faults())
 			}
-			c.now = c.now.Add(3 * time.Second)
+			c.At = c.At.Add(3 * time.Second)
 			l.Tick()
 			continue
 		}
@@ -303,7 +303,7 @@ func faultAt(t *testing.T, seed uint64, k int, lasting bool, errno error) bool {
 			t.Fatal("commit:", err)
 		}
 		if i%9 == 0 {
-			c.now = c.now.Add(time.Second)
+			c.At = c.At.Add(time.Second)
 			l.Tick()
 		}
 		if i == 50 {
@@ -329,7 +329,7 @@ func faultAt(t *testing.T, seed uint64, k int, lasting bool, errno error) bool {
 	}
 	fired := faulty.Fired() > 0
 	faulty.Clear()
-	c.now = c.now.Add(3 * time.Second)
+	c.At = c.At.Add(3 * time.Second)
 	l.Tick()
 	must(t, l.Ready())
 	must(t, l.Sync())

@@ -45,14 +45,14 @@ func TestDoubts(t *testing.T) {
 	in[105] = true
 	check("one more", true, false)
 	for range 3 { // attempts that fail
-		c.now = c.now.Add(maxHealDelay)
+		c.At = c.At.Add(maxHealDelay)
 		l.Tick()
 	}
 	check("still failing", true, false)
 	l.AppendFlush()
 	check("a flush", true, true)
 	faulty.Clear()
-	c.now = c.now.Add(maxHealDelay)
+	c.At = c.At.Add(maxHealDelay)
 	l.Tick()
 	clear(in)
 	check("well again", false, false)

@@ -2,42 +2,20 @@ package persist
 
 import (
 	"flag"
-	"os"
-	"path/filepath"
-	"testing"
-	"time"
 
+	"github.com/counterd/counterd/internal/testkit/filetest"
 	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-var (
-	scripts = flag.Uint64("scripts", 60, "lives of a log that TestLogCrash crashes at every operation; one gives about 300 points")
-	update  = flag.Bool("update", false, "rewrite golden files")
-)
+var scripts = flag.Uint64("scripts", 60, "lives of a log that TestLogCrash crashes at every operation; one gives about 300 points")
 
-// newSeed returns the seed of a random test and prints it if the test fails.
-func newSeed(t testing.TB) uint64 {
-	return seed.Of(t)
-}
+const testDir = filetest.Dir
 
-// clock is a clock that moves by hand.
-type clock struct{ now time.Time }
+type clock = filetest.Clock
 
-func newClock() *clock { return &clock{time.UnixMilli(1_700_000_000_000)} }
-
-func (c *clock) Now() time.Time { return c.now }
-
-const testDir = "/data"
-
-// newFS returns a simulated file system with a data directory.
-func newFS(t testing.TB) *vfs.Sim {
-	s := vfs.NewSim()
-	must(t, s.MkdirAll(testDir))
-	must(t, s.SyncDir("/"))
-	return s
-}
+var must, golden, newFS, newClock, put, newSeed = filetest.Must, filetest.Golden, filetest.NewFS, filetest.NewClock, filetest.Put, seed.Of
 
 // testHistory is the history of test logs: a fixed id, so that files are the same in each run.
 var testHistory = format.History{ReplID: format.ReplID{1, 2, 3, 19: 9}, Epoch: 7}
@@ -50,28 +28,5 @@ func smallLog(fsys vfs.FS, c *clock) LogOptions {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Discard is an apply function for tests that do not look at records.
 func discard(uint64, *format.Record) error { return nil }
-
-// golden compares got with testdata/name, or writes it with -update.
-func golden(t *testing.T, name string, got []byte) []byte {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		must(t, os.MkdirAll("testdata", 0o755))
-		must(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	must(t, err)
-	if string(want) != string(got) {
-		t.Errorf("%s differs from the golden file: %d bytes, want %d", name, len(got), len(want))
-	}
-	return want
-}

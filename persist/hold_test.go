@@ -29,7 +29,7 @@ func TestHold(t *testing.T) {
 		for i := 0; pos < before+uint64(size); i++ {
 			pos = l.AppendSet(1, 1, 1<<62+uint64(i), 1<<60)
 			if records++; i%1000 == 0 {
-				c.now = c.now.Add(time.Second)
+				c.At = c.At.Add(time.Second)
 			}
 			if i == 0 {
 				go func() { done <- l.Commit(before) }()

@@ -143,7 +143,7 @@ func TestLogRestart(t *testing.T) {
 				must(t, l.Commit(pos))
 			}
 			if i%17 == 0 {
-				c.now = c.now.Add(time.Second)
+				c.At = c.At.Add(time.Second)
 				l.Tick()
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/filetest"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -37,17 +38,6 @@ func packedFileOf(t testing.TB) (disk *vfs.Sim, seg logfile.SegmentInfo, packed,
 		t.Fatalf("%d chunks", len(chunks))
 	}
 	return disk, seg, packed, raw[:seg.Segment().Offset(seg.End)], chunks
-}
-
-// put writes a file over another.
-func put(t testing.TB, disk vfs.FS, path string, b []byte) {
-	t.Helper()
-	must(t, disk.Remove(path))
-	f, err := disk.Create(path)
-	must(t, err)
-	_, err = f.WriteAt(b, 0)
-	must(t, err)
-	must(t, f.Close())
 }
 
 // TestPackDamage damages a packed segment everywhere: what is read of the log is true, or an error says where the
@@ -196,7 +186,7 @@ func TestPackEnd(t *testing.T) {
 // bytes, which mean the same.
 func TestPackedGolden(t *testing.T) {
 	disk, seg, packed, raw, _ := packedFileOf(t)
-	if *update {
+	if *filetest.Update {
 		must(t, os.WriteFile("testdata/v6-packed.aof", packed, 0o644))
 		must(t, os.WriteFile("testdata/v6-unpacked.aof", raw, 0o644))
 	}

@@ -39,7 +39,7 @@ func TestPrimaryTail(t *testing.T) {
 		var m model
 		must(t, l.Commit(m.appendSome(t, l, 1)))
 		tick := func() {
-			c.now = c.now.Add(time.Second)
+			c.At = c.At.Add(time.Second)
 			l.Tick()
 		}
 		tick()

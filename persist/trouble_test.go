@@ -51,7 +51,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	used := l.Position()
 	faulty.Clear()
-	c.now = c.now.Add(time.Second)
+	c.At = c.At.Add(time.Second)
 	l.Tick()
 	l.Tick()
 	must(t, l.Ready())
@@ -139,10 +139,10 @@ func TestSlowDisk(t *testing.T) {
 		l.mu.Unlock()
 	}
 	must(t, l.Commit(l.AppendSet(1, 1, 1, 1)))
-	c.now = c.now.Add(1900 * time.Millisecond)
+	c.At = c.At.Add(1900 * time.Millisecond)
 	age()
 	must(t, l.Ready())
-	c.now = c.now.Add(200 * time.Millisecond)
+	c.At = c.At.Add(200 * time.Millisecond)
 	age()
 	if err := l.Ready(); !errors.Is(err, format.ErrNotReady) || !strings.Contains(err.Error(), "slow") {
 		t.Error("got", err)
@@ -218,14 +218,14 @@ func TestTrouble(t *testing.T) {
 		t.Error("no pause between attempts")
 	}
 	for range 4 {
-		c.now = c.now.Add(maxHealDelay)
+		c.At = c.At.Add(maxHealDelay)
 		l.Tick()
 	}
 	if s := l.Stats(); s.FailedRewrites != 5 || s.Trouble == nil {
 		t.Errorf("stats %+v", s)
 	}
 	faulty.Clear()
-	c.now = c.now.Add(maxHealDelay)
+	c.At = c.At.Add(maxHealDelay)
 	l.Tick()
 	must(t, l.Ready())
 	must(t, l.Commit(pos))

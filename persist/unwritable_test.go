@@ -64,7 +64,7 @@ func TestOpenUnwritable(t *testing.T) {
 				}
 			}
 			faulty.Clear()
-			c.now = c.now.Add(maxHealDelay)
+			c.At = c.At.Add(maxHealDelay)
 			l.Tick()
 			must(t, l.Ready())
 			if l.Durable() != end {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/coldtest"
 )
 
 // TestPageDir compares reads by a directory with the rows: pages of mids of all kinds, of a group and of all, with and
@@ -15,7 +16,7 @@ func TestPageDir(t *testing.T) {
 	for range 400 {
 		n := 1 + rnd.IntN(1<<rnd.IntN(13))
 		cols := 1 + rnd.IntN(7)
-		gap := randomGaps(rnd)
+		gap := coldtest.Gaps(rnd)
 		mids := []uint64{rnd.Uint64N(1 << 50)}
 		for len(mids) < n {
 			mids = append(mids, mids[len(mids)-1]+gap())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/coldtest"
 )
 
 // padded returns b as a page would hold it.
@@ -21,7 +22,7 @@ func TestLadder(t *testing.T) {
 	var pl planner
 	for range 300 {
 		n := 1 + rnd.IntN(1<<rnd.IntN(12))
-		value := randomValues(rnd, uint8(1+rnd.IntN(64)))
+		value := coldtest.Values(rnd, uint8(1+rnd.IntN(64)))
 		v := make([]uint64, n)
 		for i := range v {
 			v[i] = value()
@@ -142,7 +143,7 @@ func TestMids(t *testing.T) {
 	var kinds [3]int
 	for range 300 {
 		n := 1 + rnd.IntN(1<<rnd.IntN(12))
-		gap := randomGaps(rnd)
+		gap := coldtest.Gaps(rnd)
 		mids := []uint64{rnd.Uint64N(1 << 50)}
 		for len(mids) < n {
 			mids = append(mids, mids[len(mids)-1]+gap())

@@ -1,90 +1,12 @@
 package page
 
 import (
-	"flag"
 	"math/rand/v2"
 	"testing"
-	"time"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 const maxMid = 1<<63 - 1 // mids of a file end there
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
-
-func newRand(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("replay with -seed=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
-
-func randomGaps(rnd *rand.Rand) func() uint64 {
-	step := uint64(1)
-	if rnd.IntN(3) == 0 {
-		step = 1 + rnd.Uint64N(5000)
-	}
-	switch mean := float64(uint64(1) << rnd.IntN(40)); rnd.IntN(5) {
-	case 0:
-		return func() uint64 { return step }
-	case 1: // nearly equal gaps
-		least, spread := 1+rnd.Uint64N(1<<20), 1+rnd.Uint64N(8)
-		return func() uint64 { return step * (least + rnd.Uint64N(spread)) }
-	case 2: // bursts
-		return func() uint64 {
-			if rnd.IntN(50) == 0 {
-				return step * (1 + uint64(rnd.ExpFloat64()*mean))
-			}
-			return step
-		}
-	default:
-		return func() uint64 { return step * (1 + uint64(rnd.ExpFloat64()*mean)) }
-	}
-}
-
-func randomValues(rnd *rand.Rand, max uint8) func() uint64 {
-	m := Mask(uint(max))
-	common := rnd.Uint64() & m
-	switch rnd.IntN(7) {
-	case 0:
-		return func() uint64 { return common }
-	case 1:
-		return func() uint64 { return rnd.Uint64() & m }
-	case 2:
-		small := Mask(uint(rnd.IntN(int(max)) + 1))
-		return func() uint64 { return rnd.Uint64() & small }
-	case 3: // mostly one value, in the middle
-		return func() uint64 {
-			if rnd.IntN(10) > 0 {
-				return common
-			}
-			return rnd.Uint64() & m
-		}
-	case 4: // any magnitude
-		return func() uint64 { return rnd.Uint64() >> rnd.IntN(64) & m }
-	case 5: // the ends
-		return func() uint64 { return m * rnd.Uint64N(2) }
-	default:
-		return func() uint64 { return postValue(rnd) & m }
-	}
-}
-
-// postValue draws from the shape of the counters of posts that have any: a third zero, half of the rest one; with
-// posts's share of quiet rows 0.3 % of all values are above 255 and 0.01 % above 65535, as in real data.
-func postValue(rnd *rand.Rand) uint64 {
-	switch p := rnd.IntN(1000); {
-	case p < 350:
-		return 0
-	case p < 650:
-		return 1
-	case p < 930:
-		return 2 + uint64(rnd.ExpFloat64()*6)
-	case p < 979:
-		return 20 + uint64(rnd.ExpFloat64()*50)
-	case p < 999:
-		return 256 + uint64(rnd.ExpFloat64()*5000)
-	default:
-		return 65536 + rnd.Uint64N(900000)
-	}
-}
+func newRand(t testing.TB) *rand.Rand { return seed.Rand(t) }

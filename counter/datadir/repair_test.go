@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/persisttest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -43,7 +44,7 @@ func TestCheckClean(t *testing.T) {
 // that opens, keeps what it cut, and finds nothing to do a second time.
 func TestRepair(t *testing.T) {
 	model, clean, opts := persisttest.SampleDir(t)
-	rng := rand.New(rand.NewPCG(persisttest.Seed(t), 1))
+	rng := rand.New(rand.NewPCG(seed.Of(t), 1))
 	var files []string
 	for _, sub := range []string{"", "log", "rdb"} {
 		names, err := clean.List(filepath.Join(persisttest.Dir, sub))

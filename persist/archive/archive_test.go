@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/damagetest"
 	"github.com/counterd/counterd/internal/testkit/persisttest"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist"
@@ -138,7 +139,7 @@ func TestArchiveDamage(t *testing.T) {
 	disk := persisttest.NewFS(t)
 	file, err := disk.Create("/data/a")
 	persisttest.Must(t, err)
-	persisttest.EveryDamage(t, whole, func(b []byte) error {
+	damagetest.AllFound(t, whole, persisttest.IsDamage, func(b []byte) error {
 		persisttest.Must(t, file.Truncate(int64(len(b))))
 		if _, err := file.WriteAt(b, 0); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/damagetest"
 )
 
 // sampleManifest has one of everything.
@@ -94,7 +95,7 @@ func TestManifestRoundTrip(t *testing.T) {
 }
 
 func TestManifestDamage(t *testing.T) {
-	everyDamage(t, sampleManifest().AppendText(nil), func(b []byte) error {
+	damagetest.AllFound(t, sampleManifest().AppendText(nil), isDamage, func(b []byte) error {
 		_, err := ParseManifest("m", b)
 		return err
 	})
@@ -167,7 +168,7 @@ func TestManifestMovingRefused(t *testing.T) {
 			t.Errorf("%q for %q: got %v", c.to, c.from, err)
 		}
 	}
-	everyDamage(t, movingManifest().AppendText(nil), func(b []byte) error {
+	damagetest.AllFound(t, movingManifest().AppendText(nil), isDamage, func(b []byte) error {
 		_, err := ParseManifest("m", b)
 		return err
 	})
@@ -190,7 +191,7 @@ func TestManifestProducersRefused(t *testing.T) {
 			t.Errorf("%q for %q: got %v", c.to, c.from, err)
 		}
 	}
-	everyDamage(t, producersManifest().AppendText(nil), func(b []byte) error {
+	damagetest.AllFound(t, producersManifest().AppendText(nil), isDamage, func(b []byte) error {
 		_, err := ParseManifest("m", b)
 		return err
 	})

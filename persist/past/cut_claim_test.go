@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/persisttest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -15,7 +16,7 @@ import (
 // TestClaimAndCut takes a log's end away in every way there is, with the power failing at every operation: the log opens
 // always, as the claim is gone before its end counts.
 func TestClaimAndCut(t *testing.T) {
-	seed := persisttest.Seed(t)
+	seed := seed.Of(t)
 	base, opts, end := replicaLog(t)
 	for _, sub := range []string{format.ImageDir(persisttest.Dir), format.ColdDir(persisttest.Dir)} {
 		persisttest.Must(t, base.MkdirAll(sub))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/persisttest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/format"
@@ -72,7 +73,7 @@ func TestSaveDivergedFails(t *testing.T) {
 // TestSaveDivergedCrash lets the power fail at every operation of a save, and behind the last: every archive that has a
 // name is whole, none is taken away before the new one is safe, and what was reported as saved is there.
 func TestSaveDivergedCrash(t *testing.T) {
-	seed := persisttest.Seed(t)
+	seed := seed.Of(t)
 	_, disk, _ := persisttest.SampleDir(t)
 	for range keepDiverged {
 		_, err := saveSample(t.Context(), t, disk, disk)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/counterd/counterd/internal/testkit/persisttest"
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -112,7 +113,7 @@ func TestInstallCrash(t *testing.T) {
 	if leaks := whole.Leaks(); len(leaks) > 0 {
 		t.Error("open files:", leaks)
 	}
-	seed := persisttest.Seed(t)
+	seed := seed.Of(t)
 	counts := map[string]int{}
 	came := false
 	for n := range ops {

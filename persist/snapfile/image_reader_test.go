@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/damagetest"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
@@ -98,7 +99,7 @@ func TestImageGolden(t *testing.T) {
 func TestImageDamage(t *testing.T) {
 	racetest.Skip(t, "the test drives the log itself, call after call")
 	whole := imageBytes(t, 900)
-	everyDamage(t, whole, func(b []byte) error {
+	damagetest.AllFound(t, whole, isDamage, func(b []byte) error {
 		_, _, err := readImage(t, b)
 		return err
 	})

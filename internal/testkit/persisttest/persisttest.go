@@ -3,16 +3,11 @@
 package persisttest
 
 import (
-	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/counterd/counterd/internal/testkit/filetest"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -20,52 +15,15 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-var (
-	seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
+// The base of all tests of files, under the same names.
+const Dir = filetest.Dir
 
-	// Update tells tests to write golden files anew.
-	Update = flag.Bool("update", false, "write golden files anew: only where a format has a new version")
-)
+type Clock = filetest.Clock
 
-// Seed returns the seed of a random test and prints it if the test fails.
-func Seed(t testing.TB) uint64 {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay: go test -run '^%s$' -seed %d", t.Name(), seed)
-		}
-	})
-	return seed
-}
+var Must, NewFS, NewClock, Golden = filetest.Must, filetest.NewFS, filetest.NewClock, filetest.Golden
 
-func Must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Clock is a Clock that moves by hand.
-type Clock struct{ At time.Time }
-
-func NewClock() *Clock { return &Clock{time.UnixMilli(1_700_000_000_000)} }
-
-func (c *Clock) Now() time.Time { return c.At }
-
-const (
-	Dir = "/data"
-)
-
-// NewFS returns a simulated file system with a data directory.
-func NewFS(t testing.TB) *vfs.Sim {
-	s := vfs.NewSim()
-	Must(t, s.MkdirAll(Dir))
-	Must(t, s.SyncDir("/"))
-	return s
-}
+// Update tells tests to write golden files anew.
+var Update = filetest.Update
 
 // History is the history of test logs.
 var History = format.History{ReplID: format.ReplID{1, 2, 3, 19: 9}, Epoch: 7}
@@ -238,44 +196,7 @@ func VerifyDir(fsys vfs.FS, dir string) error {
 	return err
 }
 
-// EveryDamage flips every bit and tries every truncation of a file's bytes, and some runs of zeros, and demands that
-// read finds all of it: with format.ErrCorrupt, and never as something else.
-func EveryDamage(t *testing.T, whole []byte, read func([]byte) error) {
-	t.Helper()
-	Must(t, read(bytes.Clone(whole)))
-	check := func(b []byte, what string) {
-		if err := read(b); !errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupportedFormat) {
-			t.Fatalf("%s: got %v", what, err)
-		}
-	}
-	for i := range whole {
-		for bit := range 8 {
-			b := bytes.Clone(whole)
-			b[i] ^= 1 << bit
-			check(b, fmt.Sprintf("byte %d bit %d flipped", i, bit))
-		}
-		check(bytes.Clone(whole[:i]), fmt.Sprintf("cut to %d bytes", i))
-		if b := bytes.Clone(whole); i%64 == 0 {
-			clear(b[i:min(i+64, len(b))])
-			if !bytes.Equal(b, whole) {
-				check(b, fmt.Sprintf("64 bytes from %d zero", i))
-			}
-		}
-	}
-	check(append(bytes.Clone(whole), 0), "a byte more")
-}
-
-// Golden compares got with testdata/name, or writes it with -update.
-func Golden(t testing.TB, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *Update {
-		Must(t, os.MkdirAll("testdata", 0o755))
-		Must(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	Must(t, err)
-	if string(want) != string(got) {
-		t.Errorf("%s differs from the golden file: %d bytes, want %d", name, len(got), len(want))
-	}
+// IsDamage reports whether an error says that bytes are damaged, and not that a newer program wrote them.
+func IsDamage(err error) bool {
+	return errors.Is(err, format.ErrCorrupt) && !errors.Is(err, format.ErrUnsupportedFormat)
 }

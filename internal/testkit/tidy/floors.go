@@ -105,6 +105,8 @@ var floors = map[string]int{
 	"cmd/counterbench":                  200,
 
 	"internal/testkit":                         300,
+	"internal/testkit/filetest":                290,
+	"internal/testkit/seed":                    290,
 	"internal/testkit/racetest":                290,
 	"cmd/internal/testkit":                     300,
 	"cmd/counterd/internal/testkit/simulation": 310,
