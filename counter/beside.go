@@ -39,7 +39,7 @@ func reshapeBeside(ks *block.Keyspace, s *Store, mid uint64, plans func(cs *bloc
 	var news []*block.Block
 	err := error(errReshaped)
 	if p := plans(&r.columns, &r.copied); len(p) > 0 {
-		news, err = ks.Rebuild(&r.copied, func(tabs []*hot.Table) error { return r.copied.Tab.CopyTo(tabs...) }, p...)
+		news, err = ks.Builder.Rebuild(&r.copied, func(tabs []*hot.Table) error { return r.copied.Tab.CopyTo(tabs...) }, p...)
 	}
 	if err == nil {
 		err = r.install(news)

@@ -205,7 +205,7 @@ func blockOf(ks *block.Keyspace, lo, hi uint64, posts []Posts) (*block.Block, er
 	if hi == hot.EndMid {
 		pl = block.Plan{Lo: lo, Hi: hi, Items: max(d.Items, block.SmallestBlock), Load: block.GrowLoad, Layout: ks.Layout, Shape: ks.Layout}
 	}
-	news, err := ks.Rebuild(&block.Block{Lo: lo, Hi: hi}, func(tabs []*hot.Table) error {
+	news, err := ks.Builder.Rebuild(&block.Block{Lo: lo, Hi: hi}, func(tabs []*hot.Table) error {
 		for _, p := range posts {
 			for i, mid := range p.Mids {
 				ref, err := tabs[0].AddAt(tabs[0].Home(mid))

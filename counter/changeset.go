@@ -330,7 +330,7 @@ func (r *changeSets) prepare(i int32) error {
 	}
 	if !p.Readable() {
 		r.lost++
-		return ks.ReserveOverlay(blk, r.lost)
+		return ks.Builder.ReserveOverlay(blk, ks.Over, r.lost)
 	}
 	if blk, _, err = ks.Ensure(blk, op.Mid, p); err != nil {
 		return err

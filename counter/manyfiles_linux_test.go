@@ -82,7 +82,7 @@ func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 		s.tiers.Keep(entry.Name)
 		lo = mid
 	}
-	last, err := ks.NewBlock(hot.Config{Lo: lo, Hi: hot.EndMid, Buckets: hot.BucketsFor(64, block.GrowLoad), Layout: ks.Layout}, ks.Layout)
+	last, err := ks.Builder.NewBlock(hot.Config{Lo: lo, Hi: hot.EndMid, Buckets: hot.BucketsFor(64, block.GrowLoad), Layout: ks.Layout}, ks.Layout)
 	if err != nil {
 		tb.Fatal(err)
 	}

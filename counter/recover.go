@@ -347,7 +347,7 @@ func (r *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 		ks := r.s.spaces[c.ID][group]
 		for _, b := range d.Blocks {
 			ks.Recognize(b)
-			ks.CountPartial(b)
+			ks.Files.CountPartial(b)
 		}
 		ks.Free()
 		ks.Dir.Store(d)

@@ -109,7 +109,7 @@ func (r *repacker) keyspace(s *Store, n int) bool {
 		var plans func(*block.Columns, *block.Block) []block.Plan
 		switch {
 		case !ks.Current(b) && b.Cold != nil:
-			_ = ks.RepackOverlay(b)
+			_ = ks.Builder.RepackOverlay(b, ks.Over)
 		case !ks.Current(b):
 			plans = repackPlans
 		case b.TightenDue(began):

@@ -346,7 +346,7 @@ func heatRows(ks *block.Keyspace, b *block.Block, lose bool) (*block.Block, erro
 	}); err != nil {
 		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.Lo, b.Hi, err)
 	}
-	news, err := ks.Rebuild(b, func(tabs []*hot.Table) error {
+	news, err := ks.Builder.Rebuild(b, func(tabs []*hot.Table) error {
 		tab, row := tabs[0], flat
 		for _, mid := range mids {
 			ref, err := tab.AddAt(tab.Home(mid))

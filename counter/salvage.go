@@ -86,6 +86,6 @@ func losePartial(ks *block.Keyspace, b *block.Block, say func(string)) {
 		}
 		slices.SortFunc(known, cmp.Compare)
 		say(fmt.Sprintf("given up: %s:%d, of which only %s is known", ks.CounterName, mid, strings.Join(known, ", ")))
-		ks.PutPartial(b, mid, nil)
+		ks.Files.PutPartial(b, mid, nil)
 	}
 }

@@ -93,7 +93,7 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 		return blk
 	}
 	if !p.Readable() {
-		if op.Err = ks.ReserveOverlay(blk, 1); op.Err != nil {
+		if op.Err = ks.Builder.ReserveOverlay(blk, ks.Over, 1); op.Err != nil {
 			return blk
 		}
 		for i, c := range columns { // what the first needs is reserved, and the others need no more

@@ -23,12 +23,12 @@ type Environment struct {
 	Files      *ColdFiles
 }
 
-// builder makes blocks: what all blocks of a keyspace are made with.
-type builder struct {
-	*Environment
-	tables  atomic.Uint64 // seeds given
-	AheadAt int           // items of the open block from which on it is sealed ahead; 0: never
-	Group   uint8         // of hash slots; 0 without Environment.SlotGroups
+// Builder makes the blocks of a keyspace, and the overlays of cold ones. It knows memory, seeds and sizes; it knows no
+// directory and no files, and puts nothing in the place of another block.
+type Builder struct {
+	env    *Environment
+	tables atomic.Uint64 // seeds given
+	group  uint8         // of hash slots; 0 without Environment.SlotGroups
 }
 
 const (
@@ -47,33 +47,33 @@ func tableScale(try int) float64 { return 1 + 0.01*float64(int(1)<<try-1) }
 
 // tableSeed returns a seed for a table. No two are the same, so a table that takes the place of one that was full too
 // early has nothing in common with it, whatever its size: without that it would be full for the same items again.
-func (m *builder) tableSeed() uint64 { // splitmix64
-	x := m.Seed + m.tables.Add(1)*0x9e3779b97f4a7c15
+func (m *Builder) tableSeed() uint64 { // splitmix64
+	x := m.env.Seed + m.tables.Add(1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
 // placed says in c of which group the mids are.
-func (m *builder) placed(c hot.Config) hot.Config {
-	c.OneGroup, c.Group = m.SlotGroups, m.Group
+func (m *Builder) placed(c hot.Config) hot.Config {
+	c.OneGroup, c.Group = m.env.SlotGroups, m.group
 	return c
 }
 
 // NewBlock makes an empty block as c says, with a permutation of its own. shape is the layout whose columns c's has.
-func (m *builder) NewBlock(c hot.Config, shape *schema.Layout) (*Block, error) {
+func (m *Builder) NewBlock(c hot.Config, shape *schema.Layout) (*Block, error) {
 	c = m.placed(c)
-	c.Seed, c.Probes = m.tableSeed(), m.Probes
-	span, err := m.Arena.Alloc(c.Bytes(), c.Hi == hot.EndMid)
+	c.Seed, c.Probes = m.tableSeed(), m.env.Probes
+	span, err := m.env.Arena.Alloc(c.Bytes(), c.Hi == hot.EndMid)
 	if err != nil {
 		return nil, err
 	}
-	return &Block{Lo: c.Lo, Hi: c.Hi, Tab: hot.New(c, span.Data), Span: span, Shape: shape, ID: m.IDs.Add(1), Dirty: true, Packed: time.Now()}, nil
+	return &Block{Lo: c.Lo, Hi: c.Hi, Tab: hot.New(c, span.Data), Span: span, Shape: shape, ID: m.env.IDs.Add(1), Dirty: true, Packed: time.Now()}, nil
 }
 
 // Rebuild makes new blocks in the place of old, as plans say, and has fill put the items into their tables. It tries
 // again while one of them is full.
-func (m *builder) Rebuild(old *Block, fill func(tabs []*hot.Table) error, plans ...Plan) ([]*Block, error) {
+func (m *Builder) Rebuild(old *Block, fill func(tabs []*hot.Table) error, plans ...Plan) ([]*Block, error) {
 	var err error
 	for try := range tableTries {
 		var news []*Block
@@ -86,7 +86,7 @@ func (m *builder) Rebuild(old *Block, fill func(tabs []*hot.Table) error, plans 
 }
 
 // try is one try of rebuild.
-func (m *builder) try(old *Block, scale float64, fill func([]*hot.Table) error, plans []Plan) ([]*Block, error) {
+func (m *Builder) try(old *Block, scale float64, fill func([]*hot.Table) error, plans []Plan) ([]*Block, error) {
 	news := make([]*Block, 0, len(plans))
 	tabs := make([]*hot.Table, 0, len(plans))
 	var err error
@@ -104,7 +104,7 @@ func (m *builder) try(old *Block, scale float64, fill func([]*hot.Table) error, 
 		}
 	}
 	for _, b := range news {
-		m.Arena.Free(b.Span)
+		m.env.Arena.Free(b.Span)
 	}
 	return nil, err
 }

@@ -53,3 +53,50 @@ func (t *ColdFiles) Retire(b *Block) {
 		_ = b.Cold.File.Close() // read only: nothing can be lost
 	}
 }
+
+// partialRowBytes is about what a partial row takes in memory beside its columns, and columnValueBytes what each of
+// those does.
+const (
+	partialRowBytes  = 96
+	columnValueBytes = 16
+)
+
+// PutPartial keeps a partial row of b and counts its memory. A nil row is forgotten. REQUIRES b.Mu held.
+func (t *ColdFiles) PutPartial(b *Block, mid uint64, row PartialRow) {
+	size := func(row PartialRow) int64 {
+		if row == nil {
+			return 0
+		}
+		return partialRowBytes + int64(len(row))*columnValueBytes
+	}
+	t.PartialBytes.Add(size(row) - size(b.Cold.Partial[mid]))
+	switch {
+	case row == nil:
+		delete(b.Cold.Partial, mid)
+	case b.Cold.Partial == nil:
+		b.Cold.Partial = map[uint64]PartialRow{mid: row}
+	default:
+		b.Cold.Partial[mid] = row
+	}
+}
+
+// CountPartial counts the memory of partial rows that were read back.
+func (t *ColdFiles) CountPartial(b *Block) {
+	if b.Cold == nil {
+		return
+	}
+	rows := b.Cold.Partial
+	b.Cold.Partial = nil
+	for mid, row := range rows {
+		t.PutPartial(b, mid, row)
+	}
+}
+
+// dropPartial forgets all partial rows of a block that is no more.
+func (t *ColdFiles) dropPartial(b *Block) {
+	if b.Cold != nil {
+		for mid := range b.Cold.Partial {
+			t.PutPartial(b, mid, nil)
+		}
+	}
+}

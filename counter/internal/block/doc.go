@@ -14,7 +14,7 @@
 //
 //	block.go directory.go keyspace.go     a block and its lock; the list of blocks by range; all blocks of a counter
 //	columns.go item.go                    the columns of a block's table; one item, whatever the tier of its block
-//	cold.go coldfiles.go overlay.go       a cold block: its file, the files in use, the changes since it was written
+//	cold.go coldfiles.go overlay.go       a cold block: its file; the files in use, and memory of partial rows; overlays made and grown
 //	partial.go                            rows of which only some columns are known
 //	rows.go                               all rows of a block, of file, overlay and partial rows together
 //	builder.go widths.go                  new blocks, and the widths of their columns

@@ -222,11 +222,11 @@ func (ks *Keyspace) Ensure(b *Block, mid uint64, p Location) (*Block, hot.Ref, e
 	ref := p.Ref
 	if p.Where != goneInTable {
 		if b.Span.Data != nil && b.Shape != ks.Over {
-			if err := ks.RepackOverlay(b); err != nil {
+			if err := ks.Builder.RepackOverlay(b, ks.Over); err != nil {
 				return b, 0, err
 			}
 		}
-		if ref, err = ks.insertOverlay(b, mid); err != nil {
+		if ref, err = ks.Builder.insertOverlay(b, ks.Over, mid); err != nil {
 			return b, 0, err
 		}
 	}
@@ -288,11 +288,11 @@ func (ks *Keyspace) Remove(b *Block, mid uint64, p Location) error {
 		return nil
 	}
 	if p.Where != InTable {
-		ref, err := ks.insertOverlay(b, mid)
+		ref, err := ks.Builder.insertOverlay(b, ks.Over, mid)
 		if err != nil {
 			return err
 		}
-		ks.PutPartial(b, mid, nil)
+		ks.Files.PutPartial(b, mid, nil)
 		p = Location{InTable, ref}
 	} else if b.Tab.Get(p.Ref, 0) == RowFresh {
 		b.Cold.fresh--

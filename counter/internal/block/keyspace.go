@@ -13,18 +13,21 @@ import (
 //
 //	columns   what the schema says, and how rows of older blocks answer it     columns.go
 //	ranges    the directory: which block holds a mid                           directory.go
-//	builder   memory, seeds and sizes of new blocks                            builder.go
+//	Builder   memory, seeds and sizes of new blocks and overlays               builder.go, overlay.go
 //
-// What it adds is access to items, whatever the tier of their block (item.go, overlay.go, partial.go), and the change
+// What it adds is access to items, whatever the tier of their block (item.go, partial.go), and the change
 // of blocks into others (reshape.go, widths.go).
 type Keyspace struct {
 	ID          uint32 // the counter's
 	CounterName string
+	Group       uint8         // of hash slots; 0 without Environment.SlotGroups
 	HotFrom     atomic.Uint64 // blocks below are cold: where to begin to look for one to demote
+	AheadAt     int           // items of the open block from which on it is sealed ahead; 0: never
+	Builder     Builder
 
 	Columns
 	ranges
-	builder
+	*Environment
 }
 
 // Space is all items of a counter: one keyspace, or one for each group of hash slots. nil: there is no such counter.
@@ -68,7 +71,7 @@ func (ks *Keyspace) Free() {
 		b.Mu.Lock()
 		b.Dead = true
 		ks.Arena.Free(b.Span)
-		ks.dropPartial(b)
+		ks.Files.dropPartial(b)
 		ks.Files.Retire(b)
 		b.Mu.Unlock()
 	}
@@ -77,13 +80,13 @@ func (ks *Keyspace) Free() {
 // NewKeyspace makes an empty keyspace with these columns, of a group of hash slots, or of all.
 func NewKeyspace(env *Environment, columns Columns, group uint8) (*Keyspace, error) {
 	def := columns.Def
-	ks := &Keyspace{ID: def.ID, CounterName: def.Name, Columns: columns}
-	ks.Environment, ks.Group = env, group
+	ks := &Keyspace{ID: def.ID, CounterName: def.Name, Group: group, Columns: columns, Environment: env}
+	ks.Builder.env, ks.Builder.group = env, group
 	if env.Sealing != nil && env.BlockItems >= AheadLeast {
 		ks.AheadAt = env.BlockItems - env.BlockItems/AheadShare
 	}
 	c := hot.Config{Hi: hot.EndMid, Buckets: hot.BucketsFor(SmallestBlock, 1), Layout: ks.Layout}
-	b, err := ks.NewBlock(c, ks.Layout)
+	b, err := ks.Builder.NewBlock(c, ks.Layout)
 	if err != nil {
 		return nil, err
 	}

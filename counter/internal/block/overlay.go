@@ -18,10 +18,11 @@ const (
 	RowGone   = 2
 )
 
-// insertOverlay makes a row in b's overlay, with its columns at their defaults and the state rowShadow.
-func (ks *Keyspace) insertOverlay(b *Block, mid uint64) (hot.Ref, error) {
+// insertOverlay makes a row in b's overlay, with its columns at their defaults and the state RowShadow.
+// over is the layout of overlays today (Columns.Over), here and below.
+func (m *Builder) insertOverlay(b *Block, over *schema.Layout, mid uint64) (hot.Ref, error) {
 	if b.Span.Data == nil {
-		if err := ks.growOverlay(b); err != nil {
+		if err := m.growOverlay(b, over); err != nil {
 			return 0, err
 		}
 	}
@@ -33,42 +34,42 @@ func (ks *Keyspace) insertOverlay(b *Block, mid uint64) (hot.Ref, error) {
 		if try == roomTries {
 			return 0, noRoom(mid, &b.Tab, try, err)
 		}
-		if err := ks.growOverlay(b); err != nil {
+		if err := m.growOverlay(b, over); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// ReserveOverlay makes room for rows in b's overlay, which has the counter's present columns then.
-func (ks *Keyspace) ReserveOverlay(b *Block, rows int) error {
-	if n := b.Tab.Len() + rows; b.Span.Data == nil || b.Shape != ks.Over || float64(n) > GrowLoad*float64(b.Tab.Slots()) {
-		return ks.remakeOverlay(b, 2*n+4)
+// ReserveOverlay makes room for rows in b's overlay, which has the columns of over then.
+func (m *Builder) ReserveOverlay(b *Block, over *schema.Layout, rows int) error {
+	if n := b.Tab.Len() + rows; b.Span.Data == nil || b.Shape != over || float64(n) > GrowLoad*float64(b.Tab.Slots()) {
+		return m.remakeOverlay(b, over, 2*n+4)
 	}
 	return nil
 }
 
 // growOverlay makes b's overlay twice as large. It is done in place: overlays are small, and nobody looks at one
 // without the lock.
-func (ks *Keyspace) growOverlay(b *Block) error {
-	return ks.remakeOverlay(b, roomier(&b.Tab, 2*b.Tab.Len()+4))
+func (m *Builder) growOverlay(b *Block, over *schema.Layout) error {
+	return m.remakeOverlay(b, over, roomier(&b.Tab, 2*b.Tab.Len()+4))
 }
 
-// RepackOverlay gives b's overlay the counter's present columns.
-func (ks *Keyspace) RepackOverlay(b *Block) error {
+// RepackOverlay gives b's overlay the columns of over.
+func (m *Builder) RepackOverlay(b *Block, over *schema.Layout) error {
 	if b.Span.Data == nil {
 		return nil
 	}
-	return ks.remakeOverlay(b, b.Tab.Len()+4)
+	return m.remakeOverlay(b, over, b.Tab.Len()+4)
 }
 
 // remakeOverlay makes b's overlay anew, with room for so many items. On error it stays as it was.
-func (ks *Keyspace) remakeOverlay(b *Block, items int) error {
+func (m *Builder) remakeOverlay(b *Block, over *schema.Layout, items int) error {
 	var err error
 	for try := range tableTries {
 		buckets := hot.BucketsFor(int(tableScale(try)*float64(items)), GrowLoad)
-		c := ks.placed(hot.Config{Lo: b.Lo, Hi: b.Hi, Buckets: buckets, Layout: ks.Over, Seed: ks.tableSeed(), Probes: ks.Probes})
+		c := m.placed(hot.Config{Lo: b.Lo, Hi: b.Hi, Buckets: buckets, Layout: over, Seed: m.tableSeed(), Probes: m.env.Probes})
 		var span arena.Span
-		if span, err = ks.Arena.Alloc(c.Bytes(), false); err != nil {
+		if span, err = m.env.Arena.Alloc(c.Bytes(), false); err != nil {
 			return err
 		}
 		t := hot.New(c, span.Data)
@@ -77,11 +78,11 @@ func (ks *Keyspace) remakeOverlay(b *Block, items int) error {
 		}
 		if err == nil {
 			old := b.Span
-			b.Tab, b.Span, b.Shape = t, span, ks.Over
-			ks.Arena.Free(old)
+			b.Tab, b.Span, b.Shape = t, span, over
+			m.env.Arena.Free(old)
 			return nil
 		}
-		ks.Arena.Free(span)
+		m.env.Arena.Free(span)
 		if !errors.Is(err, hot.ErrFull) {
 			return err
 		}

@@ -27,13 +27,6 @@ import (
 // Invariant: no mid is both in ColdRange.Partial and in the overlay.
 type PartialRow []format.ColumnValue // by column, each once, rising ids
 
-// partialRowBytes is about what a partial row takes in memory beside its columns, and columnValueBytes what each of
-// those does.
-const (
-	partialRowBytes  = 96
-	columnValueBytes = 16
-)
-
 // known returns the value of a column of mid, which is a partial row, if it was set.
 func (c *ColdRange) known(mid uint64, col *schema.Column) (uint64, bool) {
 	for _, v := range c.Partial[mid] {
@@ -65,48 +58,8 @@ func (ks *Keyspace) SetPartial(b *Block, mid uint64, column uint16, value uint64
 	if ks.whole(b, row) {
 		return ks.Complete(b, mid, Location{Where: lost}, row)
 	}
-	ks.PutPartial(b, mid, row)
+	ks.Files.PutPartial(b, mid, row)
 	return nil
-}
-
-// PutPartial keeps a row. A nil row is forgotten.
-func (ks *Keyspace) PutPartial(b *Block, mid uint64, row PartialRow) {
-	size := func(row PartialRow) int64 {
-		if row == nil {
-			return 0
-		}
-		return partialRowBytes + int64(len(row))*columnValueBytes
-	}
-	ks.Files.PartialBytes.Add(size(row) - size(b.Cold.Partial[mid]))
-	switch {
-	case row == nil:
-		delete(b.Cold.Partial, mid)
-	case b.Cold.Partial == nil:
-		b.Cold.Partial = map[uint64]PartialRow{mid: row}
-	default:
-		b.Cold.Partial[mid] = row
-	}
-}
-
-// CountPartial counts the memory of partial rows that were read back.
-func (ks *Keyspace) CountPartial(b *Block) {
-	if b.Cold == nil {
-		return
-	}
-	rows := b.Cold.Partial
-	b.Cold.Partial = nil
-	for mid, row := range rows {
-		ks.PutPartial(b, mid, row)
-	}
-}
-
-// dropPartial forgets all partial rows of a block that is no more.
-func (ks *Keyspace) dropPartial(b *Block) {
-	if b.Cold != nil {
-		for mid := range b.Cold.Partial {
-			ks.PutPartial(b, mid, nil)
-		}
-	}
 }
 
 // whole tells whether a row has every column that the file could have.
@@ -129,12 +82,12 @@ func (ks *Keyspace) Complete(b *Block, mid uint64, p Location, row PartialRow) e
 	var err error
 	if p.Where == lost {
 		if b.Span.Data != nil && b.Shape != ks.Over {
-			if err := ks.RepackOverlay(b); err != nil {
+			if err := ks.Builder.RepackOverlay(b, ks.Over); err != nil {
 				return err
 			}
 		}
 		// A shadow: nobody knows whether the file has it, and a deletion must leave a trace.
-		ref, err = ks.insertOverlay(b, mid)
+		ref, err = ks.Builder.insertOverlay(b, ks.Over, mid)
 	} else {
 		_, ref, err = ks.Ensure(b, mid, p)
 	}
@@ -146,7 +99,7 @@ func (ks *Keyspace) Complete(b *Block, mid uint64, p Location, row PartialRow) e
 			b.Tab.Set(ref, f, v.Value)
 		}
 	}
-	ks.PutPartial(b, mid, nil)
+	ks.Files.PutPartial(b, mid, nil)
 	b.Dirty = true
 	return nil
 }

@@ -23,7 +23,7 @@ const (
 // unlocked then and the result is locked. On error b stays as it was, locked, and is returned.
 func (ks *Keyspace) makeRoom(b *Block, mid uint64) (*Block, error) {
 	if b.Cold != nil {
-		return b, ks.growOverlay(b)
+		return b, ks.Builder.growOverlay(b, ks.Over)
 	}
 	n := b.Tab.Len()
 	limit := ks.BlockItems
@@ -73,7 +73,7 @@ func (ks *Keyspace) Seal(b *Block) (*Block, bool, error) {
 // makeRoom.
 func (ks *Keyspace) Repack(b *Block, mid uint64) (*Block, error) {
 	if b.Cold != nil {
-		return b, ks.RepackOverlay(b)
+		return b, ks.Builder.RepackOverlay(b, ks.Over)
 	}
 	return ks.replace(b, mid, ks.RepackPlan(b))
 }
@@ -90,7 +90,7 @@ func (cs *Columns) RepackPlan(b *Block) Plan {
 // replace makes the blocks of plans, which cover b's range in order, and puts them in the place of b. REQUIRES and
 // returns as makeRoom.
 func (ks *Keyspace) replace(b *Block, mid uint64, plans ...Plan) (*Block, error) {
-	news, err := ks.Rebuild(b, func(tabs []*hot.Table) error { return b.Tab.CopyTo(tabs...) }, plans...)
+	news, err := ks.Builder.Rebuild(b, func(tabs []*hot.Table) error { return b.Tab.CopyTo(tabs...) }, plans...)
 	if err != nil {
 		return b, err
 	}
@@ -121,7 +121,7 @@ func (ks *Keyspace) Swap(old *Block, mid uint64, news ...*Block) *Block {
 		old.Holder.Replaced(old, news)
 	}
 	ks.put(old, news)
-	ks.dropPartial(old)
+	ks.Files.dropPartial(old)
 	old.Mu.Unlock()
 	ks.Arena.Free(old.Span)
 	return mine

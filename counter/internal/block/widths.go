@@ -102,7 +102,7 @@ func (ks *Keyspace) tightenPlan(cs *Columns, b *Block) (p Plan, worth bool) {
 	p = cs.PlanFor(d, b.Lo, b.Hi, 0, tightenLoad, TightBits)
 	p.tightened = true
 	was := b.Tab.Bytes()
-	return p, ks.placed(p.config(1)).Bytes() <= was-was/tightenGain
+	return p, ks.Builder.placed(p.config(1)).Bytes() <= was-was/tightenGain
 }
 
 // TightenDue tells whether it is time to tighten. REQUIRES b.Mu held.
