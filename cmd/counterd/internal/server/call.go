@@ -19,7 +19,7 @@ import (
 // planned, and run together. Handlers of other commands that need no more of a connection see it alone.
 type call struct {
 	items   items.Call // the commands planned; its Out is what has not been sent yet
-	srv     *Server
+	srv     *shared
 	session *front.Session
 	info    *clientInfo
 	scratch *scratch // nil while the connection waits, and then so are Batch, Owed and runs

@@ -18,7 +18,7 @@ import (
 type client struct {
 	session front.Session
 	call    call
-	srv     *Server
+	srv     *shared // what all connections share
 
 	login login // who it is
 	multi transaction

@@ -114,7 +114,7 @@ func (c *client) publish(argsMem int) {
 }
 
 // connected returns all connections by id.
-func (s *Server) connected() []*client {
+func (s *shared) connected() []*client {
 	sessions := s.front.Sessions()
 	list := make([]*client, len(sessions))
 	for i, s := range sessions {

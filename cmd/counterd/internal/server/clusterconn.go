@@ -234,12 +234,6 @@ func (t *transaction) away(c *client) string {
 
 const errPostsApart = "CROSSSLOT the transaction reads posts of several shards: ask for those of others outside of it"
 
-// linkSettings are those of links to other nodes: as replicas have them to their primary.
-func (s *Server) linkSettings() gather.Settings {
-	c := s.config.Get()
-	return gather.Settings{User: c.MasterUser, Password: c.MasterAuth, TLS: s.LinkTLS, Connect: s.machine.Connect, Timeout: time.Duration(c.Cluster.NodeTimeout) * time.Millisecond}
-}
-
 func gatherCommands() []*row {
 	return []*row{
 		{Name: "counter.link", Arity: 3, Flags: command.Admin | command.NoScript | command.NoMulti | command.Fast | command.Loading | command.Stale, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",

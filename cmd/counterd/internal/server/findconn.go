@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"runtime"
-	"sync"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -29,7 +27,7 @@ func (c findConn) Schema() *schema.Schema { return c.c.call.names() }
 
 func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.c.call.touchedItems(def, mids) }
 
-// Steps takes turns with the queries of all connections, see Server.queries.
+// Steps takes turns with the queries of all connections, see shared.queries.
 func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, err error)) (err error) {
 	flags := command.ReadOnly
 	if changes {
@@ -118,32 +116,3 @@ func (c findConn) take(flags command.Flags, begin func(*counter.Batch) error, st
 	}
 	return done, err
 }
-
-// pace makes queries rest as long as they work while others are served. The processors may be fewer than they look: two
-// of them, with a query and loops and 4 to 10 other busy programs, gave a GET a p99 of 8 to 14 ms beside a SUM in full
-// swing, and of 1.6 to 2 ms, once of 8, beside one that rested behind every step (0.3 to 3.4 without queries). Alone a
-// query does not rest; with that rule it was not measured on quiet processors.
-type pace struct {
-	mu    sync.Mutex // guards the rest
-	bytes int64      // read from all connections at the last look
-	busy  time.Time  // when they were more than before
-}
-
-// idleAfter is for how long nothing must have been read until queries go on without rest.
-const idleAfter = 100 * time.Millisecond
-
-// rest is for how long to rest after a step, with so many bytes read from connections so far.
-func (p *pace) rest(now time.Time, bytes int64, worked time.Duration) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if bytes != p.bytes {
-		p.bytes, p.busy = bytes, now
-	}
-	if now.Sub(p.busy) > idleAfter {
-		return 0
-	}
-	return worked
-}
-
-// queryTurns is how many steps of queries are taken at the same time.
-func queryTurns() int { return max(1, runtime.GOMAXPROCS(0)/2) }

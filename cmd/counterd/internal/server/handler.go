@@ -6,10 +6,6 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/heap"
-	"github.com/counterd/counterd/cmd/internal/topology"
-	"github.com/counterd/counterd/counter"
 )
 
 // A client is the handler of its session. All methods of front.Handler are in this file. decide.go has which
@@ -69,81 +65,6 @@ func (c *client) catchUp() bool {
 	return c.call.catchUp()
 }
 
-// host is the server as its front sees it.
-type host struct{ srv *Server }
-
-// NewSession makes the client of a connection that came.
-func (s host) NewSession(trusted bool, port front.Port) *front.Session {
-	readonly := port == front.Readonly
-	c := &client{readonly: readonly}
-	c.login = login{authed: trusted, users: s.srv.users, guesses: s.srv.guesses, session: &c.session, info: &c.info, waited: &c.waited}
-	c.login.user.Store(s.srv.users.Default())
-	c.srv = s.srv
-	c.call = call{srv: s.srv, session: &c.session, info: &c.info}
-	if s.srv.shards != nil && !readonly {
-		c.internal = port == front.Forward
-		c.scatter = scatter.New(scatterConn{c}, &c.call.items, s.srv.shards, c.internal)
-	}
-	c.info.session = &c.session
-	c.tracker.table, c.tracker.session = &s.srv.tracking, &c.session
-	if s.srv.cluster != nil {
-		c.call.items.Elsewhere = c.call.moved
-	}
-	if readonly {
-		c.confined = confinedReader
-	}
-	c.session.Bind(c, &c.call.items.Out)
-	c.call.begin()
-	c.subs.SetProtocol(2)
-	return &c.session
-}
-
-// NeedsPassword tells whether the user that every connection is at first has a password, or is off.
-func (s host) NeedsPassword() bool { return !s.srv.users.Default().Open() }
-
-// EachSecond is what the server does once a second.
-func (s host) EachSecond() {
-	s.srv.sample()
-	s.srv.releaser.Look(s.srv.sampler.Rates().Commands)
-	conf := s.srv.config.Get()
-	s.srv.heap.Look(heap.Use{MaxMemory: int64(conf.MaxMemory), Posts: s.srv.store().Admin().TierCounts().Memory, Clients: conf.MaxMemoryClients.Of(conf.MaxMemory),
-		Held: s.srv.front.Held() + s.srv.pubsub.Unread()})
-	s.srv.pubsub.Look()
-	s.srv.unsaved.commands(s.srv)
-	s.srv.role.RoleChanged() // lags grow with time
-}
-
-// sample lets the sampler look at the totals and at the memory used.
-func (s *Server) sample() {
-	s.sampler.Sample(time.Now(), s.commands.Calls(), &s.stats)
-	s.memory()
-}
-
-// Unread is what subscribers have not read.
-func (s host) Unread() int64 { return s.srv.pubsub.Unread() }
-
-// The rest of host is the server as a member of a cluster sees it: serving.Host.
-
-var _ serving.Host = host{}
-
-// Store is the one being served.
-func (s host) Store() *counter.Store { return s.srv.store() }
-
-// Follow tells the links to other shards of a new map.
-func (s host) Follow(m *topology.Map, self topology.NodeID) { s.srv.shards.Follow(m, self) }
-
-// TouchAll says that any key may have changed.
-func (s host) TouchAll() { s.srv.touchedAll() }
-
-// EndShardChannels ends subscriptions to shard channels.
-func (s host) EndShardChannels(gone func(channel string) bool) { s.srv.pubsub.EndShard(gone) }
-
-// Troubles are those that the server reports of itself.
-func (s host) Troubles() []topology.Trouble { return s.srv.troubles() }
-
-// CommandRate is how many commands a second are executed.
-func (s host) CommandRate() float64 { return s.srv.sampler.Rates().Commands }
-
 // Malformed answers what is no command.
 func (c *client) Malformed(err error) {
 	c.srv.stats.ProtocolErrors.Add(1)
@@ -201,4 +122,30 @@ func (c *client) Standing() (s front.Standing) {
 	s.Keep = c.info.state.noEvict
 	c.info.mu.Unlock()
 	return s
+}
+
+// newClient makes the client of a connection that came by a port.
+func newClient(srv *shared, trusted bool, port front.Port) *front.Session {
+	readonly := port == front.Readonly
+	c := &client{readonly: readonly}
+	c.login = login{authed: trusted, users: srv.users, guesses: srv.guesses, session: &c.session, info: &c.info, waited: &c.waited}
+	c.login.user.Store(srv.users.Default())
+	c.srv = srv
+	c.call = call{srv: srv, session: &c.session, info: &c.info}
+	if srv.shards != nil && !readonly {
+		c.internal = port == front.Forward
+		c.scatter = scatter.New(scatterConn{c}, &c.call.items, srv.shards, c.internal)
+	}
+	c.info.session = &c.session
+	c.tracker.table, c.tracker.session = &srv.tracking, &c.session
+	if srv.cluster != nil {
+		c.call.items.Elsewhere = c.call.moved
+	}
+	if readonly {
+		c.confined = confinedReader
+	}
+	c.session.Bind(c, &c.call.items.Out)
+	c.call.begin()
+	c.subs.SetProtocol(2)
+	return &c.session
 }

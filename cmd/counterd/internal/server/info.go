@@ -15,7 +15,7 @@ func runInfo(c *call, args [][]byte) {
 	if parts.Has(facts.PartConnections) {
 		c.session.Handler().Publish()
 	}
-	s := observer{c.srv}.state(parts)
+	s := c.srv.observe(parts)
 	if parts.Has(facts.PartUsage) {
 		s.Usage = c.usage()
 	}

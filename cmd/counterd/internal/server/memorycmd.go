@@ -7,7 +7,6 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -29,9 +28,6 @@ func memoryCommand() *row {
 		}),
 	)
 }
-
-// memory measures what the process takes.
-func (s *Server) memory() stats.Memory { return s.sampler.Memory(s.store().Admin().Memory()) }
 
 // runMemoryStats answers the fields of Redis that mean something here.
 func runMemoryStats(c *call, _ [][]byte) {

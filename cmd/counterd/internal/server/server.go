@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/admin"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
@@ -27,57 +26,29 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/heap"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
+	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 )
 
 // Server is a store that speaks the Redis protocol. Make one with New, start it with Listen, end it with Shutdown.
 type Server struct {
-	front    *front.Front
-	current  atomic.Pointer[counter.Store]
-	progress loadProgress
-	config   *config.Live
+	shared
 	tls      *tlsconf.Material
 	level    *slog.LevelVar
-	log      *slog.Logger
-	commands *commands
-	users    *acl.Users
-	denials  acl.Log
-	guesses  *brake.Guesses // of passwords, by RESP and HTTP
-	stats    stats.Totals
-	slow     slowlog.Log
-	sampler  stats.Sampler
 	releaser heap.Releaser
 	heap     heap.Limit
-	watches  watch.Table
-	tracking tracking.Table
-	monitors monitors
-	popular  *popular.Posts
-	pubsub   pubsub.Registry
-	role     *role.Role
 	machine  role.Machine
-	cluster  *serving.Member  // nil: it is of no cluster
-	shards   *gather.Shards   // the other shards; nil: it is of no cluster
 	web      *web.Server      // nil without metrics-addr
 	console  *console.Monitor // the same
 	ending   atomic.Bool      // Shutdown has begun
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 
-	admin         admin.Server // for the commands about the server
 	unsaved       unsaved
 	startupMemory int64 // bytes used when the server was made
 
 	runID   string // 40 hex digits, as Redis has it
 	started time.Time
-	// queries has an element for each step of a query that is taken now, of half of the processors at most: loops want
-	// the others.
-	queries chan struct{}
-	walks   chan struct{} // the same for KEYS, from beginning to end
-	pace    pace
 	// Terminate is called once when a client sends SHUTDOWN.
 	Terminate  func()
 	terminated sync.Once
@@ -100,13 +71,11 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 	}
 	var id [20]byte
 	_, _ = rand.Read(id[:]) // never fails
-	s := &Server{
-		machine: machine, config: config.NewLive(conf), tls: material, log: log, level: level, commands: command.NewTable(table()),
-		runID: hex.EncodeToString(id[:]), started: time.Now(), Terminate: func() {},
-		queries: make(chan struct{}, queryTurns()), walks: make(chan struct{}, queryTurns()), popular: popular.New(time.Now()),
-		guesses: brake.NewGuesses(brake.FreeGuesses, brake.GuessEvery),
-	}
-	s.admin = adminOf(s)
+	s := &Server{machine: machine, tls: material, level: level, runID: hex.EncodeToString(id[:]), started: time.Now(), Terminate: func() {}}
+	s.config, s.log, s.commands = config.NewLive(conf), log, command.NewTable(table())
+	s.queries, s.walks, s.popular = make(chan struct{}, queryTurns()), make(chan struct{}, queryTurns()), popular.New(time.Now())
+	s.guesses = brake.NewGuesses(brake.FreeGuesses, brake.GuessEvery)
+	s.admin, s.observe = adminOf(s), observer{s}.state
 	s.config.Prepare = s.prepare
 	if err := s.openUsers(&conf); err != nil {
 		return nil, err
@@ -128,9 +97,6 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 	s.startupMemory = s.memory().Used
 	return s, s.openWeb(conf)
 }
-
-// store is the one being served.
-func (s *Server) store() *counter.Store { return s.current.Load() }
 
 // Serve ends the time of loading: store is what clients talk to from now on. The node has its role before: a change
 // taken in between would be one too many.
@@ -284,34 +250,6 @@ func (s *Server) certificatesRead() {
 	s.log.Info("TLS certificates loaded", "subject", subject, "valid_until", until)
 }
 
-// loadProgress is how far the store's recovery has come.
-type loadProgress struct {
-	openings atomic.Int32 // that have begun and not ended: a link may open the store anew while the first still ends
-
-	mu          sync.Mutex
-	began       time.Time
-	what        string
-	done, total uint64
-	took        time.Duration
-}
-
-// active is one load for every command that is not planned.
-func (l *loadProgress) active() bool { return l.openings.Load() > 0 }
-
-func (l *loadProgress) begin() {
-	l.mu.Lock()
-	l.began = time.Now()
-	l.mu.Unlock()
-	l.openings.Add(1)
-}
-
-func (l *loadProgress) end() {
-	l.mu.Lock()
-	l.took = time.Since(l.began)
-	l.mu.Unlock()
-	l.openings.Add(-1)
-}
-
 // Loading notes progress: what is being read, bytes done and in all. It may be called from several goroutines.
 func (s *Server) Loading(what string, done, total uint64) {
 	l := &s.progress
@@ -323,24 +261,6 @@ func (s *Server) Loading(what string, done, total uint64) {
 		s.log.Info("loading", "what", what, "bytes", total)
 	}
 	l.what, l.done, l.total = what, done, total
-}
-
-// loadState is what INFO tells.
-type loadState struct {
-	began       time.Time
-	done, total uint64
-	took        time.Duration
-	eta         time.Duration
-}
-
-func (l *loadProgress) state() loadState {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	st := loadState{began: l.began, done: l.done, total: l.total, took: l.took}
-	if l.done > 0 && l.total > l.done {
-		st.eta = time.Duration(float64(time.Since(l.began)) / float64(l.done) * float64(l.total-l.done))
-	}
-	return st
 }
 
 // Store is the one being served.
@@ -383,4 +303,69 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it
 	return err
+}
+
+// host is the server as its front sees it.
+type host struct{ srv *Server }
+
+// NewSession makes the client of a connection that came.
+func (s host) NewSession(trusted bool, port front.Port) *front.Session {
+	return newClient(&s.srv.shared, trusted, port)
+}
+
+// NeedsPassword tells whether the user that every connection is at first has a password, or is off.
+func (s host) NeedsPassword() bool { return !s.srv.users.Default().Open() }
+
+// EachSecond is what the server does once a second.
+func (s host) EachSecond() {
+	s.srv.sample()
+	s.srv.releaser.Look(s.srv.sampler.Rates().Commands)
+	conf := s.srv.config.Get()
+	s.srv.heap.Look(heap.Use{MaxMemory: int64(conf.MaxMemory), Posts: s.srv.store().Admin().TierCounts().Memory, Clients: conf.MaxMemoryClients.Of(conf.MaxMemory),
+		Held: s.srv.front.Held() + s.srv.pubsub.Unread()})
+	s.srv.pubsub.Look()
+	s.srv.unsaved.commands(s.srv)
+	s.srv.role.RoleChanged() // lags grow with time
+}
+
+// sample lets the sampler look at the totals and at the memory used.
+func (s *Server) sample() {
+	s.sampler.Sample(time.Now(), s.commands.Calls(), &s.stats)
+	s.memory()
+}
+
+// Unread is what subscribers have not read.
+func (s host) Unread() int64 { return s.srv.pubsub.Unread() }
+
+// The rest of host is the server as a member of a cluster sees it: serving.Host.
+
+var _ serving.Host = host{}
+
+// Store is the one being served.
+func (s host) Store() *counter.Store { return s.srv.store() }
+
+// Follow tells the links to other shards of a new map.
+func (s host) Follow(m *topology.Map, self topology.NodeID) { s.srv.shards.Follow(m, self) }
+
+// TouchAll says that any key may have changed.
+func (s host) TouchAll() { s.srv.touchedAll() }
+
+// EndShardChannels ends subscriptions to shard channels.
+func (s host) EndShardChannels(gone func(channel string) bool) { s.srv.pubsub.EndShard(gone) }
+
+// Troubles are those that the server reports of itself.
+func (s host) Troubles() []topology.Trouble { return s.srv.troubles() }
+
+// CommandRate is how many commands a second are executed.
+func (s host) CommandRate() float64 { return s.srv.sampler.Rates().Commands }
+
+// linkSettings are those of links to other nodes: as replicas have them to their primary.
+func (s *Server) linkSettings() gather.Settings {
+	c := s.config.Get()
+	return gather.Settings{User: c.MasterUser, Password: c.MasterAuth, TLS: s.LinkTLS, Connect: s.machine.Connect, Timeout: time.Duration(c.Cluster.NodeTimeout) * time.Millisecond}
+}
+
+// CheckUsers tells what is wrong with the users of a configuration and the commands that it disables, as New does.
+func CheckUsers(c *config.Config) error {
+	return (&shared{commands: command.NewTable(table())}).openUsers(c)
 }

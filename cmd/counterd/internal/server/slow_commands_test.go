@@ -111,7 +111,7 @@ func TestSlowlogBatch(t *testing.T) {
 // TestAccountingAllocatesNothing: what every batch and command pays while nothing is slow.
 func TestAccountingAllocatesNothing(t *testing.T) {
 	s := wireServe(t, nil)
-	c := &call{srv: s, session: new(front.Session)}
+	c := &call{srv: &s.shared, session: new(front.Session)}
 	get := s.commands.Find([]byte("get"))
 	args := [][]byte{[]byte("get"), []byte("1")}
 	if n := testing.AllocsPerRun(100, func() {

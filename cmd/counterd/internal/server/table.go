@@ -15,13 +15,6 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 )
 
-type (
-	// row is one row of the command table. Commands that are not planned see the connection.
-	row = command.Row[*client]
-	// commands is the command table of one server.
-	commands = command.Table[*client]
-)
-
 // container is a command that only has subcommands.
 func container(name, group, since, summary string, sub ...*row) *row {
 	return command.Container(func(c *client) *resp.Replies { return &c.call.items.Out }, name, group, since, summary, sub...)

@@ -9,7 +9,6 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
-	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -33,18 +32,6 @@ func (c *call) touched() {
 func (c *call) touchedItems(def *schema.Counter, mids []uint64) {
 	c.srv.watches.TouchItems(def, mids)
 	c.srv.tracking.TouchItems(def, mids, c.self())
-}
-
-// touchedAll says that any key may have changed.
-func (s *Server) touchedAll() {
-	s.watches.TouchAll()
-	s.tracking.TouchAll()
-}
-
-// replicated tells who watches, or may hold, what the primary changed: see counter.Store.Observe.
-func (s *Server) replicated(b *counter.Batch) {
-	s.watches.Replicated(b)
-	s.tracking.Replicated(b)
 }
 
 // reads is what a connection that tracks does with what it reads.

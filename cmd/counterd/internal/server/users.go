@@ -18,7 +18,7 @@ import (
 // Users, as connections have them. What they may do is package acl's.
 
 // openUsers makes the users of the configuration, and takes the commands out of the table that are disabled.
-func (s *Server) openUsers(c *config.Config) error {
+func (s *shared) openUsers(c *config.Config) error {
 	s.users = acl.NewUsers(acl.NewCatalog(s.commands.Access()))
 	s.users.SetPubsubDefault(c.ACLPubsubDefault == config.AllChannels)
 	for _, name := range c.DisableCommand {
@@ -42,13 +42,8 @@ func (s *Server) openUsers(c *config.Config) error {
 	return s.users.Configure(c.Users)
 }
 
-// CheckUsers tells what is wrong with the users of a configuration and the commands that it disables, as New does.
-func CheckUsers(c *config.Config) error {
-	return (&Server{commands: command.NewTable(table())}).openUsers(c)
-}
-
 // userLines are the "user" lines of the configuration file that CONFIG REWRITE writes, without that word.
-func (s *Server) userLines(c *config.Config) []string {
+func (s *shared) userLines(c *config.Config) []string {
 	if c.ACLFile != "" || s.users.Plain(c.RequirePass) {
 		return nil
 	}
