@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
@@ -22,6 +24,8 @@ type call struct {
 	srv     *shared
 	session *front.Session
 	info    *clientInfo
+	login   *login
+	routing *routing
 	scratch *scratch // nil while the connection waits, and then so are Batch, Owed and runs
 
 	store      *counter.Store // that Batch is of
@@ -104,6 +108,13 @@ func (c *call) begin() {
 	}
 }
 
+// refresh is begin behind a wait, where data is being loaded or another store is served by now.
+func (c *call) refresh() {
+	if c.loading || c.store != c.srv.current.Load() {
+		c.begin()
+	}
+}
+
 // names is the schema that keys are read by: that of the node's data where it leads a shard, else the cluster's. A free
 // node's data has none, and a replica's may be behind.
 func (c *call) names() *schema.Schema {
@@ -113,6 +124,52 @@ func (c *call) names() *schema.Schema {
 		}
 	}
 	return c.store.Schema()
+}
+
+// knownNames is names, or nil while data is being loaded.
+func (c *call) knownNames() *schema.Schema {
+	if c.loading {
+		return nil
+	}
+	return c.names()
+}
+
+// may tells whether the user of the connection may execute a planned command. It notes no denial. Most commands are answered
+// by a few compares.
+func (c *call) may(cmd *row, args [][]byte) bool {
+	u := c.login.user.Load()
+	if u.Unlimited() {
+		return true
+	}
+	return u.May(cmd.Access(), args, c.names()) || u.Check(cmd.Access(), args, c.names()).Reason == acl.Allowed
+}
+
+// openServed opens the batch and tells whether a planned command can go on here, as far as a few compares can tell. It does so with the batch open:
+// while that is, the store's slots stand still, no standing that refuses changes is complete (serving.Member.Stand), and no hold
+// of changes (role.HoldWrites). So what it lets in is not refused by the store. A lease is looked at once a batch, which is once a turn.
+func (c *call) openServed(cmd *row, args [][]byte) bool {
+	if c.items.Batch.Opened() {
+		return c.routing.serves(cmd.Access(), args)
+	}
+	c.items.Batch.Reset()
+	if c.items.Batch.Begin() != nil { // the slow way says why
+		return false
+	}
+	if !c.srv.role.Lets(cmd.Flags) || !c.routing.serves(cmd.Access(), args) || c.srv.cluster.Now().Expired() {
+		c.items.Batch.End()
+		return false
+	}
+	c.opened()
+	return true
+}
+
+// gone refuses a planned command whose slot went, or that is not served any more, since it was let in. REQUIRES the batch
+// open. Empty: it is served.
+func (c *call) gone(cmd *row, args [][]byte) string {
+	var r serving.Routing
+	c.routing.add(&r, c.knownNames(), cmd.Access(), args, false)
+	text, _ := c.srv.cluster.Now().Route(c.routing.asker(), &r)
+	return text
 }
 
 // plan adds the operations of cmd to the batch, and runs it when it is full.
@@ -160,10 +217,10 @@ func (c *call) opened() { c.observed = c.reads != nil || c.srv.monitors.n.Load()
 // for all its commands were sent before it was opened.
 func (c *call) observe(cmd *row, args [][]byte) {
 	if c.reads != nil {
-		c.remember(cmd, args)
+		c.reads.remember(c.items.Batch.Schema(), cmd, args, c.executing)
 	}
 	if c.srv.monitors.n.Load() > 0 {
-		c.srv.monitors.show(c.info, cmd, args)
+		c.srv.monitors.show(c.info.monitored(), cmd, args)
 	}
 }
 
@@ -224,54 +281,12 @@ func (c *call) reply(began time.Time) {
 	c.items.Batch.Reset()
 }
 
-// sample tells popular of operations of the batch that was run, at the distances that it wants. It reads the clock once.
-func (c *call) sample() {
-	now := time.Now()
-	for ; c.unsampled < 0; c.unsampled += 1 + rand.IntN(2*popular.Every) {
-		op := c.items.Batch.Op(c.items.Batch.Len() + c.unsampled)
-		read := op.Kind == counter.OpGet || op.Kind == counter.OpRead || op.Kind == counter.OpExists
-		c.srv.popular.Sample(now, popular.Post{Counter: op.Counter.ID, Mid: op.Mid}, !read)
-	}
-}
-
-// runOf is the command that reply i is owed for.
-func (c *call) runOf(i int) *row {
-	r := len(c.runs) - 1
-	for c.runs[r].owed > i {
-		r--
-	}
-	return c.runs[r].cmd
-}
-
 // deferCommit leaves the commit of the batch, which has ended, to commit. The replies that come next in Out wait for it.
 func (c *call) deferCommit() {
 	if !c.ack.Pending() {
 		c.unsure = c.items.Out.Len()
 	}
 	c.items.Batch.Defer(&c.ack)
-}
-
-// account spreads the time of a batch over its commands. One by one they are too short to be timed.
-func (c *call) account(took time.Duration) {
-	total := int64(0)
-	for _, r := range c.runs {
-		total += r.n
-	}
-	c.calls += total
-	for _, r := range c.runs {
-		r.cmd.Account(c.session.Lane(), r.n, took*time.Duration(r.n)/time.Duration(total))
-	}
-	if len(c.runs) > 0 {
-		c.noteSlowBatch(c.runs, total, took)
-	}
-	clear(c.runs)
-	c.runs = c.runs[:0]
-}
-
-// failed counts an error reply of a command that ran.
-func (c *call) failed(cmd *row, reply []byte) {
-	cmd.Failed.Add(1)
-	c.srv.stats.ErrorReply(reply)
 }
 
 // catchUp brings everything that was planned to its replies, committed; false: not in a loop.
@@ -360,7 +375,7 @@ func (c *call) withStore(exclusive bool, f func(b *counter.Batch) error) error {
 		return err
 	}
 	if exclusive {
-		if text := c.unwritten(command.Write); text != "" {
+		if text := c.routing.unwritten(command.Write); text != "" {
 			c.items.Batch.End()
 			return items.Refusal(text)
 		}
@@ -377,50 +392,48 @@ func (c *call) withStore(exclusive bool, f func(b *counter.Batch) error) error {
 	return nil
 }
 
-// longArgs is the most arguments that a command may have in a loop: 512 keys are 0.1 ms where all are misses of the
-// cache, and 65,000 of them would have all others of the loop wait for 40 ms. Those with more leave it.
-const longArgs = 512
+// number parts a command from its number, which num becomes: its own, or the connection's, which is used up. Without
+// one num.Producer is nil. text is the error.
+func (c *call) number(num *idmp.Number, cmd *row, args [][]byte) (rest [][]byte, text string) {
+	if cmd.Flags&command.Idmp != 0 {
+		if tail := idmp.TailLen(args); tail > 0 {
+			return num.Split(args, tail)
+		}
+	}
+	if c.numbers.Producer != nil && cmd.Numbered() {
+		return args, c.numbers.Take(num)
+	}
+	num.Producer = nil
+	return args, ""
+}
 
-// readLong executes a read of very many items: it is planned without the store's gate, run in slices (counter.Batch.RunLong)
-// and answered, and lets others have their turn all the while. REQUIRES not InLoop.
-func (c *call) readLong(cmd *row, args [][]byte) {
-	c.flush()
-	c.items.Pause = c.srv.front.GiveWay
-	defer func() { c.items.Pause = nil }()
-	began := time.Now()
-	for {
-		done, err := c.tryLong(cmd, args)
-		if done {
-			c.runs = append(c.runs, run{cmd, 1, 0})
-			c.deferCommit()
-			c.reply(began)
-			return
-		}
-		clear(c.items.Owed)
-		c.items.Owed = c.items.Owed[:0]
-		if err != nil {
-			c.items.StoreError(err)
-			return
-		}
+// planNumbered is plan for a command that may have a number.
+func (c *call) planNumbered(cmd *row, args [][]byte) {
+	num := &c.lastNumber
+	rest, text := c.number(num, cmd, args)
+	switch {
+	case text != "":
+		c.items.Refuse(text)
+	case num.Producer == nil:
+		cmd.Plan(&c.items, args)
+	default:
+		c.items.Numbered(cmd.Plan, rest, num, cmd.Hash().Add(rest[1:]...).Sum())
+	}
+	num.Producer = nil // it may lie in memory that others share
+}
+
+// refusedNumber uses up the number of a command that was refused before it was executed.
+func (c *call) refusedNumber(cmd *row, args [][]byte, queued bool) {
+	if c.numbers.Producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
+		_, _ = c.number(&c.lastNumber, cmd, args)
 	}
 }
 
-// tryLong plans and runs a long read; false without an error: what its keys mean has changed meanwhile.
-func (c *call) tryLong(cmd *row, args [][]byte) (done bool, err error) {
-	c.items.Batch.Reset()
-	names := c.items.Batch.Schema()
-	cmd.Plan(&c.items, args)
-	if err := c.items.Batch.Begin(); err != nil {
-		return false, err
+// runOf is the command that reply i is owed for.
+func (c *call) runOf(i int) *row {
+	r := len(c.runs) - 1
+	for c.runs[r].owed > i {
+		r--
 	}
-	if c.items.Batch.Schema() == names {
-		if c.opened(); c.observed {
-			c.observe(cmd, args)
-		}
-		if done, err = c.items.Batch.RunLong(c.srv.front.GiveWay); err != nil {
-			return false, err
-		}
-	}
-	c.items.Batch.End()
-	return done, nil
+	return c.runs[r].cmd
 }

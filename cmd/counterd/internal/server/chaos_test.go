@@ -240,7 +240,7 @@ func TestChaos(t *testing.T) {
 				case 0:
 					k.session.Conn().Close()
 				case 1:
-					k.unblock.interrupt(errUnblocked)
+					k.blocking.unblock(errUnblocked)
 				case 2:
 					s.role.PauseWrites(time.Minute)
 				case 3:
@@ -248,7 +248,7 @@ func TestChaos(t *testing.T) {
 					s.front.Evict()
 					s.front.LimitMemory(config.DefaultClientsLimit)
 				default:
-					_ = k.line()
+					_ = k.info.line()
 				}
 			}
 			time.Sleep(time.Duration(rng.IntN(5)) * time.Millisecond)

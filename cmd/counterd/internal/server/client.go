@@ -1,55 +1,46 @@
 package server
 
 import (
-	"sync/atomic"
+	"bytes"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 )
 
-// client is one connection: its session, which moves bytes, its call, which its commands become, and its protocol state.
-// It is the handler of its session. Only the goroutine that runs the session uses it, except for the fields that say
-// otherwise.
+// client is one connection: its session, which moves bytes, its call, which its commands become, and its protocol state. A
+// client is the handler of its session: all methods of front.Handler are in this file. decide.go says which commands are
+// executed. Only the goroutine that runs the session uses a client, except for the fields that say otherwise.
 type client struct {
 	session front.Session
 	call    call
 	srv     *shared // what all connections share
 
-	login login // who it is
-	multi transaction
+	login      login
+	multi      transaction
+	routing    routing          // to the nodes of a cluster
+	scatter    *scatter.Scatter // nil: this node answers for its own posts alone
+	subscriber subscriber
+	tracker    tracker // CLIENT TRACKING
+	blocking   blocking
+	replyMode  front.ReplyMode // CLIENT REPLY
+	info       clientInfo      // what CLIENT LIST shows; has its own lock
+	watch      watch.Mark      // a watched key changed; set by others
 
 	lastName []byte // name of the last command, as sent
 	last     *row
-	plain    bool // nothing sets it apart from most connections: see isPlain
-	executed *row // the last one that was not planned: a subcommand, where last is its container
+	executed *row                // the last one that was not planned: a subcommand, where last is its container
+	plain    bool                // nothing sets the connection apart from most others: see isPlain
+	confined command.Confinement // only some commands are allowed
+	disowned bool                // the next command of a link is for groups that are not the shard's: see runLink
 
-	readonly bool        // it came by a listener for reads only; never changes
-	confined confinement // only some commands are allowed
-	// Of a node of a cluster: a link of another node's, or a client of the forward port, whose keys are not looked at as a
-	// cluster's client hashes them; READONLY, which has replicas
-	// answer.
-	internal, replicaReads bool
-	disowned               bool // a link's next command is for groups that are not the shard's: see runLink
-	subs                   pubsub.Subscriber
-	peer                   atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
-
-	scatter *scatter.Scatter // of a node of a cluster; nil: this node answers for its own posts alone
-
-	silence          silence // CLIENT REPLY
-	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
-
-	info     clientInfo    // what CLIENT LIST shows; has its own lock
-	tracker  tracker       // what package tracking knows of it
-	monitors atomic.Bool   // it monitors
-	watch    watch.Mark    // a watched key changed; set by others
-	waited   time.Duration // that the command being executed was blocked: no work of the server's
-	unblock  unblocker     // of WAIT and WAITAOF
+	noEvict, noTouch bool // CLIENT NO-EVICT, NO-TOUCH
 }
+
+var _ front.Handler = (*client)(nil)
 
 // execute runs a command that was checked. Everything before it has been answered.
 func (c *client) execute(cmd *row, args [][]byte) {
@@ -67,7 +58,7 @@ func (c *client) execute(cmd *row, args [][]byte) {
 	}
 	began := time.Now()
 	size := c.call.items.Out.Len()
-	c.executed, c.waited = cmd, 0
+	c.executed, c.blocking.waited = cmd, 0
 	switch {
 	case c.disowned && !cmd.Is("counter.link"):
 		c.disowned = false
@@ -77,7 +68,7 @@ func (c *client) execute(cmd *row, args [][]byte) {
 	default:
 		cmd.Run(c, args)
 	}
-	took := time.Since(began) - c.waited
+	took := time.Since(began) - c.blocking.waited
 	cmd.Account(c.session.Lane(), 1, took)
 	c.call.calls++
 	if reply := c.call.items.Out.From(size); len(reply) > 0 && reply[0] == '-' {
@@ -87,6 +78,150 @@ func (c *client) execute(cmd *row, args [][]byte) {
 		c.call.noteSlow(cmd, args, took)
 	}
 	if c.srv.monitors.n.Load() > 0 {
-		c.srv.monitors.show(c.call.info, cmd, args)
+		c.srv.monitors.show(c.info.monitored(), cmd, args)
 	}
+}
+
+// Attach lends the connection memory to work in.
+func (c *client) Attach(memory any) { c.call.attach(memory) }
+
+// Detach returns that memory.
+func (c *client) Detach() any { return c.call.detach() }
+
+// Locked tells whether the connection has a batch open, which others wait for.
+func (c *client) Locked() bool { return c.call.locked() }
+
+// Command plans, executes, queues, postpones or refuses one command: see decide.
+func (c *client) Command(args [][]byte) {
+	cmd := c.last
+	if cmd == nil || !bytes.Equal(args[0], c.lastName) {
+		cmd = c.srv.commands.Find(args[0])
+		c.last = cmd
+		if cmd != nil { // or the name of none, up to 1 MiB, would stay
+			c.lastName = append(c.lastName[:0], args[0]...)
+		}
+	}
+	cmd, d := c.decide(cmd, args)
+	if d == toPlan {
+		c.call.plan(cmd, args)
+		return
+	}
+	c.carryOut(d, cmd, args)
+}
+
+// Flush executes what was planned. If other shards have a part in it, the session leaves its loop and waits for them.
+func (c *client) Flush() {
+	c.call.flush()
+	if c.scatter != nil && !c.call.executing && !c.session.Leaving() {
+		c.scatter.Finish()
+	}
+}
+
+// Committed tells whether all changes that the replies report are committed.
+func (c *client) Committed() bool { return c.call.committed() }
+
+// Commit executes what was planned and commits it.
+func (c *client) Commit() { c.catchUp() }
+
+// catchUp turns everything that was planned into replies, and commits it. It returns false if the session has to leave
+// its loop for that.
+func (c *client) catchUp() bool {
+	if c.scatter != nil {
+		if c.Flush(); c.session.Leaving() {
+			return false
+		}
+	}
+	return c.call.catchUp()
+}
+
+// Malformed answers what is no command.
+func (c *client) Malformed(err error) {
+	c.srv.stats.ProtocolErrors.Add(1)
+	c.fail(nil, "ERR "+err.Error())
+}
+
+// Notices appends the invalidations that wait for a client that tracks its keys.
+func (c *client) Notices() {
+	if t := c.tracker.client.Load(); t != nil {
+		appendNotices(&c.call.items.Out, t, c.subscriber.subscribed())
+	}
+}
+
+// Publish tells others how the connection is.
+func (c *client) Publish() { c.publish(0) }
+
+// End forgets the connection.
+func (c *client) End() (reusable bool) {
+	reusable = true
+	if len(c.call.items.Owed) > 0 { // planned and not run: nobody will, nor write in that memory again
+		if c.call.items.Batch.Opened() {
+			c.call.items.Batch.End()
+		}
+		reusable = false
+	}
+	if p := c.info.peer.Load(); p != nil {
+		p.Close()
+	}
+	c.subscriber.stopMonitor()
+	c.subscriber.unsubscribeAll()
+	c.subscriber.outbox.Close(front.WriteTimeout * time.Second)
+	c.srv.watches.Remove(&c.watch)
+	c.tracker.end()
+	return reusable
+}
+
+// replicaHolds is more than a replica holds, in bytes: what it says is short, and what it is sent comes from files. Any
+// client can say that it is one.
+const replicaHolds = 64 << 10
+
+// Standing is what the limits of connections make a difference by.
+func (c *client) Standing() (s front.Standing) {
+	s.Unread = int64(c.subscriber.outbox.Unread())
+	s.Quiet = c.subscriber.subscribed() || c.subscriber.monitor.Load()
+	if t := c.tracker.client.Load(); t != nil {
+		s.Unread += int64(t.Pending())
+	}
+	if p := c.info.peer.Load(); p != nil {
+		s.Quiet, s.Free = true, replicaHolds
+		if p.Lost() {
+			s.Overdue = "a replica is silent in a full copy"
+		}
+	}
+	c.info.mu.Lock()
+	s.Keep = c.info.state.noEvict
+	c.info.mu.Unlock()
+	return s
+}
+
+// publish tells others how the connection is. Only its goroutine may call it. argsMem is the size of the arguments of
+// the command that is being executed.
+func (c *client) publish(argsMem int) {
+	cmd := c.last
+	if cmd != nil && cmd.Sub != nil && c.executed != nil && strings.HasPrefix(c.executed.Name, cmd.Name+"|") {
+		cmd = c.executed
+	}
+	buffered, gap := c.session.Buffered()
+	s := clientState{
+		cmd: cmd, proto: c.call.items.Out.Protocol(), multi: -1, queryBuf: buffered, queryGap: gap, argsMem: argsMem, outLen: c.call.items.Out.Len(), outSize: c.call.items.Out.Cap(),
+		noEvict: c.noEvict, noTouch: c.noTouch, calls: c.call.calls,
+	}
+	if c.multi.active {
+		s.multi, s.multiMem = len(c.multi.queued), c.multi.bytes
+	}
+	c.info.set(s)
+	beside := c.multi.bytes + c.subscriber.outbox.Bytes()
+	if c.call.reads != nil && c.call.reads.mode.Broadcast {
+		beside += c.call.reads.client.PrefixBytes()
+	}
+	c.session.Charge(beside)
+}
+
+// connected returns all connections by id.
+func (s *shared) connected() []*client {
+	sessions := s.front.Sessions()
+	list := make([]*client, len(sessions))
+	for i, s := range sessions {
+		list[i] = s.Handler().(*client)
+	}
+	return list
 }

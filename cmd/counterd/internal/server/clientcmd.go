@@ -1,8 +1,11 @@
 package server
 
 import (
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
@@ -76,7 +79,7 @@ func runClientList(c *client, args [][]byte) {
 			c.srv.front.GiveWay()
 		}
 		if f.match(other) {
-			b.WriteString(other.line())
+			b.WriteString(other.info.line())
 			b.WriteByte('\n')
 		}
 	}
@@ -85,7 +88,7 @@ func runClientList(c *client, args [][]byte) {
 
 func runClientInfo(c *client, args [][]byte) {
 	c.publish(sizeOf(args))
-	c.call.items.Out.Text(c.line() + "\n")
+	c.call.items.Out.Text(c.info.line() + "\n")
 }
 
 func sizeOf(args [][]byte) (n int) {
@@ -190,55 +193,121 @@ func runClientUnblock(c *client, args [][]byte) {
 		cause = errUnblocked
 	}
 	other := c.srv.front.Session(id)
-	if other == nil || !other.Handler().(*client).unblock.interrupt(cause) {
+	if other == nil || !other.Handler().(*client).blocking.unblock(cause) {
 		c.call.items.Out.Int(0)
 		return
 	}
 	c.call.items.Out.Int(1)
 }
 
-// silence is the state of CLIENT REPLY.
-type silence struct {
-	off      bool // replies are made, counted, and not sent
-	skip     bool // the next command's reply is left out
-	skipping bool // that is the one being executed
-}
-
 // runClientReply: CLIENT REPLY ON | OFF | SKIP. Only ON is answered.
 func runClientReply(c *client, args [][]byte) {
-	switch s := &c.silence; {
+	switch m := &c.replyMode; {
 	case resp.EqualFold(args[2], "ON"):
-		c.speak()
+		m.TurnOn()
 		c.call.items.Out.Status("OK")
 	case resp.EqualFold(args[2], "OFF"):
-		c.session.Muting.Mute()
-		s.off = true
+		m.TurnOff()
 	case resp.EqualFold(args[2], "SKIP"):
-		s.skip = !s.off
+		m.SkipNext()
 	default:
 		c.call.items.Out.Error(items.ErrSyntax)
 	}
 }
 
-// speak ends CLIENT REPLY OFF and SKIP.
-func (c *client) speak() {
-	c.session.Muting.Unmute()
-	c.silence = silence{}
+// clientFilter selects connections for CLIENT LIST and CLIENT KILL. Empty fields select all.
+type clientFilter struct {
+	ids         map[int64]bool
+	addr, laddr string
+	kind        string
+	user        *acl.User
+	maxAge      int64 // seconds; 0 = any
+	except      *client
 }
 
-// skipped executes a command whose reply CLIENT REPLY SKIP leaves out, unless it is CLIENT REPLY ON. Not in a loop:
-// what came before and what it does itself is committed.
-func (c *client) skipped(args [][]byte) {
-	if c.session.InLoop() {
-		c.session.Postpone(args)
-		return
+func (f *clientFilter) match(c *client) bool {
+	switch {
+	case f.ids != nil && !f.ids[c.session.ID()], f.addr != "" && f.addr != c.info.addr(), f.laddr != "" && f.laddr != c.info.laddr(),
+		f.kind != "" && f.kind != c.info.kind(), f.user != nil && f.user != c.login.user.Load(), f.maxAge > 0 && int64(c.session.Activity.Age()/time.Second) < f.maxAge:
+		return false
 	}
-	c.catchUp()
-	c.silence = silence{skipping: true}
-	c.session.Muting.Mute()
-	c.Command(args)
-	c.catchUp()
-	if c.silence.skipping = false; !c.silence.off {
-		c.session.Muting.Unmute()
+	return c != f.except
+}
+
+// setKind reads a type of clients; text is the error.
+func (f *clientFilter) setKind(b []byte) (text string) {
+	switch kind := strings.ToLower(string(b)); kind {
+	case "normal", "pubsub", "master", "replica":
+		f.kind = kind
+	case "slave":
+		f.kind = "replica"
+	default:
+		return "ERR Unknown client type '" + resp.Printable(b, 128) + "'"
 	}
+	return ""
+}
+
+// parseKill reads the filter of CLIENT KILL: pairs of name and value. text is the error.
+func parseKill(c *client, args [][]byte) (f clientFilter, text string) {
+	f.except = c
+	if len(args)%2 != 0 {
+		return f, items.ErrSyntax
+	}
+	for i := 0; i < len(args) && text == ""; i += 2 {
+		v := args[i+1]
+		switch {
+		case resp.EqualFold(args[i], "ID"):
+			id, ok := resp.Number(v)
+			if !ok || id < 1 {
+				return f, "ERR client-id should be greater than 0"
+			}
+			f.ids = map[int64]bool{id: true}
+		case resp.EqualFold(args[i], "TYPE"):
+			text = f.setKind(v)
+		case resp.EqualFold(args[i], "ADDR"):
+			f.addr = string(v)
+		case resp.EqualFold(args[i], "LADDR"):
+			f.laddr = string(v)
+		case resp.EqualFold(args[i], "USER"):
+			if f.user = c.srv.users.Find(string(v)); f.user == nil {
+				return f, "ERR No such user '" + resp.Printable(v, 128) + "'"
+			}
+		case resp.EqualFold(args[i], "SKIPME") && resp.EqualFold(v, "YES"):
+			f.except = c
+		case resp.EqualFold(args[i], "SKIPME") && resp.EqualFold(v, "NO"):
+			f.except = nil
+		case resp.EqualFold(args[i], "MAXAGE"):
+			age, err := strconv.ParseInt(string(v), 10, 64)
+			if err != nil {
+				return f, "ERR maxage is not an integer or out of range"
+			}
+			if age < 1 {
+				return f, "ERR maxage should be greater than 0"
+			}
+			f.maxAge = age
+		default:
+			return f, items.ErrSyntax
+		}
+	}
+	return f, text
+}
+
+// kill closes the connections that f selects and returns how many. The one that asks is closed after its answer.
+func kill(c *client, f *clientFilter) int {
+	n := 0
+	for _, k := range c.srv.connected() {
+		if !f.match(k) {
+			continue
+		}
+		n++
+		if k == c {
+			c.session.Closing = true
+		} else {
+			k.session.Conn().Close()
+		}
+	}
+	if n > 0 {
+		c.srv.log.Info("connections killed", "number", n, "client", c.session.ID())
+	}
+	return n
 }

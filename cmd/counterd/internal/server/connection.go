@@ -7,6 +7,10 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/version"
 )
 
@@ -32,7 +36,7 @@ func connectionCommands() []*row {
 }
 
 func runPing(c *client, args [][]byte) {
-	if c.confined&confinedSubscriber != 0 && len(args) <= 2 {
+	if c.confined&command.ConfinedSubscriber != 0 && len(args) <= 2 {
 		c.call.items.Out.Array(2) // as a message, for that is what a subscriber reads
 		c.call.items.Out.BulkString("pong")
 		if len(args) == 2 {
@@ -68,16 +72,16 @@ func runQuit(c *client, _ [][]byte) {
 func runReset(c *client, _ [][]byte) {
 	c.multi = transaction{}
 	c.srv.watches.Remove(&c.watch)
-	c.stopMonitor()
-	c.stopTracking()
-	c.unsubscribeAll()
+	c.subscriber.stopMonitor()
+	c.call.stopTracking()
+	c.subscriber.unsubscribeAll()
 	c.call.items.Out.SetProtocol(2)
-	c.subs.SetProtocol(2)
+	c.subscriber.setProtocol(2)
 	c.info.reset()
-	if !c.silence.skipping {
-		c.speak()
+	if !c.replyMode.Skipping() {
+		c.replyMode.TurnOn()
 	}
-	c.noEvict, c.noTouch, c.replicaReads = false, false, false
+	c.noEvict, c.noTouch, c.routing.replicaReads = false, false, false
 	c.call.numbers = idmp.Sequence{}
 	c.login.reset()
 	c.call.items.Out.Status("RESET")
@@ -135,7 +139,7 @@ func runHello(c *client, args [][]byte) {
 		c.call.items.Out.Error(errBadName)
 		return
 	}
-	if user != nil && !c.authenticate("HELLO", user, pass) {
+	if user != nil && !c.login.authenticate("HELLO", user, pass, c.call.executing, c.multi.active || c.call.executing) {
 		c.call.items.Out.Error(errWrongPass)
 		return
 	}
@@ -148,8 +152,8 @@ func runHello(c *client, args [][]byte) {
 		c.info.setName(name)
 	}
 	c.call.items.Out.SetProtocol(proto)
-	c.subs.SetProtocol(proto)
-	c.listening()
+	c.subscriber.setProtocol(proto)
+	c.subscriber.confine()
 	c.call.items.Out.Map(7)
 	c.call.items.Out.BulkString("server")
 	c.call.items.Out.BulkString("redis")
@@ -189,7 +193,7 @@ func runAuth(c *client, args [][]byte) {
 		c.call.items.Out.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return
 	}
-	if !c.authenticate("AUTH", user, pass) {
+	if !c.login.authenticate("AUTH", user, pass, c.call.executing, c.multi.active || c.call.executing) {
 		c.call.items.Out.Error(errWrongPass)
 		return
 	}
@@ -202,4 +206,43 @@ func (c *call) mode() string {
 		return "cluster"
 	}
 	return "standalone"
+}
+
+func gatherCommands() []*row {
+	return []*row{
+		{Name: "counter.link", Arity: 3, Flags: command.Admin | command.NoScript | command.NoMulti | command.Fast | command.Loading | command.Stale, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
+			Summary: "Internal: marks the connection as a link of another cluster node.", Syntax: "format node-id | OWNING groups | STILL groups", Run: runLink, Asks: command.NoData},
+	}
+}
+
+// runLink: COUNTER.LINK format node-id | OWNING groups | STILL groups. What a link asks is answered by this node alone, or
+// refused (MOVED), and in the neutral version of the protocol. OWNING answers OK if the node's shard owns just these groups,
+// else the next command is refused too. STILL says behind a change whether that is so yet.
+func runLink(c *client, args [][]byte) {
+	owning, still := resp.EqualFold(args[1], "OWNING"), resp.EqualFold(args[1], "STILL")
+	if c.routing.internal && c.scatter == nil && (owning || still) {
+		set, err := slot.ParseSet(string(args[2]))
+		switch c.disowned = err != nil || c.call.store.Groups().Owned() != set; {
+		case !c.disowned:
+			c.call.items.Out.Status("OK")
+		case owning:
+			c.call.items.Out.Error(scatter.ErrOwning)
+		default:
+			c.disowned = false
+			c.call.items.Out.Error(scatter.ErrStill)
+		}
+		return
+	}
+	switch format, ok := resp.Number(args[1]); {
+	case c.srv.shards == nil:
+		c.call.items.Out.Error(route.ErrNoCluster)
+		return
+	case !ok || format != gather.Format:
+		c.call.items.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")
+		return
+	}
+	c.routing.internal, c.scatter = true, nil
+	c.info.setName(append([]byte("link:"), args[2]...))
+	c.call.items.Out.SetProtocol(resp.Neutral)
+	c.call.items.Out.Status("OK")
 }

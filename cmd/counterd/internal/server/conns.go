@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
@@ -25,6 +26,36 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
+// newClient makes the client of a connection that came by a port.
+func newClient(srv *shared, trusted bool, port front.Port) *front.Session {
+	c := &client{srv: srv}
+	s := &c.session
+	c.blocking.session, c.replyMode = s, front.NewReplyMode(s)
+	c.login = login{authed: trusted, users: srv.users, guesses: srv.guesses, denials: &srv.denials, session: s, blocking: &c.blocking}
+	c.login.describe = func() string {
+		c.publish(0) // the command that the connection is at
+		return c.info.line()
+	}
+	c.login.user.Store(srv.users.Default())
+	c.routing = routing{member: srv.cluster, session: s, blocking: &c.blocking, internal: port == front.Forward}
+	c.call = call{srv: srv, session: s, info: &c.info, login: &c.login, routing: &c.routing}
+	c.subscriber = subscriber{registry: &srv.pubsub, monitors: &srv.monitors, stats: &srv.stats, log: srv.log, session: s, out: &c.call.items.Out, confined: &c.confined}
+	c.tracker.table, c.tracker.session = &srv.tracking, s
+	c.info.session, c.info.login, c.info.subscriber, c.info.tracker, c.info.watch = s, &c.login, &c.subscriber, &c.tracker, &c.watch
+	if port == front.Readonly {
+		c.info.readonly, c.confined = true, command.ConfinedReader
+	} else if srv.shards != nil {
+		c.scatter = scatter.New(scatterConn{c}, &c.call.items, srv.shards, port == front.Forward)
+	}
+	if srv.cluster != nil {
+		c.call.items.Elsewhere = c.routing.moved
+	}
+	s.Bind(c, &c.call.items.Out)
+	c.call.begin()
+	c.subscriber.setProtocol(2)
+	return s
+}
+
 // datasetConn is a call as package dataset sees it.
 type datasetConn struct {
 	c        *call
@@ -34,7 +65,7 @@ type datasetConn struct {
 var _ dataset.Conn = datasetConn{}
 
 // onDataset gives the commands on all data what they work on.
-func onDataset(c *client) dataset.Conn { return datasetConn{&c.call, c.internal} }
+func onDataset(c *client) dataset.Conn { return datasetConn{&c.call, c.routing.internal} }
 
 func (c datasetConn) Call() *items.Call     { return &c.c.items }
 func (c datasetConn) Store() *counter.Store { return c.c.srv.store() }
@@ -116,15 +147,15 @@ func (c nodeConn) Call() *items.Call   { return &c.c.call.items }
 func (c nodeConn) LocalAddr() net.Addr { return c.c.session.Conn().LocalAddr() }
 func (c nodeConn) Executing() bool     { return c.c.call.executing }
 func (c nodeConn) End()                { c.c.session.Closing = true }
-func (c nodeConn) Peer() *repl.Peer    { return c.c.peer.Load() }
-func (c nodeConn) Shared() bool        { return c.c.subs.Started() || c.c.silence.off }
-func (c nodeConn) Confine()            { c.c.confined |= confinedReplica }
+func (c nodeConn) Peer() *repl.Peer    { return c.c.info.peer.Load() }
+func (c nodeConn) Shared() bool        { return c.c.subscriber.outbox.Started() || c.c.replyMode.Off() }
+func (c nodeConn) Confine()            { c.c.confined |= command.ConfinedReplica }
 func (c nodeConn) Raw() io.Writer      { return &c.c.session }
 func (c nodeConn) Send() error         { return c.c.session.Send() }
 func (c nodeConn) Socket() net.Conn    { return c.c.session.Conn() }
 
 func (c nodeConn) SetPeer(p *repl.Peer) {
-	c.c.peer.Store(p)
+	c.c.info.peer.Store(p)
 	c.c.session.Share()
 }
 
@@ -135,24 +166,13 @@ func (c nodeConn) Name() string {
 
 // Await lets CLIENT UNBLOCK end the wait.
 func (c nodeConn) Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	timed := context.Context(ctx)
-	if d > 0 {
-		var stop func()
-		timed, stop = context.WithTimeout(ctx, d)
-		defer stop()
-	}
-	c.c.unblock.cancel.Store(&cancel)
-	defer c.c.unblock.cancel.Store(nil)
-	c.c.block(timed, wait)
-	return context.Cause(ctx) == errUnblocked
+	return c.c.blocking.blockFor(d, wait)
 }
 
 // SendAway closes connections as CLIENT KILL does by TYPE normal and pubsub.
 func (c nodeConn) SendAway(named func(name string) bool) (n int) {
 	for _, k := range c.c.srv.connected() {
-		if kind := k.kind(); k != c.c && (kind == "normal" || kind == "pubsub") && named(nodeConn{k}.Name()) {
+		if kind := k.info.kind(); k != c.c && (kind == "normal" || kind == "pubsub") && named(nodeConn{k}.Name()) {
 			k.session.Conn().Close()
 			n++
 		}
@@ -182,7 +202,7 @@ func (s scatterConn) Command(name string) *command.Access {
 }
 
 func (s scatterConn) Serves(cmd *command.Access) bool {
-	return s.c.srv.role.Lets(cmd.Flags) && s.c.local(s.row(cmd), nil)
+	return s.c.srv.role.Lets(cmd.Flags) && s.c.call.openServed(s.row(cmd), nil)
 }
 
 func (s scatterConn) Refusal(cmd *command.Access, args [][]byte) string {
@@ -209,39 +229,6 @@ func (s scatterConn) Account(cmd *command.Access, took time.Duration) {
 
 func (s scatterConn) Failed(cmd *command.Access, reply []byte) { s.c.call.failed(s.row(cmd), reply) }
 
-// queue is a transaction as package scatter sees it.
-type queue struct {
-	c *client
-	t *transaction
-}
-
-func (q queue) Len() int             { return len(q.t.queued) }
-func (q queue) Denied() string       { return q.t.denied(q.c) }
-func (q queue) Exec(num idmp.Number) { q.t.exec(q.c, num) }
-
-func (q queue) Unplanned() string {
-	for i := range q.t.queued {
-		if cmd := q.t.queued[i].cmd; cmd.Plan == nil {
-			return cmd.Name
-		}
-	}
-	return ""
-}
-
-func (q queue) EachPost(sch *schema.Schema, f func(mid uint64)) {
-	for i := range q.t.queued {
-		q.t.queued[i].eachPost(sch, f)
-	}
-}
-
-func (q queue) Commands() [][][]byte {
-	list := [][][]byte{{[]byte("MULTI")}}
-	for _, c := range q.t.queued {
-		list = append(list, c.args)
-	}
-	return append(list, [][]byte{[]byte("EXEC")})
-}
-
 // memberConn is a connection as package serving sees it.
 type memberConn struct{ c *client }
 
@@ -250,10 +237,12 @@ func onMember(c *client) serving.Conn { return memberConn{c} }
 func (m memberConn) Call() *items.Call        { return &m.c.call.items }
 func (m memberConn) Member() *serving.Member  { return m.c.srv.cluster }
 func (m memberConn) Secure() bool             { return m.c.session.Secure() }
-func (m memberConn) SetReplicaReads(yes bool) { m.c.replicaReads = yes }
+func (m memberConn) SetReplicaReads(yes bool) { m.c.routing.replicaReads = yes }
 func (m memberConn) End()                     { m.c.session.Closing = true }
 
-func (m memberConn) Block(wait func(ctx context.Context)) { m.c.block(context.Background(), wait) }
+func (m memberConn) Block(wait func(ctx context.Context)) {
+	m.c.blocking.block(context.Background(), wait)
+}
 
 // errGone says that the client has gone: nobody reads the answer.
 var errGone = errors.New("the connection has ended")
@@ -264,7 +253,7 @@ func (m memberConn) EachKey(of uint16, most int, f func(key []byte)) error {
 		return nil
 	}
 	c := m.c
-	conn := datasetConn{&c.call, c.internal}
+	conn := datasetConn{&c.call, c.routing.internal}
 	step := func(cursor uint64) (next uint64, err error) {
 		err = c.call.withStore(false, func(b *counter.Batch) error {
 			var list []counter.ScanItem

@@ -125,7 +125,7 @@ func (o *consoleSource) clients(limit int) (largest, busiest []console.Client) {
 	for _, session := range o.srv.front.Everybody() {
 		c := session.Handler().(*client)
 		c.info.mu.Lock()
-		v := seen{c, c.info.state.calls, int64(c.info.state.memory() + c.subs.Unread())}
+		v := seen{c, c.info.state.calls, int64(c.info.state.memory() + c.subscriber.outbox.Unread())}
 		c.info.mu.Unlock()
 		most = by(most, v, func(a, b seen) int {
 			return cmp.Or(cmp.Compare(b.memory, a.memory), cmp.Compare(a.c.session.ID(), b.c.session.ID()))
@@ -137,15 +137,16 @@ func (o *consoleSource) clients(limit int) (largest, busiest []console.Client) {
 	list := func(all []seen) []console.Client {
 		out := make([]console.Client, len(all))
 		for i, v := range all {
-			out[i] = v.c.shown(v)
+			out[i] = shownClient(v)
 		}
 		return out
 	}
 	return list(most), list(often)
 }
 
-// shown is a connection as the console shows it. Anybody may call it.
-func (c *client) shown(v seen) console.Client {
+// shownClient is a connection as the console shows it.
+func shownClient(v seen) console.Client {
+	c := v.c
 	c.info.mu.Lock()
 	name, lib, ver, s := c.info.name, c.info.lib, c.info.ver, c.info.state
 	c.info.mu.Unlock()
@@ -160,5 +161,5 @@ func (c *client) shown(v seen) console.Client {
 		last = s.cmd.Name
 	}
 	return console.Client{ID: c.session.ID(), Addr: facts.Clip(c.info.addr()), Name: facts.Clip(name), Lib: facts.Clip(lib), Age: int64(c.session.Activity.Age() / time.Second), Idle: c.session.Activity.Idle(),
-		Memory: v.memory, Commands: v.commands, Last: last, Flags: c.flags(s)}
+		Memory: v.memory, Commands: v.commands, Last: last, Flags: c.info.flags(s)}
 }

@@ -2,13 +2,12 @@ package server
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
@@ -55,18 +54,18 @@ func (c *client) decide(cmd *row, args [][]byte) (*row, decision) {
 // sends is not restricted, no shard but this one is asked, and no command of it is treated specially. carryOut keeps the
 // answer in client.plain: only commands that are not planned change it. A node of a cluster has no plain connections.
 func (c *client) isPlain() bool {
-	return c.srv.cluster == nil && c.login.authed && !c.multi.active && c.confined == 0 && c.call.reads == nil && !c.silence.skip && !c.call.loading
+	return c.srv.cluster == nil && c.login.authed && !c.multi.active && c.confined == 0 && c.call.reads == nil && !c.replyMode.SkipsNext() && !c.call.loading
 }
 
 // takes is what is asked of every command that is planned: the number of its arguments, whether the node's role allows it,
 // and whether its user may execute it.
 func (c *client) takes(cmd *row, args [][]byte) bool {
-	return cmd.Takes(args) && c.srv.role.Lets(cmd.Flags) && c.may(cmd, args)
+	return cmd.Takes(args) && c.srv.role.Lets(cmd.Flags) && c.call.may(cmd, args)
 }
 
 // decideOther is decide for a connection that is not plain, and for a command that is not planned.
 func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
-	if c.silence.skip {
+	if c.replyMode.SkipsNext() {
 		return cmd, toSkip
 	}
 	if len(args) > longArgs && c.session.InLoop() {
@@ -89,11 +88,11 @@ func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
 	if c.scatter != nil && c.scatters(cmd, args) {
 		return cmd, toPlanned
 	}
-	if c.call.reads != nil && !c.readsBehindOwn(cmd) {
+	if c.call.reads != nil && !c.notifyBeforeRead(cmd) {
 		return cmd, toWait
 	}
 	if cmd != nil && cmd.Plan != nil && c.login.authed && !c.multi.active && !c.call.loading &&
-		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.takes(cmd, args) && (c.srv.cluster == nil || c.local(cmd, args)) {
+		(c.confined == 0 || c.confined == command.ConfinedReader && cmd.Reads()) && c.takes(cmd, args) && (c.srv.cluster == nil || c.call.openServed(cmd, args)) {
 		if len(args) > longArgs && c.srv.cluster == nil && cmd.Reads() {
 			return cmd, toSlice
 		}
@@ -121,7 +120,7 @@ func (c *client) scatters(cmd *row, args [][]byte) bool {
 		cmd = cmd.Subcommand(args[1])
 	}
 	return cmd != nil && cmd.Plan != nil && c.scatter.Concerns(cmd.Access()) && cmd.Takes(args) && c.login.authed && !c.multi.active && !c.call.loading &&
-		c.confined == 0 && c.may(cmd, args) && c.scatter.Plan(cmd.Access(), args)
+		c.confined == 0 && c.call.may(cmd, args) && c.scatter.Plan(cmd.Access(), args)
 }
 
 // forAll tells whether a command is executed by asking all shards.
@@ -138,29 +137,47 @@ func (c *client) carryOut(d decision, cmd *row, args [][]byte) {
 		c.call.readLong(cmd, args)
 		return
 	case toSkip:
-		c.skipped(args)
+		c.commandUnanswered(args)
 		return
 	case toWait:
 		c.session.Postpone(args)
 		return
 	case toRefuse:
-		c.refusedNumber(c.last, args, c.multi.active)
+		c.call.refusedNumber(c.last, args, c.multi.active)
 		c.multi.failed = c.multi.active
 	case toQueue:
-		c.multi.queue(c, cmd, args)
+		if text := c.multi.queue(cmd, args); text != "" {
+			c.fail(cmd, text)
+		} else {
+			c.call.items.Out.Status("QUEUED")
+		}
 	case toRun:
 		c.execute(cmd, args)
 	}
 	c.plain = c.isPlain()
-	if !c.session.Leaving() {
-		c.cached()
+	if c.call.reads != nil && !c.session.Leaving() && !c.multi.active && (c.last == nil || !c.last.Is("client")) {
+		c.call.reads.caching = false // CLIENT CACHING holds for one command, or for a transaction
 	}
+}
+
+// commandUnanswered executes a command whose reply CLIENT REPLY SKIP leaves out, unless the command is CLIENT REPLY ON. Not in
+// a loop: what came before the command, and what the command does itself, is committed.
+func (c *client) commandUnanswered(args [][]byte) {
+	if c.session.InLoop() {
+		c.session.Postpone(args)
+		return
+	}
+	c.catchUp()
+	c.replyMode.BeginSkipped()
+	c.Command(args)
+	c.catchUp()
+	c.replyMode.EndSkipped()
 }
 
 // mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does
 // not call fast, unless they are only queued.
 func (c *client) mayWait(cmd *row, args [][]byte) bool {
-	if c.confined&confinedReplica != 0 && len(args) > 1 && resp.EqualFold(args[1], "ACK") {
+	if c.confined&command.ConfinedReplica != 0 && len(args) > 1 && resp.EqualFold(args[1], "ACK") {
 		return false // of a replica: it is noted, and others may wait for it
 	}
 	if cmd != nil && cmd.Flags&command.NoAuth != 0 && c.login.guessesWait() {
@@ -205,7 +222,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		c.refuse(cmd, errNoAuth)
 		return nil, false
 	}
-	if cmd.Is("exec") && c.multi.passwords > 0 && !c.awaitGuesses() {
+	if cmd.Is("exec") && !c.awaitGuesses() {
 		return nil, false
 	}
 	if d := c.denied(cmd, args); d.Reason != acl.Allowed {
@@ -213,7 +230,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		return nil, false
 	}
 	if c.confined != 0 {
-		if text := c.confined.text(cmd); text != "" {
+		if text := c.confined.Refusal(cmd.Access()); text != "" {
 			c.refuse(cmd, text)
 			return nil, false
 		}
@@ -225,9 +242,9 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		}
 	}
 	if c.scatter != nil && c.scatter.Abroad(cmd.Access(), c.multi.active) {
-		return c.checkMulti(cmd, args)
+		return c.admitted(cmd, args)
 	}
-	if c.srv.cluster != nil && !c.here(cmd, args) {
+	if c.srv.cluster != nil && !c.served(cmd, args) {
 		return nil, false
 	}
 	if c.call.loading && cmd.Flags&command.Loading == 0 {
@@ -238,13 +255,13 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 	if c.srv.cluster != nil && serving.AltersSchema(cmd.Access()) {
 		f &^= command.Write // etcd's to take, not this node's
 	}
-	text, held := c.srv.role.Judge(f, c.peer.Load() != nil)
+	text, held := c.srv.role.Judge(f, c.info.peer.Load() != nil)
 	if text != "" {
 		c.refuse(cmd, text)
 		return nil, false
 	}
 	if !held {
-		return c.checkMulti(cmd, args)
+		return c.admitted(cmd, args)
 	}
 	if c.session.InLoop() {
 		c.session.Leave()
@@ -254,20 +271,14 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 	if c.session.Closing {
 		return nil, false
 	}
-	if c.call.loading || c.call.store != c.srv.current.Load() {
-		c.call.begin()
-	}
+	c.call.refresh()
 	return c.check(cmd, args) // what was allowed before may not be now
 }
 
-// checkMulti is the last check.
-func (c *client) checkMulti(cmd *row, args [][]byte) (*row, bool) {
-	if c.multi.active && cmd.Flags&command.NoMulti != 0 {
-		c.fail(cmd, "ERR Command not allowed inside a transaction")
-		return nil, false
-	}
-	if c.multi.active && cmd.Flags&command.Idmp != 0 && cmd.Flags&command.Now == 0 && idmp.TailLen(args) > 0 {
-		c.fail(cmd, "ERR IDMP: in a transaction EXEC takes the number")
+// admitted is the last check: what a transaction refuses to queue.
+func (c *client) admitted(cmd *row, args [][]byte) (*row, bool) {
+	if text := c.multi.refusal(cmd, args); text != "" {
+		c.fail(cmd, text)
 		return nil, false
 	}
 	return cmd, true
@@ -325,119 +336,112 @@ func didYouMean(suggested string) string {
 	return " (did you mean " + suggested + "?)"
 }
 
-// Where commands block: what WAIT waits for, and pauses, which hold commands back. A connection that waits is away from
-// its loop.
-
-// flagsOf are a command's flags; EXEC has those of what it executes.
-func (t *transaction) flagsOf(cmd *row) command.Flags {
-	if !cmd.Is("exec") {
-		return cmd.Flags
-	}
-	f := cmd.Flags
-	for i := range t.queued {
-		q := t.queued[i].cmd.Flags
-		f |= q & command.Write
-		f &= q | ^(command.Loading | command.Stale)
-	}
-	return f
-}
-
-// unheld waits while a pause holds back commands with such flags. It is a place where commands block: see block.
+// unheld waits while a pause holds back commands with such flags. It is a place where commands block: see blocking.
 func (c *client) unheld(f command.Flags) {
-	c.block(context.Background(), func(ctx context.Context) {
-		if !c.srv.role.Unheld(ctx, f, c.peer.Load() != nil) {
+	c.blocking.block(context.Background(), func(ctx context.Context) {
+		if !c.srv.role.Unheld(ctx, f, c.info.peer.Load() != nil) {
 			c.session.Closing = true // the command was not executed, and will not be
 		}
 	})
 }
 
-// Why a wait ended early: causes of its context.
-var (
-	errUnblocked = errors.New("unblocked by CLIENT UNBLOCK")
-	errTimeUp    = errors.New("unblocked by CLIENT UNBLOCK as if its time were over")
-)
-
-// block runs wait, which may take its time: see front.Session.Block.
-func (c *client) block(ctx context.Context, wait func(ctx context.Context)) {
-	c.waited += c.session.Block(ctx, wait)
-}
-
-// unblocker lets others end the wait of a connection in WAIT or WAITAOF. nil: it is in neither. Anybody may use it.
-type unblocker struct {
-	cancel atomic.Pointer[context.CancelCauseFunc]
-}
-
-// interrupt ends the wait as CLIENT UNBLOCK does. It returns false if the connection does not wait, or if another call has
-// ended the wait.
-func (u *unblocker) interrupt(cause error) bool {
-	cancel := u.cancel.Load()
-	if cancel == nil || !u.cancel.CompareAndSwap(cancel, nil) {
-		return false
+// routed says why the node does not take a command; empty: it does. wait is set where that may change in a moment.
+func (c *client) routed(st *serving.Standing, cmd *row, args [][]byte) (text string, wait bool) {
+	var r serving.Routing
+	if cmd.Is("exec") {
+		c.multi.route(&c.routing, &r, c.call.knownNames())
+	} else {
+		c.routing.add(&r, c.call.knownNames(), cmd.Access(), args, c.multi.active)
 	}
-	(*cancel)(cause)
+	return st.Route(c.routing.asker(), &r)
+}
+
+// admit opens the batch for a planned command that was let in, where that is still so with the batch open. Else it waits as
+// long as check does; false: it was refused, or is postponed.
+func (c *client) admit(cmd *row, args [][]byte) bool {
+	for !c.call.items.Batch.Opened() {
+		c.call.items.Batch.Reset()
+		if c.call.items.Batch.Begin() != nil { // plan says why
+			return true
+		}
+		if text, held := c.srv.role.Judge(cmd.Flags, false); text == "" && !held {
+			if text, _ := c.routed(c.srv.cluster.Now(), cmd, args); text == "" {
+				c.call.opened()
+				return true
+			}
+		}
+		c.call.items.Batch.End()
+		if _, ok := c.check(cmd, args); !ok {
+			if c.session.Leaving() {
+				c.session.Postpone(args)
+			}
+			return false
+		}
+	}
 	return true
 }
 
-// confinement says why a connection may send only some commands: zero for nearly all.
-type confinement uint8
-
-const (
-	confinedSubscriber confinement = 1 << iota // RESP2 with subscriptions: messages look like replies there
-	confinedReplica                            // the log is streamed to it
-	confinedReader                             // it came by a listener for reads only; for as long as it lasts
-)
-
-// text refuses what a confined connection must not send; empty: it may.
-func (c confinement) text(cmd *row) string {
-	if c&confinedReader != 0 {
-		if text := readerText(cmd); text != "" {
-			return text
+// served is the check of a cluster: false, and the error was appended, or in a loop the command has to wait. It is a place
+// where commands block: see blocking.
+func (c *client) served(cmd *row, args [][]byte) bool {
+	var end time.Time
+	for {
+		st, _ := c.srv.cluster.Look()
+		text, wait := c.routed(st, cmd, args)
+		if text == "" {
+			return true
 		}
+		if wait && end.IsZero() {
+			if c.session.InLoop() {
+				c.session.Leave()
+				return false
+			}
+			end = time.Now().Add(waitForSlot)
+		}
+		if !wait || !c.routing.awaitStanding(st, end) {
+			if cmd.Is("exec") { // the transaction ends without a word around the error: clients look for the first one
+				c.multi = transaction{}
+				c.srv.watches.Remove(&c.watch)
+			}
+			c.fail(cmd, text)
+			return false
+		}
+		if c.session.Closing {
+			return false
+		}
+		c.call.refresh()
 	}
-	switch {
-	case c&confinedReplica != 0:
-		if !cmd.Is("replconf") && !cmd.Is("ping") && !cmd.Is("quit") {
-			return "ERR this connection carries the log to a replica: only REPLCONF is allowed"
-		}
-	case c&confinedSubscriber != 0:
-		switch cmd.Name {
-		case "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset":
-		default:
-			return "ERR Can't execute '" + cmd.Name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
-		}
-	}
-	return ""
 }
 
-// readerText refuses what must not be sent to a listener for reads only; empty: it may. A password changes nothing
-// there. Who asks may read data and messages, be told what the server is, and set up its own connection; what is not
-// known to be harmless is refused, so a new command is until its row or this says otherwise.
-func readerText(cmd *row) string {
-	switch {
-	case cmd.Reads():
-		return ""
-	case cmd.Flags&command.Write != 0:
-		return errReaderWrites
-	case cmd.Flags&command.Admin != 0:
-		return errReaderMay(cmd)
-	}
-	switch cmd.Group {
-	case "connection", "transactions", "cluster": // what a transaction holds was let in one by one
-		return ""
-	case "pubsub":
-		if !cmd.Is("publish") && !cmd.Is("spublish") {
-			return ""
-		}
-	}
-	switch name, sub, _ := strings.Cut(cmd.Name, "|"); {
-	case name == "info", name == "time", name == "role", name == "lastsave", name == "command", name == "acl", sub == "help":
-		return ""
-	}
-	return errReaderMay(cmd)
+// awaitGuesses waits for the passwords in the queue of EXEC. false: the connection has ended, and nothing is executed.
+func (c *client) awaitGuesses() bool {
+	passwords := c.multi.passwords
+	c.multi.passwords = 0 // they wait once
+	c.login.awaitGuesses(passwords)
+	c.call.refresh()
+	return !c.session.Closing
 }
 
-const errReaderWrites = "READONLY This port is for reads only: it accepts no changes."
+// denied tells whether the connection's user may not execute a whole command, and notes it if so.
+func (c *client) denied(cmd *row, args [][]byte) acl.Denial {
+	return c.login.denied(cmd.Access(), args, c.call.names(), c.multi.active || c.call.executing)
+}
 
-func errReaderMay(cmd *row) string {
-	return "NOPERM This port is for reads only: '" + strings.ReplaceAll(cmd.Name, "|", " ") + "' is not allowed on it"
+// notifyBeforeRead runs what was planned before a command that reads behind changes of the connection's own in one pipeline.
+// Otherwise those changes would be told behind the read, and drop the key that it has read out of the table. The client is
+// told of them before the reply to the read, as in Redis. false: not in a loop.
+func (c *client) notifyBeforeRead(cmd *row) bool {
+	if cmd == nil || cmd.Plan == nil || cmd.Flags&command.Write != 0 || c.multi.active {
+		return true
+	}
+	if slices.ContainsFunc(c.call.runs, func(r run) bool { return r.cmd.Flags&command.Write != 0 }) {
+		if c.Flush(); c.session.Leaving() {
+			return false
+		}
+	}
+	// With replies owed it is too early, and where replies are left out, notices among them would be too.
+	if len(c.call.items.Owed) == 0 && !c.replyMode.Off() && !c.replyMode.Skipping() {
+		c.Notices()
+	}
+	return true
 }

@@ -68,28 +68,31 @@
 //
 // # Files
 //
+// From the top down. A file uses those below it.
+//
 //	server.go                      the server: its start and end, settings in force, certificates and keys; the store is being opened
-//	handler.go                     what package front asks of a connection, and what others ask of the server
-//	client.go                      a connection's protocol state; how a command is executed
-//	decide.go                      whether a command is planned, executed, postponed or refused; what a subscriber, a replica or a port for reads may send
-//	call.go                        a connection's way to the store: what is planned, run and committed
+//	web.go console.go              HTTP: who may see what, /healthz, /readyz; what the console shows beside facts
+//	state.go                       what INFO, /metrics and the console tell of the server: the rows are package facts's
 //	table.go                       the rows of the command table, which is package command's
-//	conns.go findconn.go           what packages dataset, node, scatter, serving, admin and find see of a connection
-//	clusterconn.go                 a connection to a node of a cluster: whether the node takes a command now, or the command waits
-//	login.go users.go              who a connection is; what it may do, and what becomes of it when users change
-//	numbered.go                    commands with a number: where it comes from
-//	multi.go                       transactions; package watch knows what is watched
-//	connection.go                  PING, HELLO, AUTH, ...
-//	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
-//	pubsubcmd.go                   SUBSCRIBE, PUBLISH, and the same of shard channels
-//	tracker.go                     a connection as package tracking knows it
-//	trackingcmd.go                 CLIENT TRACKING: what is read is noted, what is told becomes pushes
-//	monitorcmd.go                  MONITOR
-//	slow.go                        what SLOWLOG keeps of a command
-//	memorycmd.go                   MEMORY
-//	info.go state.go               INFO; what INFO, /metrics and the console tell of the server: the rows are package facts's
-//	web.go                         HTTP: who may see what, /healthz, /readyz; faults that a node of a cluster reports
-//	console.go                     what the console shows beside facts: clients, slow commands, settings
+//	info.go                        INFO and MEMORY
+//	clientcmd.go trackingcmd.go    CLIENT; CLIENT TRACKING
+//	pubsubcmd.go                   SUBSCRIBE, PUBLISH, the same of shard channels, and MONITOR
+//	connection.go users.go         PING, HELLO, AUTH, ...; ACL, and what becomes of connections when users change
+//	numbered.go                    commands about producers of numbered commands
+//	multi.go                       MULTI, EXEC, WATCH; package watch knows what is watched
+//	conns.go findconn.go           a new connection; what packages dataset, role, scatter, serving, admin and find see of a connection
+//	client.go                      a connection: what package front asks of it; how a command is executed
+//	decide.go                      whether a command is planned, executed, queued, postponed or refused
+//	call.go longread.go            a connection's way to the store: what is planned, run and committed; reads of very many posts
+//	account.go                     what batches cost: statistics, SLOWLOG, hot posts, and who is told of changes
+//	clientinfo.go                  what others see of a connection
+//	transaction.go                 the queue of MULTI
+//	subscriber.go monitors.go      a connection as it is told of messages and of commands; all that monitor
+//	tracker.go                     a connection as package tracking knows it, and what the connection does with what it reads
+//	routing.go                     whether a node of a cluster takes a command now
+//	login.go                       who a connection is
+//	blocking.go                    how commands block
+//	shared.go                      what all connections share
 //
 // # Lock order
 //

@@ -104,7 +104,7 @@ func (c findConn) take(flags command.Flags, begin func(*counter.Batch) error, st
 	if err := begin(c.c.call.items.Batch); err != nil {
 		return false, err
 	}
-	if text := c.c.call.unwritten(flags); text != "" {
+	if text := c.c.routing.unwritten(flags); text != "" {
 		c.c.call.items.Batch.End()
 		return false, items.Refusal(text)
 	}

@@ -1,76 +1,19 @@
 package server
 
 import (
-	"slices"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
-
-// transaction is the state of MULTI on one connection.
-type transaction struct {
-	active bool // between MULTI and EXEC or DISCARD
-	failed bool // a command was refused while queueing
-	queued []queuedCommand
-	bytes  int
-
-	passwords int // that queued commands give: see awaitGuesses
-}
-
-type queuedCommand struct {
-	cmd  *row
-	args [][]byte
-}
-
-const (
-	// maxQueueBytes bounds what a MULTI may hold in memory before EXEC.
-	maxQueueBytes = 16 << 20
-	// queuedSize is what a command takes beside its arguments.
-	queuedSize = 40
-	// maxExecReplies bounds the replies of a transaction: 20,000 times COMMAND, 480 KB to send, is answered by 900 MB.
-	maxExecReplies = 64 << 20
-)
-
-// queue copies a command for EXEC.
-func (t *transaction) queue(c *client, cmd *row, args [][]byte) {
-	t.bytes += queuedSize
-	for _, a := range args {
-		t.bytes += len(a) + 24
-	}
-	if t.bytes > maxQueueBytes {
-		t.failed = true
-		t.queued = nil
-		c.fail(cmd, "ERR transaction is larger than 16 MiB")
-		return
-	}
-	copied := make([][]byte, len(args))
-	for i, a := range args {
-		copied[i] = slices.Clone(a)
-	}
-	t.queued = append(t.queued, queuedCommand{cmd, copied})
-	if cmd.Is("auth") || cmd.Is("hello") && len(args) > 2 {
-		t.passwords++
-	}
-	c.call.items.Out.Status("QUEUED")
-}
-
-// changes tells whether cmd changes posts now: what is queued does so at its EXEC.
-func (t *transaction) changes(cmd *row) bool {
-	if !t.active {
-		return cmd.Flags&command.Write != 0
-	}
-	return cmd.Is("exec") && t.writes()
-}
-
-// writes tells whether a command of the queue changes posts.
-func (t *transaction) writes() bool {
-	return slices.ContainsFunc(t.queued, func(q queuedCommand) bool { return q.cmd.Flags&command.Write != 0 })
-}
 
 func runMulti(c *client, _ [][]byte) {
 	if c.multi.active {
@@ -106,29 +49,65 @@ func runExec(c *client, args [][]byte) {
 		text = "EXECABORT Transaction discarded because of previous errors."
 	case text != "":
 		text = items.ExecAborted(text)
-	case num.Producer != nil && c.confined&confinedReader != 0: // what is kept of it would be a change
-		text = items.ExecAborted(errReaderWrites)
-	case c.scatter != nil && c.scatter.Forward() && c.scatter.Exec(c.executed.Access(), queue{c, &t}, num):
+	case num.Producer != nil && c.confined&command.ConfinedReader != 0: // what is kept of it would be a change
+		text = items.ExecAborted(command.ErrReaderWrites)
+	case c.scatter != nil && c.scatter.Forward() && c.scatter.Exec(c.executed.Access(), execution{c, &t}, num):
 		return
 	default:
-		t.exec(c, num)
+		execution{c, &t}.exec(num)
 		return
 	}
 	c.srv.watches.Remove(&c.watch)
 	c.call.items.Out.Error(text)
 }
 
+// execution is an EXEC of a connection: the queue of its transaction, which has ended. It is a scatter.Transaction.
+type execution struct {
+	c *client
+	t *transaction
+}
+
+var _ scatter.Transaction = execution{}
+
+func (x execution) Len() int             { return len(x.t.queued) }
+func (x execution) Denied() string       { return x.denied() }
+func (x execution) Exec(num idmp.Number) { x.exec(num) }
+
+func (x execution) Unplanned() string {
+	for i := range x.t.queued {
+		if cmd := x.t.queued[i].cmd; cmd.Plan == nil {
+			return cmd.Name
+		}
+	}
+	return ""
+}
+
+func (x execution) EachPost(sch *schema.Schema, f func(mid uint64)) {
+	for i := range x.t.queued {
+		x.t.queued[i].eachPost(sch, f)
+	}
+}
+
+func (x execution) Commands() [][][]byte {
+	list := [][][]byte{{[]byte("MULTI")}}
+	for _, c := range x.t.queued {
+		list = append(list, c.args)
+	}
+	return append(list, [][]byte{[]byte("EXEC")})
+}
+
 // exec executes the queue with everybody else kept out, so that it is seen as one change; with a number, once.
-func (t *transaction) exec(c *client, num idmp.Number) {
-	if c.subs.Started() {
+func (x execution) exec(num idmp.Number) {
+	c, t := x.c, x.t
+	if c.subscriber.outbox.Started() {
 		_ = c.session.Send() // before a message to itself: see runPublish
 	}
-	t.fetch(c)
+	x.fetch()
 	if err := c.call.items.Batch.BeginExclusive(); err != nil {
 		c.call.items.StoreError(err)
 		return
 	}
-	if text := t.elsewhere(c); text != "" {
+	if text := x.elsewhere(); text != "" {
 		c.call.items.Batch.End()
 		c.srv.watches.Remove(&c.watch)
 		c.call.items.Out.Error(text)
@@ -147,7 +126,7 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 	var once *counter.Once
 	if num.Producer != nil {
 		var text string
-		if text = t.denied(c); text != "" { // what is kept would be given to who may not have it
+		if text = x.denied(); text != "" { // what is kept would be given to who may not have it
 			c.call.items.Batch.End()
 			c.call.items.Out.Error(items.ExecAborted(text))
 			return
@@ -174,7 +153,7 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 		c.call.items.Out.SetProtocol(resp.Neutral)
 	}
 	size := c.call.items.Out.Len()
-	tooLong := t.execute(c)
+	tooLong := x.execute()
 	if once != nil {
 		result := counter.Result{Kind: counter.ResultGone}
 		if !tooLong {
@@ -200,7 +179,8 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 
 // fetch waits for the pages of cold files that the queue needs, before everybody else is kept out: its operations are
 // planned, and not run.
-func (t *transaction) fetch(c *client) {
+func (x execution) fetch() {
+	c, t := x.c, x.t
 	if !c.call.store.Cold() || c.call.items.Batch.Begin() != nil { // BeginExclusive says why
 		return
 	}
@@ -226,7 +206,8 @@ func (c *call) fetchPlanned() {
 }
 
 // execute appends the replies of the queue, and tells whether they are too many: then they were dropped.
-func (t *transaction) execute(c *client) (tooLong bool) {
+func (x execution) execute() (tooLong bool) {
+	c, t := x.c, x.t
 	size := c.call.items.Out.Len()
 	c.call.executing = true
 	c.call.items.Out.Array(len(t.queued))
@@ -244,31 +225,9 @@ func (t *transaction) execute(c *client) (tooLong bool) {
 	return tooLong
 }
 
-// eachPost calls f with the posts of a queued command on posts.
-func (q *queuedCommand) eachPost(sch *schema.Schema, f func(mid uint64)) {
-	switch {
-	case q.cmd.Plan == nil:
-		return
-	case q.cmd.Is("counter.mget"):
-		for _, a := range q.args[2:] {
-			mid, ok := schema.ParseMid(a)
-			if !ok {
-				return
-			}
-			f(mid)
-		}
-		return
-	}
-	_, last := q.cmd.Access().Keys(q.args)
-	for i := q.cmd.First; i > 0 && i <= last; i += q.cmd.Step {
-		if mid, ok := items.Mid(sch, q.args[i]); ok {
-			f(mid)
-		}
-	}
-}
-
 // denied tells why a command of the queue may not be executed any more; empty: all may.
-func (t *transaction) denied(c *client) string {
+func (x execution) denied() string {
+	c, t := x.c, x.t
 	for _, q := range t.queued {
 		if d := c.denied(q.cmd, q.args); d.Reason != acl.Allowed {
 			return d.Later()
@@ -276,6 +235,59 @@ func (t *transaction) denied(c *client) string {
 	}
 	return ""
 }
+
+// elsewhere is routed again for a transaction with the store held: until now the slot could go, and changes be refused.
+func (x execution) elsewhere() string {
+	c, t := x.c, x.t
+	if c.srv.cluster == nil {
+		return ""
+	}
+	var r serving.Routing
+	t.route(&c.routing, &r, c.call.knownNames())
+	st := c.srv.cluster.Now()
+	if text := st.Elsewhere(c.routing.asker(), &r); text != "" {
+		return text
+	}
+	if of, posts := r.Slot(); posts && !c.call.items.Batch.Owns(of) {
+		return c.routing.moved(of)
+	}
+	text := ""
+	switch text = x.away(); {
+	case text != "":
+		return text
+	case r.Writes():
+		return c.routing.unwritten(command.Write)
+	case r.Reads():
+		return st.Readable(time.Now())
+	}
+	return ""
+}
+
+// away tells where a transaction goes of which the store has not all posts; empty: it has. It looks at every post, for
+// COUNTER.MGET has mids and no keys, and the keys of a link or of the forward port have no slot to the routing. Clients follow
+// a MOVED that is the reply of EXEC, and none that is in its array. REQUIRES the batch open.
+func (x execution) away() string {
+	c, t := x.c, x.t
+	first, lost, apart := -1, -1, false
+	for i := range t.queued {
+		t.queued[i].eachPost(c.call.items.Batch.Schema(), func(mid uint64) {
+			of := int(slot.Of(mid))
+			apart = apart || first >= 0 && of != first
+			if first = of; lost < 0 && !c.call.items.Batch.Owns(uint16(of)) {
+				lost = of
+			}
+		})
+	}
+	switch {
+	case lost < 0:
+		return ""
+	case apart:
+		return errPostsApart
+	}
+	return c.routing.moved(uint16(lost))
+}
+
+const errPostsApart = "CROSSSLOT the transaction reads posts of several shards: ask for those of others outside of it"
 
 // answerOnce answers a transaction that was made before, or refused for its number. err is the commit's.
 func (c *call) answerOnce(o *counter.Once, err error) {

@@ -3,8 +3,6 @@ package server
 import (
 	"bytes"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -12,48 +10,10 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/schema"
 )
 
 // Commands with a number, which are made once: package idmp has what they say, package items how they are planned, and
 // counter.Once makes them once. Here is where their numbers come from.
-
-// number parts a command from its number, which num becomes: its own, or the connection's, which is used up. Without
-// one num.Producer is nil. text is the error.
-func (c *call) number(num *idmp.Number, cmd *row, args [][]byte) (rest [][]byte, text string) {
-	if cmd.Flags&command.Idmp != 0 {
-		if tail := idmp.TailLen(args); tail > 0 {
-			return num.Split(args, tail)
-		}
-	}
-	if c.numbers.Producer != nil && cmd.Numbered() {
-		return args, c.numbers.Take(num)
-	}
-	num.Producer = nil
-	return args, ""
-}
-
-// planNumbered is plan for a command that may have a number.
-func (c *call) planNumbered(cmd *row, args [][]byte) {
-	num := &c.lastNumber
-	rest, text := c.number(num, cmd, args)
-	switch {
-	case text != "":
-		c.items.Refuse(text)
-	case num.Producer == nil:
-		cmd.Plan(&c.items, args)
-	default:
-		c.items.Numbered(cmd.Plan, rest, num, cmd.Hash().Add(rest[1:]...).Sum())
-	}
-	num.Producer = nil // it may lie in memory that others share
-}
-
-// refusedNumber uses up the number of a command that was refused before it was executed.
-func (c *client) refusedNumber(cmd *row, args [][]byte, queued bool) {
-	if c.call.numbers.Producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
-		_, _ = c.call.number(&c.call.lastNumber, cmd, args)
-	}
-}
 
 // runClientIdmp: CLIENT IDMP producer nextseq [EPOCH epoch] | OFF.
 func runClientIdmp(c *client, args [][]byte) {
@@ -171,42 +131,4 @@ func checkProducer(id []byte) string {
 		return idmp.ErrProducer
 	}
 	return ""
-}
-
-// numbered makes the Once of a transaction. text is the error: all that it executes must be about items, as what is
-// kept are its replies, and a repeat does nothing else again.
-func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o *counter.Once, text string) {
-	// Any reply may be an error, which quotes what it is about: a bound by the number of arguments would be too low.
-	o = &counter.Once{Producer: num.Producer, Seq: num.Seq, Epoch: num.Epoch, Room: counter.MaxResult}
-	h, found, changes := cmd.Hash(), false, 0
-	for _, q := range t.queued {
-		if q.cmd.Plan == nil && q.cmd.Flags&(command.ReadOnly|command.Idmp) == 0 {
-			return nil, "ERR IDMP: a numbered transaction accepts commands on posts only, not " + strings.ToUpper(q.cmd.Name)
-		}
-		h = h.Add([]byte(q.cmd.Name)).Add(q.args[1:]...)
-		if !found && q.cmd.First > 0 && q.cmd.First < len(q.args) {
-			o.Mid, found = items.Mid(sch, q.args[q.cmd.First])
-		}
-		changes += q.changes()
-	}
-	if changes > counter.MaxOnceChanges { // a crash between two frames of the log would leave those of the first to be made again
-		return nil, errTooManyChanges
-	}
-	o.Hash = h.Sum()
-	return o, ""
-}
-
-var errTooManyChanges = "ERR IDMP: a numbered transaction makes at most " + strconv.Itoa(counter.MaxOnceChanges) + " changes"
-
-// changes is the most items or columns that a queued command changes.
-func (q *queuedCommand) changes() int {
-	switch {
-	case q.cmd.Flags&command.Write == 0:
-		return 0
-	case q.cmd.Last < 0: // keys, each with what else belongs to it
-		return (len(q.args) - q.cmd.First + q.cmd.Step - 1) / q.cmd.Step
-	case q.cmd.Group == "hash":
-		return len(q.args) - 2
-	}
-	return 1
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"net"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/glob"
@@ -12,24 +11,6 @@ import (
 )
 
 // Publish and subscribe. Who is subscribed, and what is on its way to them, is package pubsub's.
-
-// subscriberConn is what an outbox sees of a connection.
-type subscriberConn struct {
-	net.Conn
-	c *client
-}
-
-func (s subscriberConn) Write(p []byte) (int, error) {
-	n, err := s.Conn.Write(p)
-	s.c.srv.stats.OutBytes.Add(s.c.session.Lane(), int64(n))
-	s.c.srv.stats.Writes.Add(s.c.session.Lane(), 1)
-	return n, err
-}
-
-func (s subscriberConn) Slow(unread int, reason error) {
-	s.c.srv.stats.SlowSubscribers.Add(1)
-	s.c.srv.log.Warn("closing connection", "client", s.c.session.ID(), "reason", reason, "unread", unread)
-}
 
 func pubsubCommands() []*row {
 	const flags = command.PubSub | command.NoScript | command.Loading | command.Stale
@@ -84,16 +65,25 @@ func subscribe(c *client, kind pubsub.Kind, names [][]byte) {
 		c.session.Closing = true
 		return
 	}
-	c.subs.Start(&c.srv.pubsub, subscriberConn{c.session.Conn(), c})
-	c.session.Divert(&c.subs)
+	c.subscriber.start()
 	_ = c.session.Send() // what was answered before; an error ends the connection at the next read
-	if err := c.srv.pubsub.Subscribe(&c.subs, kind, names); err != nil {
+	if err := c.srv.pubsub.Subscribe(&c.subscriber.outbox, kind, names); err != nil {
 		c.call.items.Out.Error("ERR " + err.Error())
 	}
-	c.listening()
-	if c.overhears() { // the user lost the right since it was asked for
+	c.subscriber.confine()
+	if c.subscriber.overhears(c.login.user.Load()) { // the user lost the right since it was asked for
 		c.session.Closing = true
 	}
+}
+
+func unsubscribe(c *client, kind pubsub.Kind, names [][]byte) {
+	if c.subscriber.outbox.Started() {
+		_ = c.session.Send()
+	}
+	if answer := c.srv.pubsub.Unsubscribe(&c.subscriber.outbox, kind, names); len(answer) > 0 {
+		c.session.Muting.Say(answer)
+	}
+	c.subscriber.confine()
 }
 
 // longName refuses the name of a channel, or a pattern, that is too long.
@@ -105,35 +95,11 @@ func longName(c *client, name []byte) bool {
 	return true
 }
 
-func unsubscribe(c *client, kind pubsub.Kind, names [][]byte) {
-	if c.subs.Started() {
-		_ = c.session.Send()
-	}
-	if answer := c.srv.pubsub.Unsubscribe(&c.subs, kind, names); len(answer) > 0 {
-		c.session.Muting.Say(answer)
-	}
-	c.listening()
-}
-
-// listening notes whether the connection may only send what RESP2 allows a subscriber.
-func (c *client) listening() {
-	c.confined = c.confined &^ confinedSubscriber
-	if c.subs.Count() > 0 && c.call.items.Out.Protocol() == 2 {
-		c.confined |= confinedSubscriber
-	}
-}
-
-// unsubscribeAll ends all subscriptions without a word.
-func (c *client) unsubscribeAll() {
-	c.srv.pubsub.UnsubscribeAll(&c.subs)
-	c.listening()
-}
-
 func runPublish(c *client, args [][]byte) {
 	if longName(c, args[1]) {
 		return
 	}
-	if c.subs.Started() && !c.call.executing {
+	if c.subscriber.outbox.Started() && !c.call.executing {
 		_ = c.session.Send() // before a message to itself; an error is the next send's too
 	}
 	if string(args[1]) == role.HelloChannel {
@@ -148,7 +114,7 @@ func runSpublish(c *client, args [][]byte) {
 	if longName(c, args[1]) {
 		return
 	}
-	if c.subs.Started() && !c.call.executing {
+	if c.subscriber.outbox.Started() && !c.call.executing {
 		_ = c.session.Send()
 	}
 	channel := string(args[1])
@@ -165,18 +131,6 @@ func passOn(c *client, shard bool, channel string, message []byte) {
 			after = log.Position()
 		}
 		c.srv.role.Peers().Publish(after, shard, channel, message)
-	}
-}
-
-// Publish takes a message of the primary: see repl.Host.
-func (s *Server) Publish(shard bool, channel string, message []byte) {
-	if shard {
-		s.pubsub.PublishShard(channel, message)
-	} else {
-		s.pubsub.Publish(channel, message)
-	}
-	if store := s.store(); store.Durable() {
-		s.role.Peers().Publish(store.Replication().Position(), shard, channel, message)
 	}
 }
 
@@ -209,4 +163,16 @@ func numSub(c *client, kind pubsub.Kind, args [][]byte) {
 
 func runPubsubNumPat(c *client, _ [][]byte) {
 	c.call.items.Out.Int(int64(c.srv.pubsub.Len(pubsub.Pattern)))
+}
+
+func monitorCommand() *row {
+	return &row{Name: "monitor", Arity: 1, Flags: command.Admin | command.NoScript | command.NoMulti | command.Loading | command.Stale, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+		Summary: "Streams every executed command to this connection, until it closes or sends RESET.", Run: runMonitor}
+}
+
+func runMonitor(c *client, _ [][]byte) {
+	c.subscriber.start()
+	c.call.items.Out.Status("OK")
+	_ = c.session.Send() // before the first line; an error ends the connection at the next read
+	c.subscriber.startMonitor()
 }

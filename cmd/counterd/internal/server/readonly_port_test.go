@@ -199,11 +199,11 @@ func TestReadonlyNumbered(t *testing.T) {
 	for range 2 { // by arguments, by the connection
 		c.want("MULTI", "+OK")
 		c.want("GET 1.cntrn", "+QUEUED")
-		c.want("EXEC IDMP p 1", "-EXECABORT Transaction discarded because of: "+errReaderWrites)
+		c.want("EXEC IDMP p 1", "-EXECABORT Transaction discarded because of: "+command.ErrReaderWrites)
 		c.do("CLIENT IDMP p 5")
 		c.want("MULTI", "+OK")
 		c.want("GET 1.cntrn", "+QUEUED")
-		c.want("EXEC", "-EXECABORT Transaction discarded because of: "+errReaderWrites)
+		c.want("EXEC", "-EXECABORT Transaction discarded because of: "+command.ErrReaderWrites)
 		c.want("CLIENT IDMP OFF", "+OK")
 	}
 	c.want("MULTI", "+OK")

@@ -369,3 +369,15 @@ func (s *Server) linkSettings() gather.Settings {
 func CheckUsers(c *config.Config) error {
 	return (&shared{commands: command.NewTable(table())}).openUsers(c)
 }
+
+// Publish takes a message of the primary: see repl.Host.
+func (s *Server) Publish(shard bool, channel string, message []byte) {
+	if shard {
+		s.pubsub.PublishShard(channel, message)
+	} else {
+		s.pubsub.Publish(channel, message)
+	}
+	if store := s.store(); store.Durable() {
+		s.role.Peers().Publish(store.Replication().Position(), shard, channel, message)
+	}
+}

@@ -116,7 +116,7 @@ func (o observer) connections() (n facts.Connections) {
 		n.InputMax = max(n.InputMax, c.info.state.queryBuf+c.info.state.queryGap)
 		n.OutputMax = max(n.OutputMax, c.info.state.outSize)
 		c.info.mu.Unlock()
-		if c.subs.Count() > 0 {
+		if c.subscriber.subscribed() {
 			n.Subscribers++
 		}
 	}

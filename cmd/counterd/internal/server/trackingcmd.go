@@ -4,156 +4,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
-	"github.com/counterd/counterd/schema"
 )
 
 // CLIENT TRACKING and what belongs to it. Who may hold what is package tracking's.
-
-// self is who made a change, for those that want to hear nothing of their own.
-func (c *call) self() *tracking.Client {
-	if c.reads == nil {
-		return nil
-	}
-	return c.reads.client
-}
-
-// touched tells who watches, or may hold, what the batch changed. REQUIRES it run and not ended.
-func (c *call) touched() {
-	c.srv.watches.Touch(c.items.Batch)
-	c.srv.tracking.Touch(c.items.Batch, c.self())
-}
-
-// touchedItems is touched for items that were changed, whatever of them.
-func (c *call) touchedItems(def *schema.Counter, mids []uint64) {
-	c.srv.watches.TouchItems(def, mids)
-	c.srv.tracking.TouchItems(def, mids, c.self())
-}
-
-// reads is what a connection that tracks does with what it reads.
-type reads struct {
-	client  *tracking.Client
-	mode    tracking.Mode
-	caching bool // CLIENT CACHING was said for the command that comes, or the transaction
-}
-
-// remember notes what a command is about to read. REQUIRES the batch open.
-func (c *call) remember(cmd *row, args [][]byte) {
-	r := c.reads
-	caching := r.caching
-	if !c.executing { // in a transaction it is for all of it
-		r.caching = false
-	}
-	if cmd.Flags&command.ReadOnly == 0 || r.mode.Broadcast || r.mode.OptIn && !caching || r.mode.OptOut && caching {
-		return
-	}
-	sch := c.items.Batch.Schema()
-	if cmd.Is("counter.mget") {
-		c.rememberPage(sch, args)
-		return
-	}
-	if !cmd.HasKeys() {
-		return
-	}
-	last := cmd.Last
-	if last < 0 {
-		last += len(args)
-	}
-	for i := cmd.First; i <= last; i += cmd.Step {
-		if k, ok := trackedKey(sch, cmd, args[i]); ok {
-			c.srv.tracking.Remember(r.client, k, args[i])
-		}
-	}
-}
-
-// readsBehindOwn runs what was planned before a command that reads behind changes of the connection's own in one pipeline.
-// Otherwise those changes would be told behind the read, and drop the key that it has read out of the table. The client is
-// told of them before the reply to the read, as in Redis. false: not in a loop.
-func (c *client) readsBehindOwn(cmd *row) bool {
-	if cmd == nil || cmd.Plan == nil || cmd.Flags&command.Write != 0 || c.multi.active {
-		return true
-	}
-	if slices.ContainsFunc(c.call.runs, func(r run) bool { return r.cmd.Flags&command.Write != 0 }) {
-		if c.Flush(); c.session.Leaving() {
-			return false
-		}
-	}
-	// With replies owed it is too early, and where replies are left out, notices among them would be too.
-	if len(c.call.items.Owed) == 0 && !c.silence.off && !c.silence.skipping {
-		c.Notices()
-	}
-	return true
-}
-
-// trackedKey is what a command reads by a key. What is no key reads as nothing until the schema changes, which is told to
-// everybody.
-func trackedKey(sch *schema.Schema, cmd *row, key []byte) (schema.Key, bool) {
-	if cmd.Group == "hash" {
-		if def, mid, ok := sch.ParseItem(key); ok {
-			return schema.Key{Counter: def, Col: schema.WholeItem, Mid: mid}, true
-		}
-	}
-	return sch.ParseKey(key)
-}
-
-// rememberPage is remember for COUNTER.MGET, whose items are told as NAME:MID, both as they were sent.
-func (c *call) rememberPage(sch *schema.Schema, args [][]byte) {
-	def := sch.CounterNamed(args[1])
-	if def == nil {
-		return
-	}
-	var name []byte
-	for _, a := range args[2:] {
-		mid, ok := schema.ParseMid(a)
-		if !ok {
-			return
-		}
-		name = append(append(append(name[:0], args[1]...), ':'), a...)
-		c.srv.tracking.Remember(c.reads.client, schema.Key{Counter: def, Col: schema.WholeItem, Mid: mid}, name)
-	}
-}
-
-// appendNotices appends the invalidations that wait for t. RESP2 has no pushes: there they are sent only if another
-// connection redirects them (REDIRECT) to this one and this one is subscribed to something.
-func appendNotices(out *resp.Replies, t *tracking.Client, subscribed bool) {
-	told, redirected := t.Take()
-	old := out.Protocol() < 3
-	if old && !(redirected && subscribed) {
-		return
-	}
-	head := func() {
-		if old {
-			out.Array(3)
-			out.BulkString("message")
-			out.BulkString("__redis__:invalidate")
-		} else {
-			out.Push(2)
-			out.BulkString("invalidate")
-		}
-	}
-	if told.All {
-		head()
-		out.Null()
-	}
-	for _, key := range told.Keys {
-		head()
-		out.Array(1)
-		out.BulkString(key)
-	}
-	for _, keys := range told.Groups {
-		head()
-		out.BulkStrings(keys)
-	}
-	if told.Broken != 0 && !old {
-		out.Push(2)
-		out.BulkString("tracking-redir-broken")
-		out.Int(told.Broken)
-	}
-}
 
 // askTracking asks for the keys that CLIENT TRACKING in BCAST mode tells of. Without it only what was read is told of.
 func askTracking(r command.Rights, args [][]byte) (refused int) {
@@ -176,21 +33,6 @@ func askTracking(r command.Rights, args [][]byte) (refused int) {
 		return -1
 	}
 	return refused
-}
-
-// eavesdrops tells whether the connection is told of keys, in BCAST mode, that its user has no right to read. Anybody
-// may call it.
-func (c *client) eavesdrops() bool {
-	state := c.tracker.state()
-	if !state.On || !state.Broadcast {
-		return false
-	}
-	args := [][]byte{[]byte("client"), []byte("tracking"), []byte("on"), []byte("bcast")}
-	for _, p := range state.Prefixes {
-		args = append(args, []byte("prefix"), []byte(p))
-	}
-	a := c.srv.commands.Lookup([]byte("client|tracking")).Access()
-	return c.login.user.Load().Check(a, args, c.srv.store().Schema()).Reason == acl.DeniedKey
 }
 
 // runClientTracking: CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP].
@@ -242,7 +84,7 @@ func runClientTracking(c *client, args [][]byte) {
 			return
 		}
 	case resp.EqualFold(args[2], "OFF"):
-		c.stopTracking()
+		c.call.stopTracking()
 	default:
 		c.call.items.Out.Error(items.ErrSyntax)
 		return
@@ -279,7 +121,7 @@ func startTracking(c *client, mode tracking.Mode, target *client, prefixes []str
 	if err := c.srv.tracking.Enable(t, mode, to, prefixes); err != nil {
 		return "ERR " + err.Error()
 	}
-	c.call.reads = &reads{client: t, mode: mode}
+	c.call.reads = &reads{table: &c.srv.tracking, client: t, mode: mode}
 	return ""
 }
 
@@ -325,14 +167,6 @@ func overlaps(have, more []string) bool {
 	return false
 }
 
-// stopTracking ends it.
-func (c *client) stopTracking() {
-	if c.call.reads != nil {
-		c.srv.tracking.Disable(c.call.reads.client)
-		c.call.reads = nil
-	}
-}
-
 // runClientCaching: CLIENT CACHING YES | NO.
 func runClientCaching(c *client, args [][]byte) {
 	switch r := c.call.reads; {
@@ -347,13 +181,6 @@ func runClientCaching(c *client, args [][]byte) {
 		c.call.items.Out.Status("OK")
 	default:
 		c.call.items.Out.Error(items.ErrSyntax)
-	}
-}
-
-// cached ends CLIENT CACHING with the command behind it, unless that begins a transaction.
-func (c *client) cached() {
-	if c.call.reads != nil && !c.multi.active && (c.last == nil || !c.last.Is("client")) {
-		c.call.reads.caching = false
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -54,73 +53,9 @@ func (s *shared) userLines(c *config.Config) []string {
 	return lines
 }
 
-// authenticate makes the connection a user's if the password is right, and notes it if not.
-func (c *client) authenticate(by string, name, pass []byte) bool {
-	right, ok := c.login.attempt(c.call.executing, name, pass)
-	if !right {
-		c.noteDenial(acl.DeniedAuth, by, string(name))
-	}
-	return ok
-}
-
-// awaitGuesses makes EXEC wait for the passwords in its queue, as they would wait one by one if all of them were wrong.
-// With the store held nobody can wait. false: the connection has ended, and nothing is executed. REQUIRES not InLoop.
-func (c *client) awaitGuesses() bool {
-	paid := c.login.failures + c.multi.passwords - freeFailures
-	c.multi.passwords = 0 // they wait once
-	if paid <= 0 {
-		return true
-	}
-	c.login.pause(paid)
-	if c.call.loading || c.call.store != c.srv.current.Load() {
-		c.call.begin()
-	}
-	return !c.session.Closing
-}
-
-// may is denied for commands that are planned: it notes nothing, and most are answered by a few compares.
-func (c *client) may(cmd *row, args [][]byte) bool {
-	u := c.login.user.Load()
-	if u.Unlimited() {
-		return true
-	}
-	return u.May(cmd.Access(), args, c.call.names()) || u.Check(cmd.Access(), args, c.call.names()).Reason == acl.Allowed
-}
-
-// denied tells whether the connection's user may not execute a whole command, and notes it if so.
-func (c *client) denied(cmd *row, args [][]byte) acl.Denial {
-	u := c.login.user.Load()
-	d := u.Check(cmd.Access(), args, c.call.names())
-	if d.Reason != acl.Allowed {
-		c.noteDenial(d.Reason, d.Object(cmd.Access(), args), u.Name())
-	}
-	return d
-}
-
-// noteDenial adds to ACL LOG.
-func (c *client) noteDenial(reason acl.Reason, object, user string) {
-	context := "toplevel"
-	if c.multi.active || c.call.executing {
-		context = "multi"
-	}
-	c.srv.denials.Add(reason, context, object, user, func() string {
-		c.publish(0) // the command that it is at
-		return c.line()
-	})
-}
-
-// overhears tells whether the connection has a subscription that its user has no right to. Anybody may call it.
-func (c *client) overhears() bool {
-	u := c.login.user.Load()
-	if c.subs.Count() == 0 || u.HearsAll() {
-		return false
-	}
-	return c.srv.pubsub.Any(&c.subs, func(kind pubsub.Kind, name string) bool { return !u.Hears(name, kind == pubsub.Pattern) })
-}
-
-// follows tells whether the connection is shown all commands, or carries the log, and its user has no right to that.
-// Anybody may call it.
-func (c *client) follows() bool {
+// follows tells whether a connection is shown all commands, or carries the log, and its user has no right to that.
+// Any goroutine may call it.
+func follows(c *client) bool {
 	u := c.login.user.Load()
 	may := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool {
@@ -128,7 +63,22 @@ func (c *client) follows() bool {
 			return cmd != nil && u.MayRun(cmd.Access())
 		})
 	}
-	return c.monitors.Load() && !may("monitor") || c.peer.Load() != nil && !may("psync", "sync")
+	return c.subscriber.monitor.Load() && !may("monitor") || c.info.peer.Load() != nil && !may("psync", "sync")
+}
+
+// eavesdrops tells whether a connection is told of keys, in BCAST mode, that its user has no right to read. Anybody
+// may call it.
+func eavesdrops(c *client) bool {
+	state := c.tracker.state()
+	if !state.On || !state.Broadcast {
+		return false
+	}
+	args := [][]byte{[]byte("client"), []byte("tracking"), []byte("on"), []byte("bcast")}
+	for _, p := range state.Prefixes {
+		args = append(args, []byte("prefix"), []byte(p))
+	}
+	a := c.srv.commands.Lookup([]byte("client|tracking")).Access()
+	return c.login.user.Load().Check(a, args, c.srv.store().Schema()).Reason == acl.DeniedKey
 }
 
 // usersChanged closes the connections of users that are not there any more, and those that are told what they may not
@@ -136,7 +86,7 @@ func (c *client) follows() bool {
 func (c *call) usersChanged(asks *client) {
 	n := 0
 	for _, k := range c.srv.connected() {
-		if !k.login.user.Load().Gone() && !k.overhears() && !k.eavesdrops() && !k.follows() {
+		if !k.login.user.Load().Gone() && !k.subscriber.overhears(k.login.user.Load()) && !eavesdrops(k) && !follows(k) {
 			continue
 		}
 		n++

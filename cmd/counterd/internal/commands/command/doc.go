@@ -28,6 +28,7 @@
 //	said.go info.go                what COMMAND says beside the row, by rule; its replies
 //	syntax.go docs.go              arguments; COMMAND DOCS
 //	access.go askposts.go          what a command does to its keys, and to posts that are no keys, as far as rights go
+//	confined.go                    what connections must not send that are for something else, or for reads only
 //	hint.go                        what is added to errors: a command with a similar name, the syntax
 //	instead.go                     commands of Redis that are not here, and what to use instead
 //	times.go                       how long commands take; LATENCY

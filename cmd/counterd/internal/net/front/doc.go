@@ -94,6 +94,7 @@
 //	session.go turn.go         a session and its handler; what is done in a turn
 //	activity.go                what a session does now, and since when
 //	send.go muting.go          how replies are sent, and left out
+//	replymode.go               CLIENT REPLY
 //	wait.go                    how a command waits
 //	wake.go                    how others have something told to a session
 //	scratch.go                 the memory that sessions share

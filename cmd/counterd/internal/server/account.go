@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,9 +10,45 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
+
+// account spreads the time of a batch over its commands. One by one they are too short to be timed.
+func (c *call) account(took time.Duration) {
+	total := int64(0)
+	for _, r := range c.runs {
+		total += r.n
+	}
+	c.calls += total
+	for _, r := range c.runs {
+		r.cmd.Account(c.session.Lane(), r.n, took*time.Duration(r.n)/time.Duration(total))
+	}
+	if len(c.runs) > 0 {
+		c.noteSlowBatch(c.runs, total, took)
+	}
+	clear(c.runs)
+	c.runs = c.runs[:0]
+}
+
+// failed counts an error reply of a command that ran.
+func (c *call) failed(cmd *row, reply []byte) {
+	cmd.Failed.Add(1)
+	c.srv.stats.ErrorReply(reply)
+}
+
+// sample tells popular of operations of the batch that was run, at the distances that it wants. It reads the clock once.
+func (c *call) sample() {
+	now := time.Now()
+	for ; c.unsampled < 0; c.unsampled += 1 + rand.IntN(2*popular.Every) {
+		op := c.items.Batch.Op(c.items.Batch.Len() + c.unsampled)
+		read := op.Kind == counter.OpGet || op.Kind == counter.OpRead || op.Kind == counter.OpExists
+		c.srv.popular.Sample(now, popular.Post{Counter: op.Counter.ID, Mid: op.Mid}, !read)
+	}
+}
 
 // noteSlow keeps a command that was executed by itself, if it took long. EXEC is left to the commands in it.
 func (c *call) noteSlow(cmd *row, args [][]byte, took time.Duration) {
@@ -88,4 +125,32 @@ func batchText(runs []run, total int64) string {
 		parts[i] = k.cmd.Name + " x" + strconv.FormatInt(k.n, 10)
 	}
 	return fmt.Sprintf("(batch of %d: %s)", total, strings.Join(parts, ", "))
+}
+
+// self is who made a change, for those that want to hear nothing of their own.
+func (c *call) self() *tracking.Client {
+	if c.reads == nil {
+		return nil
+	}
+	return c.reads.client
+}
+
+// touched tells who watches, or may hold, what the batch changed. REQUIRES it run and not ended.
+func (c *call) touched() {
+	c.srv.watches.Touch(c.items.Batch)
+	c.srv.tracking.Touch(c.items.Batch, c.self())
+}
+
+// touchedItems is touched for items that were changed, whatever of them.
+func (c *call) touchedItems(def *schema.Counter, mids []uint64) {
+	c.srv.watches.TouchItems(def, mids)
+	c.srv.tracking.TouchItems(def, mids, c.self())
+}
+
+// stopTracking ends CLIENT TRACKING.
+func (c *call) stopTracking() {
+	if c.reads != nil {
+		c.srv.tracking.Disable(c.reads.client)
+		c.reads = nil
+	}
 }

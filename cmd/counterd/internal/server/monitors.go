@@ -22,7 +22,7 @@ import (
 type monitors struct {
 	n   atomic.Int32
 	mu  sync.Mutex // guards all; an outbox's lock is taken inside
-	all map[*client]struct{}
+	all map[*subscriber]struct{}
 }
 
 const (
@@ -31,18 +31,18 @@ const (
 	maxMonitorLine = 64 << 10
 )
 
-func (m *monitors) add(c *client) {
+func (m *monitors) add(c *subscriber) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil {
-		m.all = make(map[*client]struct{})
+		m.all = make(map[*subscriber]struct{})
 	}
 	m.all[c] = struct{}{}
 	m.n.Store(int32(len(m.all)))
 }
 
 // remove ends a connection's monitoring: nothing is sent to it afterwards.
-func (m *monitors) remove(c *client) {
+func (m *monitors) remove(c *subscriber) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.all, c)
@@ -50,7 +50,7 @@ func (m *monitors) remove(c *client) {
 }
 
 // show sends a command to all that monitor.
-func (m *monitors) show(from *clientInfo, cmd *row, args [][]byte) {
+func (m *monitors) show(from string, cmd *row, args [][]byte) {
 	if cmd.Flags&command.Admin != 0 {
 		return
 	}
@@ -58,22 +58,18 @@ func (m *monitors) show(from *clientInfo, cmd *row, args [][]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for c := range m.all {
-		_ = c.subs.Push(line) // an error closes it
+		_ = c.outbox.Push(line) // an error closes it
 	}
 }
 
 // monitorLine is a command in the form of Redis.
-func monitorLine(now time.Time, from *clientInfo, cmd *row, args [][]byte) []byte {
+func monitorLine(now time.Time, from string, cmd *row, args [][]byte) []byte {
 	b := append(make([]byte, 0, 128), '+')
 	b = strconv.AppendInt(b, now.Unix(), 10)
 	micros := strconv.Itoa(1e6 + now.Nanosecond()/1e3)
 	b = append(append(b, '.'), micros[1:]...)
 	b = append(b, " [0 "...)
-	if from.local() {
-		b = append(append(b, "unix:"...), from.session.Conn().LocalAddr().String()...)
-	} else {
-		b = append(b, from.addr()...)
-	}
+	b = append(b, from...)
 	b = append(b, ']')
 	for i, a := range args {
 		if len(b) > maxMonitorLine {
@@ -125,25 +121,4 @@ func appendQuoted(b, text []byte) []byte {
 		}
 	}
 	return b
-}
-
-func monitorCommand() *row {
-	return &row{Name: "monitor", Arity: 1, Flags: command.Admin | command.NoScript | command.NoMulti | command.Loading | command.Stale, Group: "server", Since: "1.0.0", Complexity: "O(1)",
-		Summary: "Streams every executed command to this connection, until it closes or sends RESET.", Run: runMonitor}
-}
-
-func runMonitor(c *client, _ [][]byte) {
-	c.subs.Start(&c.srv.pubsub, subscriberConn{c.session.Conn(), c})
-	c.session.Divert(&c.subs)
-	c.call.items.Out.Status("OK")
-	_ = c.session.Send() // before the first line; an error ends the connection at the next read
-	c.monitors.Store(true)
-	c.srv.monitors.add(c)
-}
-
-// stopMonitor ends it.
-func (c *client) stopMonitor() {
-	if c.monitors.Swap(false) {
-		c.srv.monitors.remove(c)
-	}
 }
