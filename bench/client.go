@@ -208,7 +208,8 @@ func (c *client) receive(f flight) error {
 	c.done.ops++
 	c.done.posts += int64(f.posts)
 	if reads := c.conn.Reads(); reads != c.reads {
-		// A look at the clock takes 40 ns: one for each read of the socket will do, as what came in it came at once.
+		// Reading the clock takes 40 ns. One reading for each read of the socket is enough, as all its bytes came at
+		// once.
 		c.reads, c.now = reads, clock()
 	}
 	latency := c.now - f.start
@@ -223,7 +224,7 @@ func (c *client) receive(f flight) error {
 	return nil
 }
 
-// read reads the reply to an operation, and counts what was not there.
+// read reads the reply to an operation, and counts absent values.
 func (c *client) read(f flight) (err error) {
 	r := &c.conn.Reader
 	switch f.kind {

@@ -2,13 +2,14 @@ package bench
 
 import "time"
 
-// An open run starts operations at given times whether or not the earlier ones were answered, as the users of a site
-// do, who do not know of one another. A closed run measures less than those users see when the server stalls: its
-// clients wait with it, and what they would have sent meanwhile is never counted ("coordinated omission").
+// An open run starts operations at given times whether or not the earlier ones were answered, as independent users of a
+// site do. A closed run measures less than those users see when the server stalls: its clients wait with it, and the
+// operations that they would have sent meanwhile are never counted ("coordinated omission").
 //
-// At most depth operations are in flight on a connection. One that finds no room waits, and so do those due after it;
-// their latency counts from the time they were due. It counts from the time of sending where it was the generator that
-// was late, by a timer that fired late (about 60 us) or for want of processor time: that is not the server's.
+// At most depth operations are in flight on a connection. An operation that finds no room waits, and so do those due
+// after it; their latency counts from the time they were due. It counts from the time of sending where it was the
+// generator that was late, by a timer that fired late (about 60 us) or for want of processor time: that is not the
+// server's.
 
 // late is how long a write may take until it counts as held up by the server.
 const late = time.Millisecond

@@ -22,12 +22,12 @@
 //
 // A [Workload] gives each client a [Stream] of operations. That of client c is the same whenever it is drawn. So a run
 // is verified without a record of what it sent: the streams are drawn again, as far as the clients came, added up, and
-// compared with what the server has. Two rules make the sum independent of the order in which clients ran: what is set
-// is set once, by one client, before that client alone adds to it; all else is additions.
+// compared with the server's values. Two rules make the sum independent of the order in which clients ran: a column is
+// set once, by one client, before that client alone adds to it; all else is additions.
 //
 // # Cheap
 //
-// The generator often shares a machine with the server, so it must take less than what it measures: 0.2 us an INCR, 1.5
+// The generator often shares a machine with the server, so it must take less time than the server: 0.2 us an INCR, 1.5
 // us a page of 20 posts, no allocation. It has its own reader and writer of the protocol (package wire), draws posts
 // from tables, looks at the clock once for each read of a socket, and records equal latencies in one go.
 //
@@ -40,16 +40,16 @@
 // # With and without
 //
 // A snapshot, a full copy or a flood is measured in windows that take turns, quiet and busy (while.go). Each operation
-// is kept with the time it was due, as only afterwards is known from when to when something happened: those due then
-// are compared with those of the quiet windows (samples.go). What a server is made to do is work (work.go, and a file
+// is kept with the time it was due, as only afterwards is known from when to when something happened: those due then are
+// compared with those of the quiet windows (samples.go). A task that the server is given is work (work.go, and a file
 // each for what is more than a command). A watcher asks for INFO all the time, in both kinds of windows; it tells when
-// work is over, and how much memory it took (watcher.go). What loads the server beside the clients that are measured is
-// a process of its own ([Load]).
+// work is over, and how much memory it took (watcher.go). The load beside the measured clients is a process of its own
+// ([Load]).
 //
 // # Locks
 //
-// A recorder's is held while a latency is recorded, a watcher's while what it saw is put down or read; nothing is called
-// with either held, and no two are held at once.
+// A recorder's is held while a latency is recorded, a watcher's while its samples are recorded or read; nothing is
+// called with either held, and no two are held at once.
 //
 // # Files
 //

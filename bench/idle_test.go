@@ -116,7 +116,7 @@ func TestAllowFiles(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &had); err != nil {
 		t.Fatal(err)
 	}
-	// No system allows so many, whoever asks.
+	// No system allows so many, not even to root.
 	err := allowFiles(1 << 60)
 	var files *FilesError
 	if !errors.As(err, &files) || files.Want != 1<<60 || files.Limit != had.Max || !strings.Contains(err.Error(), "ulimit") {

@@ -14,9 +14,9 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// Load is what loads a server beside the clients that are measured: connections that flood it, or one that sends very
-// large commands, or one that takes a full copy. It is generated in a process of its own, as the clients measured would
-// wait for it inside of this one; and one that yields to them (nice), as theirs is the time that is measured.
+// Load is load on a server beside the measured clients: connections that flood it, or one that sends very large
+// commands, or one that takes a full copy. It is generated in a process of its own, as the clients measured would wait
+// for it inside of this one; and one that yields to them (nice), as theirs is the time that is measured.
 type Load struct {
 	Target Target
 	Schema Schema
@@ -53,7 +53,7 @@ func RunLoad(ctx context.Context, in io.Reader, out io.Writer) error {
 	l := &loadLines{bufio.NewScanner(in), out}
 	err := l.run(ctx)
 	if err != nil {
-		_ = l.say("failed %s", strings.ReplaceAll(err.Error(), "\n", " ")) // who does not hear it sees the end
+		_ = l.say("failed %s", strings.ReplaceAll(err.Error(), "\n", " ")) // a reader that misses it sees the end
 	}
 	return err
 }
@@ -153,7 +153,7 @@ func newLoadSource(ctx context.Context, load *Load) (*loadSource, error) {
 
 const (
 	pipelineDepth = 1_000_000
-	// heavyKeys and heavyPosts are what counterd takes at most: 64 Ki arguments, in 16 MiB.
+	// heavyKeys and heavyPosts are the most that counterd takes: 64 Ki arguments, in 16 MiB.
 	heavyKeys, heavyPosts = 65_535, 65_534
 	heavyKey              = 246 // bytes of a key, most of them leading zeros
 )

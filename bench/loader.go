@@ -29,7 +29,7 @@ type Loader struct {
 	Progress func(rows int)
 }
 
-// LoadResult is what became of a load.
+// LoadResult is the result of a load.
 type LoadResult struct {
 	Rows    int   // accepted by the server
 	Refused int   // answered with an error
@@ -41,8 +41,8 @@ type LoadResult struct {
 func (r LoadResult) PerSecond() float64 { return float64(r.Rows) / max(r.Elapsed.Seconds(), 1e-9) }
 
 // Load sends all rows that next returns until its error is io.EOF, and waits for their replies. next puts a row's
-// values in row. The error is that of next, of the context or of the network; what was sent before stays with the
-// server. A row that the server refuses is no error of Load, but counted.
+// values in row. The error is that of next, of the context or of the network; posts sent before stay on the server.
+// A row that the server refuses is no error of Load, but counted.
 func (l *Loader) Load(ctx context.Context, next func(row []uint64) (mid uint64, err error)) (LoadResult, error) {
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -8,11 +8,11 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// Absent is what a page holds for the counters of a post that the server does not know.
+// Absent is the value in a page for the counters of a post that the server does not have.
 const Absent = -1
 
 // Model is how posts and their counters are laid out in a server's keys and commands. Its methods append the command
-// for one operation to dst, and read the reply to it. They allocate nothing but what dst lacks.
+// for one operation to dst, and read the reply to it. They allocate nothing, except to extend dst.
 //
 // A Model holds no state of a connection: any number of goroutines may use one.
 type Model interface {

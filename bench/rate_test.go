@@ -1,4 +1,4 @@
-// Scenario: rate, runs at a part of what a server answers, and clients that start on time.
+// Scenario: rate, runs at a part of a server's highest rate, and clients that start on time.
 
 package bench
 
@@ -11,8 +11,8 @@ import (
 	"github.com/counterd/counterd/internal/testkit/benchtest"
 )
 
-// TestRatePart drives two servers at a quarter of what the second one answers, and verifies what was sent meanwhile
-// too.
+// TestRatePart drives two servers at a quarter of the second one's highest rate, and verifies the operations sent
+// meanwhile too.
 func TestRatePart(t *testing.T) {
 	a, b := benchtest.Start(t, true), benchtest.Start(t, false)
 	config := small(t, Target{Addr: a.Addr}, Target{Addr: b.Addr})

@@ -46,7 +46,7 @@ func newRecorders(clients int) recorders {
 	return all
 }
 
-// take returns what was recorded since the last take.
+// take returns the latencies recorded since the last take.
 func (all recorders) take() *hdrhistogram.Histogram {
 	sum := newHistogram()
 	for _, r := range all {

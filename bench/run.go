@@ -19,7 +19,7 @@ type Config struct {
 	Targets   []Target // one, or two that take turns
 	PIDs      []int    // their processes; 0 or missing: found out
 	Workloads []string // in order
-	Labels    []string // optional: what tells them from others of their versions
+	Labels    []string // optional: names that distinguish them from others of their versions
 	Counter   string   // optional: a counter to use instead of making WeiboSchema
 
 	Posts   int
@@ -50,8 +50,7 @@ type Config struct {
 	Flush  bool // remove what the servers hold before load
 	Verify bool // check all counters at the end
 
-	// Progress is told what is being measured, as the steps are begun; Loading, once a second, how far a load is. They may
-	// be nil.
+	// Progress is told each step as it begins; Loading, once a second, how far a load is. They may be nil.
 	Progress func(step, steps int, what string)
 	Loading  func(posts, of int)
 }
@@ -107,7 +106,7 @@ func (c *Config) Validate() error {
 		check(n >= 1 && n <= 10_000, "a flood from %d connections, want 1..10000", n)
 	}
 	check(len(c.Flood) == 0 || c.FloodDepth >= 1 && c.FloodDepth <= maxDepth, "a flood of pipelines of %d, want 1..%d", c.FloodDepth, maxDepth)
-	// What floods is not told by the clients' streams, and a column that comes and goes takes its numbers with it.
+	// The clients' streams do not include floods, and a column that is added and dropped takes its numbers with it.
 	check(!c.Verify || len(c.disturbances()) == 0, "a run in which something else happens cannot be verified")
 	check(c.Slices >= 1, "%d slices, want 1 or more", c.Slices)
 	check(c.Duration > 0, "a duration of %s, want more than 0", c.Duration)
@@ -305,7 +304,7 @@ func (r *run) slices(ctx context.Context, name string) error {
 	return nil
 }
 
-// calibrate finds what the last side answers at most, and has all sides driven at the part of that which was asked for.
+// calibrate measures the highest rate of the last side, and sets the rate of all sides to the requested part of it.
 func (r *run) calibrate(ctx context.Context, name string, part float64) error {
 	last := r.sides[len(r.sides)-1]
 	r.step(name + ": the most that " + last.target.Addr + " answers")

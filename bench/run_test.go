@@ -158,7 +158,8 @@ func TestVerifyFindsLost(t *testing.T) {
 	}
 }
 
-// TestExpectationInPasses checks that what is expected of some posts does not depend on how many are looked at at once.
+// TestExpectationInPasses checks that the expected values of some posts do not depend on how many posts are checked at
+// once.
 func TestExpectationInPasses(t *testing.T) {
 	data := testData(t, 500)
 	var history []played
@@ -212,7 +213,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLoadWantsEmpty checks that nothing is mixed with what the server holds, and nothing removed unasked.
+// TestLoadWantsEmpty checks that a load neither mixes with a server's data nor removes it unasked.
 func TestLoadWantsEmpty(t *testing.T) {
 	_, conn, model := startKind(t, RedisStrings)
 	conn.Out = model.AppendRow(conn.Out, 1, []uint64{1, 2, 3})

@@ -10,8 +10,8 @@ import (
 	"github.com/counterd/counterd/bench/report"
 )
 
-// samples are the operations of a client: when each was due, and how long it took. Which of them belong to what the
-// server did meanwhile is known only later, when that is over; a histogram could not tell them apart any more.
+// samples are the operations of a client: when each was due, and how long it took. Which of them belong to an
+// activity of the server is known only later, when that is over; a histogram could not tell them apart any more.
 //
 // They take 16 bytes each, in pieces, as one growing slice would be copied again and again in the middle of a
 // measurement.

@@ -28,8 +28,8 @@ func (c *Counter) Field(b []byte) (col int, ok bool) {
 // Index is the position in Columns of the column with that id, or -1.
 func (c *Counter) Index(id uint16) int { return c.Layout.Index(id) }
 
-// KeyDeclared reports whether a statement declared the primary key. One that is
-// not may still be, once.
+// KeyDeclared reports whether a statement declared the primary key. An
+// undeclared key may still be declared, once.
 func (c *Counter) KeyDeclared() bool { return c.keyDeclared }
 
 // LastColumn is the highest id that a column of the counter ever had.

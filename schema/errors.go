@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The kinds of error of this package. Every error wraps one of them, and ErrCorrupt
-// also what is wrong in the durable form. Whatever failed has changed nothing.
+// The kinds of error of this package. Every error wraps one of them. ErrCorrupt also
+// wraps the fault in the durable form. Whatever failed has changed nothing.
 var (
 	// ErrSyntax: a statement that is none: unknown verb, a word too few or too many.
 	ErrSyntax = errors.New("schema: syntax error")
@@ -39,7 +39,7 @@ var (
 type Error struct {
 	Kind error  // one of the sentinels of this package
 	Word string // the word at fault, at most MaxName bytes of it
-	Text string // one line: what was got and what was wanted
+	Text string // one line: the value got and the value wanted
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -74,8 +74,8 @@ type Difference struct {
 	Want      string // as the statement has it
 }
 
-// MismatchError says how a redefinition differs from what there is. It wraps
-// ErrSchemaMismatch.
+// MismatchError says how a redefinition differs from the present definition. It
+// wraps ErrSchemaMismatch.
 type MismatchError struct {
 	Counter     string
 	Column      string
@@ -96,8 +96,8 @@ func (e *MismatchError) Error() string {
 
 func (e *MismatchError) Unwrap() error { return ErrSchemaMismatch }
 
-// LineError is an error in a line of a script. The caller, who knows the file,
-// puts its name in front.
+// LineError is an error in a line of a script. The caller knows the file and puts
+// its name in front.
 type LineError struct {
 	Line int // counted from 1
 	Err  error

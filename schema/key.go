@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Key is what a key names: a column of an item, or the whole item.
+// Key is a parsed key. It names a column of an item, or the whole item.
 type Key struct {
 	Counter *Counter
 	Col     int // index in Counter.Columns, or WholeItem
@@ -55,8 +55,8 @@ func (s *Schema) ParseItem(b []byte) (c *Counter, mid uint64, ok bool) {
 	return c, mid, c != nil
 }
 
-// parseName reads MID or NAME:MID, in braces or not, or NAME:{MID}, and returns what
-// is behind it. Without a name it answers no counter.
+// parseName reads MID or NAME:MID, in braces or not, or NAME:{MID}, and returns the rest of the key. Without a name it
+// answers no counter.
 func (s *Schema) parseName(b []byte) (c *Counter, mid uint64, rest []byte, ok bool) {
 	if len(b) > 1 && b[0] == '{' && b[1] > '9' {
 		end := bytes.IndexByte(b, '}')

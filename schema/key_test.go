@@ -117,8 +117,8 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
-// A column is reached by its name unless a suffix says otherwise. One that was made with the empty suffix keeps it
-// through every form of its text, and the line that once made it goes on fitting.
+// A column is reached by its name unless a suffix says otherwise. A column that was made with the empty suffix
+// keeps it through every form of its text, and the line that once made it still fits.
 func TestSuffixByDefault(t *testing.T) {
 	const line = "add counter a\nadd column a likes hint=4\n"
 	s := parse(t, line)
@@ -277,7 +277,7 @@ func checkKey(t *testing.T, s *Schema, key string) {
 	}
 }
 
-// Keys put together at random from what keys are made of.
+// Keys put together at random from the parts of keys.
 func TestParseKeyRandom(t *testing.T) {
 	racetest.Skip(t, "one goroutine parses many keys")
 	r := newRand(t)

@@ -129,7 +129,7 @@ func (e *modelCounter) column(name string) int {
 	return slices.IndexFunc(e.columns, func(c modelColumn) bool { return c.st.Column == name })
 }
 
-// durable is what AppendText has to write.
+// durable is the text that AppendText has to write.
 func (m *model) durable() string {
 	var b, later strings.Builder
 	fmt.Fprintln(&b, "schema format=1")

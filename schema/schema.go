@@ -3,8 +3,8 @@ package schema
 // Schema is the set of counters of a server. It never changes, so any number of
 // goroutines may use it at once. The zero Schema is the empty one.
 //
-// Invariant: counters are in rising order of their ids, none above lastCounter;
-// names and suffixes are what follows from counters.
+// Invariant: counters are in rising order of their ids, none above lastCounter; names
+// and suffixes follow from counters.
 type Schema struct {
 	counters    []*Counter
 	pending     []pendingKey // primary keys declared for counters to come

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Op is what a statement does.
+// Op is the kind of a statement.
 type Op uint8
 
 // The statements there are. The zero Op is none of them.
@@ -42,7 +42,7 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 	if len(words) < 2 {
 		return st, fail(ErrSyntax, "", "a statement has at least 3 words, got %d: want %s", len(words), forms)
 	}
-	// Not more than a clipped word of what is unknown is ever copied.
+	// Of an unknown word, at most a clipped part is copied.
 	verb, noun := head(words[0]), head(words[1])
 	want := 3
 	switch {
@@ -65,7 +65,7 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 		st.Column = head(words[3])
 	}
 	if st.Op == AddColumn {
-		// Names first: a wrong name is what the reader of an error looks for first.
+		// Names come first: the reader of an error looks for a wrong name first.
 		if err := st.checkNames(); err != nil {
 			return Statement{}, err
 		}
@@ -81,8 +81,8 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 
 const forms = "add counter NAME, add column COUNTER NAME attributes, drop column COUNTER NAME or drop counter NAME"
 
-// headMax is where words are cut before they are looked at. It is above all that
-// may be right, so what is cut stays wrong.
+// headMax is where words are cut before they are looked at. The limit is above the longest valid text, so a cut text
+// stays wrong.
 const headMax = 2 * MaxName
 
 func head[W ~string | ~[]byte](w W) string {

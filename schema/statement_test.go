@@ -39,7 +39,7 @@ func TestParseStatement(t *testing.T) {
 		for _, w := range strings.Fields(got.String()) {
 			words = append(words, []byte(w))
 		}
-		want.SuffixUnsaid = false // what is printed says all
+		want.SuffixUnsaid = false // the printed text says all
 		if again, err := ParseStatement(words); err != nil || again != want {
 			t.Errorf("%s: prints as %s, which reads as %+v, %v", line, got, again, err)
 		}
@@ -52,7 +52,7 @@ func TestParseStatementErrors(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		kind error
-		say  string // what the error has to name
+		say  string // the words that the error must have
 	}{
 		{"", ErrSyntax, "3 words"},
 		{"add", ErrSyntax, "3 words"},

@@ -3,9 +3,9 @@ package schema
 // suggestMax is how much of a key is looked at for a suggestion: the text goes into an error.
 const suggestMax = 3*MaxName + 32
 
-// Suggest is what a key that ParseKey does not know may have meant, or not ok. It takes the words of b, whatever parts
-// them, as in post:123:likes: one is a mid, another the suffix or name of a column, and a third may be the name of a
-// counter. Where no column is named it answers the first one, as an example.
+// Suggest returns the key that a user may have meant by one that ParseKey does not know. ok is false if there is none.
+// It takes the words of b, whatever parts them, as in post:123:likes: one is a mid, another the suffix or name of a
+// column, and a third may be the name of a counter. Where no column is named it answers the first one, as an example.
 func (s *Schema) Suggest(b []byte) (k Key, ok bool) {
 	words := splitWords(b[:min(len(b), suggestMax)])
 	mid, found := uint64(0), false

@@ -88,7 +88,7 @@ func newAliasTable(weights []float64) aliasTable {
 	for _, w := range weights {
 		sum += w
 	}
-	left := make([]float64, n) // what of each index is not yet in a cell; 1 fills one
+	left := make([]float64, n) // the part of each index that is not yet in a cell; 1 fills a cell
 	var small, large []int
 	for i, w := range weights {
 		left[i] = w / sum * float64(n)

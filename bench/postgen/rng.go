@@ -3,7 +3,7 @@ package postgen
 import "math/bits"
 
 // RNG is a stream of pseudo-random numbers (splitmix64). A stream is its seed: the same seed gives the same
-// numbers again. A run is verified that way, without a record of what it sent. The zero value is a stream too.
+// numbers again. A run is verified that way, without a record of its operations. The zero value is a stream too.
 type RNG struct{ State uint64 }
 
 const golden = 0x9e3779b97f4a7c15 // 2^64 / golden ratio: the step of splitmix64

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRows checks the counters drawn against what is known of real ones.
+// TestRows checks the counters drawn against known properties of real ones.
 func TestRows(t *testing.T) {
 	const n = 300_000
 	rows, err := NewRows(3, 1)

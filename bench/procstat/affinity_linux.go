@@ -9,8 +9,8 @@ import (
 )
 
 // Pin makes all threads of a process run on the given processors only. Threads that the process starts later inherit
-// that from the one that starts them. The function returned undoes it; threads that ended meanwhile do not matter to
-// it.
+// that from the thread that starts them. The function returned undoes it; threads that ended meanwhile do not matter
+// to it.
 func Pin(pid int, cpus []int) (undo func() error, err error) {
 	var want, had unix.CPUSet
 	for _, cpu := range cpus {

@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// Usage is what a server has taken of its machine so far.
+// Usage is the processor time and memory that a server has used so far.
 type Usage struct {
 	User, System time.Duration // processor time
 	RSS          int64         // resident bytes
@@ -97,7 +97,7 @@ func (i Info) Usage() (Usage, error) {
 // Version names the program and its version.
 func (i Info) Version() string {
 	for _, name := range []string{"counterd", "valkey", "dragonfly", "keydb", "redis"} {
-		if v := i[name+"_version"]; v == "255.255.255" { // what Redis and Valkey call what is not released
+		if v := i[name+"_version"]; v == "255.255.255" { // the name that unreleased versions of Redis and Valkey have
 			return name + " unstable"
 		} else if v != "" {
 			return name + " " + strings.TrimPrefix(v, "df-")
@@ -113,7 +113,7 @@ type Meter struct {
 }
 
 // NewMeter returns a Meter of the server behind conn, which it uses from then on. pid is the server's process; 0: the
-// one that INFO names, provided that it is to be seen from here.
+// process that INFO names, if it is visible from here.
 func NewMeter(c *wire.Conn, pid int) (*Meter, error) {
 	m := &Meter{pid: pid, conn: c}
 	if pid != 0 {

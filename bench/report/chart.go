@@ -25,7 +25,7 @@ import (
 type barChart struct {
 	Width, Height int
 	Base          float64 // where bars end downwards and ticks begin
-	About         string  // what is drawn, for those who do not see it
+	About         string  // the drawing in words, for readers who cannot see it
 	Bars          []bar
 	Ticks         []tick
 }

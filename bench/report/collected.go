@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Collected is what several runs and scripts measured, to be shown together.
+// Collected is the results of several runs and scripts, to be shown together.
 type Collected struct {
 	Title        string
 	Reports      []*Report

@@ -16,7 +16,7 @@ var collectedText string
 
 var collectedTemplate = template.Must(template.New("collected").Parse(collectedText))
 
-// collectedPage is what the template shows.
+// collectedPage is the data of the template.
 type collectedPage struct {
 	Title  string
 	Lines  []string // machine, programs, days
@@ -193,8 +193,8 @@ type together struct {
 	results []beside
 }
 
-// together sorts the results of all reports by what happened. A server that several reports have is shown with each
-// other one once: its first result counts.
+// together sorts the results of all reports by the activity measured. A server that several reports have is shown
+// with each other one once: its first result counts.
 func (c *Collected) together() []*together {
 	var all []*together
 	for _, r := range c.Reports {

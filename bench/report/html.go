@@ -13,7 +13,7 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Title    string
 	Settings string
@@ -43,7 +43,7 @@ type pageServer struct {
 	PerPost  string
 	Loaded   string // how many posts that is from
 	Resident string // of the whole process, at the end of the last workload
-	Hundred  string // what a hundred million posts would take; empty where too few were loaded to tell
+	Hundred  string // the memory of a hundred million posts; empty where too few were loaded to tell
 }
 
 // pageRow is a line of the summary: a server in a workload, or the ratio of two.
@@ -64,7 +64,7 @@ type pageNumber struct {
 
 type pagePhase struct {
 	Workload   string
-	Summary    string // what it does, in words
+	Summary    string // a description of the workload
 	Throughput *barChart
 	CPU        *barChart
 	Latency    *curveChart
@@ -143,7 +143,8 @@ func (r *Report) pageRows(phase Phase) []pageRow {
 		}
 		row := pageRow{Label: r.label(i), Throughput: number(Slice.Throughput, Rate), CPU: number(Slice.ServerCPU, Significant),
 			Median: percentile(SlicePercentiles[0]), NinetyNine: percentile(SlicePercentiles[1]), NinetyNinePoint: percentile(SlicePercentiles[2])}
-		// At a given rate a server wakes for every few operations: what it takes then does not tell what it could.
+		// At a given rate a server wakes for every few operations: its processor time then does not show its
+		// capacity.
 		if cpu := result.Over(Slice.ServerCPU).Median; cpu > 0 && phase.Rate == 0 {
 			row.Capacity.Text = Rate(1e6 / cpu)
 		}

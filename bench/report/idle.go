@@ -11,7 +11,7 @@ import (
 // IdleVersion is the version of the JSON form of Idle. It is raised when a field changes its meaning.
 const IdleVersion = 1
 
-// Idle is what open connections cost one or two servers.
+// Idle is the cost of open connections on one or two servers.
 type Idle struct {
 	Version     int          `json:"idle_version"`
 	Started     time.Time    `json:"started"`

@@ -85,7 +85,7 @@ func (s Server) name() string {
 	return name
 }
 
-// cell is one cell of a Markdown table: what a workload showed.
+// cell is one cell of a Markdown table: a result of a workload.
 type cell struct{ workload, column, text string }
 
 // cellTable is cells in their places.
@@ -231,7 +231,7 @@ func markdownMemory(out *strings.Builder, reports []*Report) {
 	}
 }
 
-// markdownWhiles writes the latencies beside what else was made to happen, and tells whether a number was marked.
+// markdownWhiles writes the latencies with and without each activity, and tells whether a number was marked.
 func markdownWhiles(out *strings.Builder, reports []*Report) (wide bool) {
 	for _, t := range (&Collected{Reports: reports}).together() {
 		fmt.Fprintf(out, "\n| %s | p50 | p99 | p99.9 | p99.99 | max | resident | took |\n|---|---|---|---|---|---|---|---|\n", t.title())

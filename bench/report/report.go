@@ -31,7 +31,7 @@ type Host struct {
 	Go        string `json:"go"`
 }
 
-// Settings say what was asked for.
+// Settings are the options of the run.
 type Settings struct {
 	Posts     int           `json:"posts"`
 	VsPosts   int           `json:"vs_posts,omitempty"` // of the second server, where it holds another number
@@ -57,13 +57,13 @@ type Server struct {
 	Addr     string    `json:"addr"`
 	Kind     string    `json:"kind"`
 	Version  string    `json:"version"`
-	Label    string    `json:"label,omitempty"` // what tells it from another of its version: "two loops"
+	Label    string    `json:"label,omitempty"` // a name that distinguishes it from another of its version: "two loops"
 	Local    bool      `json:"local"`           // its usage is read from /proc, not from INFO
 	Memory   *Memory   `json:"memory,omitempty"`
 	Verified *Verified `json:"verified,omitempty"`
 }
 
-// Memory is what the posts take, from the growth of the process while they were loaded.
+// Memory is the memory of the posts: the growth of the process while they were loaded.
 type Memory struct {
 	Bytes   int64 `json:"bytes"`
 	Posts   int   `json:"posts"`
@@ -73,7 +73,7 @@ type Memory struct {
 // PerPost returns the bytes a post.
 func (m Memory) PerPost() float64 { return float64(m.Bytes) / float64(max(m.Posts, 1)) }
 
-// Verified is what a check of all counters found.
+// Verified is the result of a check of all counters.
 type Verified struct {
 	Posts    int      `json:"posts"`
 	Counters int      `json:"counters"`
@@ -88,7 +88,7 @@ type Phase struct {
 	Results  []Result `json:"results"`        // by server
 }
 
-// Result is what one server did in a phase.
+// Result is the measurements of one server in a phase.
 type Result struct {
 	Slices  []Slice `json:"slices"`
 	Posts   int64   `json:"posts"`   // that the operations were about
@@ -125,8 +125,7 @@ func (s Slice) ClientCPU() float64 { return s.Client * 1e6 / float64(s.Ops) }
 // ServerBusy returns how many processors the server kept busy.
 func (s Slice) ServerBusy() float64 { return (s.User + s.System) / s.Seconds }
 
-// ClientBusy returns how many processors the generator kept busy. Near the number it may use, it is what limits the
-// throughput.
+// ClientBusy returns how many processors the generator kept busy. Near the number it may use, it limits the throughput.
 func (s Slice) ClientBusy() float64 { return s.Client / s.Seconds }
 
 // SlicePercentiles are the percentiles known for each slice.
@@ -183,8 +182,8 @@ func SpreadOf(values []float64) Spread {
 	return Spread{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Low: sorted[0], High: sorted[n-1]}
 }
 
-// WideSpread is the Percent above which a number is marked: it says little of the server, and more of what else the
-// machine did.
+// WideSpread is the Percent above which a number is marked: it says less about the server than about other work of the
+// machine.
 const WideSpread = 20
 
 // Wide tells whether the values lie so far apart that it must be measured again.

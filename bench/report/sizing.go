@@ -18,7 +18,7 @@ type sizing struct {
 	Least    string
 }
 
-// demand is what the machines must carry, and what one of them has.
+// demand is the load that the machines must carry, and the capacity of one machine.
 type demand struct {
 	Ops, Posts float64
 	CPUs, GiB  float64
@@ -35,12 +35,12 @@ type sizedServer struct {
 const (
 	busyPart = 0.5  // of the processors: the other half is for bursts, snapshots, and a machine that fails
 	fullPart = 0.75 // of the memory
-	// leastSized is how many posts must have been loaded for bytes a post to hold for more: with 300,000 they came out
-	// five times as many as with 100 million, as much of what a process takes does not grow with its posts.
+	// leastSized is how many posts must have been loaded for bytes a post to hold for more: with 300,000 they came out five
+	// times as many as with 100 million, as much of the memory of a process does not grow with its posts.
 	leastSized = 10_000_000
 )
 
-// exampleDemand is what the page begins with.
+// exampleDemand is the demand that the page shows first.
 var exampleDemand = demand{Ops: 1e6, Posts: 1e9, CPUs: 16, GiB: 64}
 
 // newSizing returns the sizing by the workload that is most like a site, nil where none was measured at full speed.

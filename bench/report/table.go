@@ -45,7 +45,7 @@ func (r *Report) Table(w io.Writer) error {
 // label names a server in a table: A and B.
 func (r *Report) label(i int) string { return string(rune('A' + i)) }
 
-// row adds the line of a server: what it did, and how many processors server and generator kept busy over it.
+// row adds the line of a server: its throughput, and how many processors server and generator kept busy.
 func (r *Report) row(rows *grid, name string, i int, result Result) {
 	throughput, cpu := result.Over(Slice.Throughput), result.Over(Slice.ServerCPU)
 	rows.add(name, r.label(i), Rate(throughput.Median), percent(throughput, result), Significant(cpu.Median), percent(cpu, result),

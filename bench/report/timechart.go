@@ -78,7 +78,7 @@ func newTimeChart(name, class string, r Beside, axis latencyAxis, seconds float6
 			continue
 		}
 		at := x(i.At + InstantLength.Seconds()/2)
-		// A line that begins has a point there: one that goes no further is a dot.
+		// A line that begins has a point there: a line of one point is a dot.
 		fmt.Fprintf(&p99, "%s%g %g", pen, at, y(i.P99))
 		fmt.Fprintf(&highest, "%s%g %g", pen, at, y(i.Max))
 		if pen == "M" {

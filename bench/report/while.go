@@ -12,7 +12,7 @@ type While struct {
 	Results  []Beside `json:"results"`        // by server
 }
 
-// Beside is what one server showed.
+// Beside is the results of one server.
 type Beside struct {
 	None    string    `json:"none,omitempty"` // why this server has no such thing; all else is empty then
 	How     string    `json:"how,omitempty"`  // how it was made to happen: the command
@@ -28,7 +28,7 @@ type Beside struct {
 	Timeline []Instant `json:"timeline"`
 
 	RSS     int64  `json:"rss"`      // resident bytes before
-	PeakRSS int64  `json:"peak_rss"` // most while it happened, with what a forked process has to itself
+	PeakRSS int64  `json:"peak_rss"` // most while it happened, with the private pages of a forked process
 	Forked  int64  `json:"forked"`   // that part of it
 	Refused int64  `json:"refused"`  // operations answered with an error
 	Refusal string `json:"refusal,omitempty"`

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// AggregatorOptions are the settings of an Aggregator. Zero values take what is said here.
+// AggregatorOptions are the settings of an Aggregator. Zero values mean the defaults described here.
 type AggregatorOptions struct {
-	// Interval is how long increments are summed before they are sent: 10 ms, from 1 ms to 1 s. What a process that is
-	// killed had not sent yet is lost: about that much.
+	// Interval is how long increments are summed before they are sent: 10 ms, from 1 ms to 1 s. A process that is killed
+	// loses the sums that it had not sent yet: about that much.
 	Interval time.Duration
 	// Keys is how many sums are sent in one command at most: 500, to 10,000.
 	Keys int
@@ -31,7 +31,7 @@ type AggregatorOptions struct {
 	OnError func(*SumsError)
 }
 
-// check fills in what is zero, and says what is wrong with the rest.
+// check sets the defaults, and returns an error for invalid values.
 func (o *AggregatorOptions) check() error {
 	var errs []error
 	set := func(name string, v *int, usual, most int) {
@@ -54,7 +54,7 @@ func (o *AggregatorOptions) check() error {
 	return errors.Join(errs...)
 }
 
-// Sum is what was added to a column of a post in one tick.
+// Sum is the total added to a column of a post in one tick.
 type Sum struct {
 	Mid    uint64
 	Column string
@@ -91,10 +91,10 @@ var ErrForgotten = errors.New("the server has forgotten the producer")
 // ErrUnfinished is in the SumsError of a Close whose context ended first.
 var ErrUnfinished = errors.New("closed before it was sent and answered")
 
-// Aggregator sums increments and sends the sums, each tick those of many posts in one command under one number. A tick
-// whose answer is lost is sent again, the same bytes, until the answer is known: it is counted once. There is at most
-// one command of a shard on its way; increments that come meanwhile are summed for the next. So a server that is slow
-// gets fewer and larger ticks, and one that is down none, until Pending sums are held and Add waits.
+// Aggregator sums increments and sends the sums, each tick those of many posts in one command under one number. A tick whose
+// answer is lost is sent again, the same bytes, until the answer is known: it is counted once. There is at most one command
+// of a shard on its way; increments that come meanwhile are summed for the next. So a slow server gets fewer and larger
+// ticks, and a server that is down gets none, until Pending sums are held and Add waits.
 //
 //	Add(7, repost, 1) --+                     +-- tick 1: COUNTER.MINCRBY 7.cntrn 412 9.cntrn 3 QUIET IDMP producer 1
 //	Add(7, repost, 1) --+--> shard: 7.cntrn 2 |          on its way, repeated while in doubt
@@ -108,7 +108,7 @@ type Aggregator struct {
 	shift   uint                       // a hash's top bits are the shard's number
 	columns atomic.Pointer[[]interned] // that were added to, only ever appended to
 
-	ctx    context.Context // ends what is being sent, where Close may not wait for it
+	ctx    context.Context // ends the requests in flight, if Close may not wait for them
 	cancel context.CancelFunc
 
 	closing   chan struct{} // closed by the first Close
@@ -142,9 +142,9 @@ func (a *Aggregator) Incr(ctx context.Context, mid uint64, column string) error 
 	return a.Add(ctx, mid, column, 1)
 }
 
-// Add adds n, which may be negative, to a column of a post, by name or suffix. It returns before anything is sent, but
-// waits where there is no room for another sum. A mid above 2^63-1 is refused. The sum of a tick is one addition to the server: what it makes of
-// ranges it makes of the sum.
+// Add adds n, which may be negative, to a column of a post, by name or suffix. It returns before anything is sent, but waits
+// where there is no room for another sum. A mid above 2^63-1 is refused. The sum of a tick is one addition to the server.
+// The server checks the column's range for the sum.
 func (a *Aggregator) Add(ctx context.Context, mid uint64, column string, n int64) error {
 	if err := checkMid(mid); err != nil { // one such key would have the server refuse the sums of all others
 		return err
@@ -157,14 +157,14 @@ func (a *Aggregator) Add(ctx context.Context, mid uint64, column string, n int64
 	return s.add(ctx, cell{mid, id}, n)
 }
 
-// interned is what a caller calls a column that was added to, as the schema had it then. A column that is called by its
-// name and by its suffix is there twice, and has one sum: a post's sums are not made in the order of the additions, so
-// that two of one column could pass its range in between.
+// interned is a column's name as a caller gave it, and the column that the schema had for it then. A column that is called
+// by its name and by its suffix is there twice, and has one sum: a post's sums are not made in the order of the additions,
+// so that two of one column could pass its range in between.
 type interned struct {
 	name    string
 	columns *columns
 	column  int
-	cell    uint32 // what cells have: the place of the first name for the column
+	cell    uint32 // the number used by cells: the place of the first name for the column
 }
 
 // column gives a name the number that cells have.
@@ -219,9 +219,9 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 	return a.untold()
 }
 
-// Close refuses further additions, waits until all that was added is on the server, or refused, and ends the
-// goroutines. Where the context ends first it returns SumsErrors of what is not known to be made, joined: first of what
-// is in doubt, if anything is, then of what was not sent.
+// Close refuses further additions, waits until all that was added is on the server, or refused, and ends the goroutines. If
+// the context ends first, it returns SumsErrors for all sums that are not known to be made, joined: first for those in
+// doubt, if any, then for those that were not sent.
 func (a *Aggregator) Close(ctx context.Context) error {
 	a.closeOnce.Do(func() { close(a.closing) })
 	done := make(chan struct{})
@@ -239,7 +239,7 @@ func (a *Aggregator) Close(ctx context.Context) error {
 	return errors.Join(append([]error{a.untold()}, a.left()...)...)
 }
 
-// left is what a Close that did not wait leaves: an error of what is in doubt, and one of the rest.
+// left returns the errors of a Close that did not wait: one for the sums in doubt, and one for the rest.
 func (a *Aggregator) left() (errs []error) {
 	var doubt, rest *SumsError
 	for _, s := range a.shards {
@@ -288,7 +288,7 @@ func (a *Aggregator) untold() error {
 	return err
 }
 
-// AggregatorStats are numbers since the Aggregator was made, and what it holds now.
+// AggregatorStats are counts since the Aggregator was made, and the sums that it holds now.
 type AggregatorStats struct {
 	Added    uint64 // additions that were taken
 	Sums     uint64 // that were answered

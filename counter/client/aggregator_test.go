@@ -362,7 +362,8 @@ func TestAggregatorFull(t *testing.T) {
 	}
 }
 
-// TestAggregatorUnfinished ends Close before the server answers: it says what is in doubt, and what was not sent.
+// TestAggregatorUnfinished ends Close before the server answers: the error names the sums in doubt and those that were not
+// sent.
 func TestAggregatorUnfinished(t *testing.T) {
 	f := newFake(t)
 	c := newTest(t, f, Options{}, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
@@ -416,7 +417,7 @@ func TestAggregatorUnfinished(t *testing.T) {
 	}
 }
 
-// TestAggregatorForgotten lets a server be away for so long that it forgets the producer: what was in doubt stays so.
+// TestAggregatorForgotten lets a server be away for so long that it forgets the producer: sums in doubt stay in doubt.
 func TestAggregatorForgotten(t *testing.T) {
 	for _, forgets := range []bool{false, true} {
 		f := newFake(t)

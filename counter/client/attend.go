@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// errLate is what an attempt is answered whose context ended first. The request may be on its way still.
+// errLate is the error of an attempt whose context ended first. The request may be on its way still.
 var errLate = errors.New("the context ended before the answer came")
 
 // ignoresContexts reports whether a go-redis client waits for a reply as long as its ReadTimeout says, whatever the
@@ -24,7 +24,7 @@ func ignoresContexts(rdb redis.UniversalClient) bool {
 
 // attend makes one attempt and returns when it is answered or when the context ends, whichever comes first. Where go-redis
 // does not look at the context, an attempt that is late goes on by itself until ReadTimeout ends it: so once must not write
-// to what its caller reads behind an error. A context that cannot end costs nothing.
+// to memory that its caller reads after an error. A context that cannot end costs nothing.
 func attend[T any](ctx context.Context, c *Client, once func() (T, error)) (T, error) {
 	if !c.deaf || ctx.Done() == nil {
 		return once()
@@ -44,7 +44,7 @@ func attend[T any](ctx context.Context, c *Client, once func() (T, error)) (T, e
 	case <-ctx.Done():
 	}
 	select {
-	case o := <-answered: // both came at the same time: what is known is worth more
+	case o := <-answered: // both came at the same time: a known result is worth more
 		return o.reply, o.err
 	default:
 		var none T

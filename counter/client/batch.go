@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// MaxBatch is how many additions a Batch takes. The server keeps what it answered to each of the newest 128 changes of
-// a producer; an Aggregator, which sends more at once, does not ask for the values.
+// MaxBatch is how many additions a Batch takes. The server keeps its replies to the newest 128 changes of a producer;
+// an Aggregator, which sends more at once, does not ask for the values.
 const MaxBatch = 256
 
 // Batch is additions that are sent, made and repeated together: one command, one number, one change in the server's
@@ -17,10 +17,10 @@ type Batch struct {
 	additions []Sum
 }
 
-// BatchResult is what became of one addition: the value after it, or why it was refused.
+// BatchResult is the result of one addition: the value after it, or the reason of its refusal.
 type BatchResult struct {
 	Value int64
-	Err   error // out of the column's range; in a cluster also what is wrong with all of the post's hash slot
+	Err   error // out of the column's range; in a cluster also an error of the post's whole hash slot
 }
 
 // Batch makes an empty one.
@@ -38,8 +38,9 @@ func (b *Batch) Len() int { return len(b.additions) }
 // Reset makes it empty.
 func (b *Batch) Reset() { b.additions = b.additions[:0] }
 
-// Do makes the additions and gives the result of each, in order. One that would leave its column's range is refused,
-// and the others are made. The error is about all of them: then none was made, or it is in doubt whether all were.
+// Do makes the additions and gives the result of each, in order. An addition that would leave its column's range is
+// refused, and the others are made. The error is about all of them: then none was made, or it is in doubt whether all
+// were.
 //
 // In a cluster it is one change, with one number, a hash slot: those go out together, and some may be made where others
 // are not. Then the error is the first one, and the results are there too and say which.
@@ -99,7 +100,7 @@ func (b *Batch) doSlots(ctx context.Context, pairs []any) ([]BatchResult, error)
 	return results, first
 }
 
-// fill takes what additions were answered into their places; nil: all, in order.
+// fill puts the replies to additions into their places; nil: all, in order.
 func fill(results []BatchResult, places []int, reply any) (err error) {
 	replies, _ := reply.([]any)
 	want := len(results)

@@ -21,8 +21,8 @@ func newBudget(percent, burst int) *budget {
 	return b
 }
 
-// request puts in what a request gives. A full bucket, as it is without trouble, is only read: its cache line stays
-// with all processors.
+// request adds the share of a request to the budget. A full bucket, as it is without trouble, is only read: its cache
+// line stays with all processors.
 func (b *budget) request() {
 	for {
 		have := b.parts.Load()

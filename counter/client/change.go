@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What numbers a change: the last arguments of its command.
+// The number of a change is in the last arguments of its command.
 const idmp = "IDMP"
 
 // Incr adds 1 to a column of a post, by name or suffix, and gives the value after it.
@@ -48,14 +48,14 @@ func (c *Client) Add(ctx context.Context, mid uint64, column string, n int64) (i
 	return cmd.Val(), nil
 }
 
-// Set sets a column of a post. A Set that is repeated does not undo what came between.
+// Set sets a column of a post. A repeated Set does not undo later changes.
 func (c *Client) Set(ctx context.Context, mid uint64, column string, value int64) error {
 	_, err := c.change(ctx, mid, column, "SET", nil, value)
 	return err
 }
 
-// Take gives the value of a column of a post and sets it to its default, as one change: what it gave is nobody else's.
-// ok is false, and nothing is changed, where there is no such post.
+// Take gives the value of a column of a post and sets it to its default, as one change: no other caller gets the same
+// value. ok is false, and nothing is changed, where there is no such post.
 func (c *Client) Take(ctx context.Context, mid uint64, column string) (value int64, ok bool, err error) {
 	reply, err := c.change(ctx, mid, column, "GETDEL", nil)
 	if err == redis.Nil {

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options are the settings of a Client. Zero values take what is said here. Everything about connections (addresses,
-// pools, TLS, passwords, Sentinel, time limits, reads from replicas) is a setting of the go-redis client.
+// Options are the settings of a Client. Zero values mean the defaults described here. Everything about connections
+// (addresses, pools, TLS, passwords, Sentinel, time limits, reads from replicas) is a setting of the go-redis client.
 type Options struct {
 	// Counter is the counter's name; the schema's first where it is empty.
 	Counter string
@@ -47,7 +47,7 @@ const (
 	firstLanes = 4
 )
 
-// check fills in what is zero, and says what is wrong with the rest.
+// check sets the defaults, and returns an error for invalid values.
 func (o *Options) check() error {
 	var errs []error
 	set := func(name string, v *int, usual, least, most int) {

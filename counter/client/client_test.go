@@ -88,7 +88,7 @@ func TestUnknownNames(t *testing.T) {
 	if e, ok := errors.AsType[*ColumnError](err); !ok || e.Counter != "weibo" || e.Column != "share" || ClassOf(err) != Permanent {
 		t.Errorf("a column that is not there: %v", err)
 	}
-	// One that was added since is found, once a second has passed since the schema was read.
+	// A column that was added since is found, once a second has passed since the schema was read.
 	f.set(func() { f.script += "add column weibo share hint=8 max=32 default=0 suffix=cntsh\n" })
 	now := time.Now().Add(2 * time.Second)
 	c.clock.now = func() time.Time { return now }
@@ -194,7 +194,7 @@ func fates(list ...fate) func([]string) fate {
 }
 
 // TestExact lets fifty goroutines increment while replies are lost, connections cut, errors answered and the server
-// stopped: what was acknowledged is counted once, what was refused not at all.
+// stopped: acknowledged increments are counted once, refused ones not at all.
 func TestExact(t *testing.T) {
 	rng := random(t)
 	f := newFake(t)
@@ -264,8 +264,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestReplicas asks a go-redis cluster client that reads from replicas: a node that goes down is left, one that comes
-// back is used, and the caller sees no error while one of them answers.
+// TestReplicas asks a go-redis cluster client that reads from replicas: a node that goes down is left, a node that
+// comes back is used, and the caller sees no error while one of them answers.
 func TestReplicas(t *testing.T) {
 	primary, replica := newFake(t), newFake(t)
 	node := func(f *fake, id string) string {

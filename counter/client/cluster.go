@@ -10,8 +10,8 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// What is otherwise with the nodes of a cluster: a change is of one hash slot. MOVED is
-// followed by go-redis, under the same number: what was done for a producer moves with its slot.
+// Differences with the nodes of a cluster: a change is of one hash slot. MOVED is followed by go-redis, under the same
+// number: the memory of a producer's changes moves with their slot.
 
 // processor is a client of go-redis, of many nodes or of one.
 type processor interface {
@@ -67,8 +67,8 @@ func bySlot(n int, mid func(i int) uint64) (lists [][]int) {
 	return lists
 }
 
-// numberedMany makes changes of several slots, each with a number of its own, and gives the reply to each, or why there
-// is none. They go out together; what has to be repeated is so on its own.
+// numberedMany makes changes of several slots, each with a number of its own, and gives the reply to each, or why there is
+// none. They go out together; each command of it is repeated alone.
 func (c *Client) numberedMany(ctx context.Context, all [][]any, done func(i int, reply any, err error)) {
 	for at := 0; at < len(all); at += atOnce {
 		part := all[at:min(at+atOnce, len(all))]
@@ -107,8 +107,7 @@ func (c *Client) numberedMany(ctx context.Context, all [][]any, done func(i int,
 	}
 }
 
-// together sends commands in one pipeline, of which each owner gets its part at the same time. What each was answered is
-// in it.
+// together sends commands in one pipeline, of which each owner gets its part at the same time. It holds the reply to each.
 func (c *Client) together(ctx context.Context, all [][]any) []*redis.Cmd {
 	cmds, err := attend(ctx, c, func() ([]*redis.Cmd, error) {
 		cmds := make([]*redis.Cmd, len(all))

@@ -73,7 +73,7 @@ func (cs *columns) appendPost(b []byte, mid uint64) []byte {
 	return append(strconv.AppendUint(append(b, '{'), mid, 10), '}')
 }
 
-// parseColumns finds a counter's columns in what SCHEMA answers.
+// parseColumns finds a counter's columns in the reply to SCHEMA.
 func parseColumns(script, counter string) (*columns, error) {
 	s, err := schema.ParseScript(strings.NewReader(script), schema.Empty())
 	if err != nil {

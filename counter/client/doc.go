@@ -15,8 +15,8 @@
 // of theirs it is (INCRBY key n IDMP producer seq): the server stores both with the change, and answers a repeat what
 // it answered first. A producer is 16 random characters that a Client makes up; it has a few (Producers), called lanes.
 //
-// The server remembers the 128 highest numbers of a producer, and refuses what is older as IDMPEXPIRED: then nobody
-// could tell whether it was made. It does not come to that here, as a lane gives no number that is 64 or more above one
+// The server remembers the 128 highest numbers of a producer, and refuses older numbers with IDMPEXPIRED, as it cannot tell
+// whether those changes were made. It does not come to that here, as a lane gives no number that is 64 or more above one
 // which may still be repeated. Behind a request that is stuck others pass, 63 of them; then the lane is held up and
 // requests take other lanes, new ones up to the limit, and then wait.
 //
@@ -63,16 +63,16 @@
 //
 // # Loads
 //
-// SetRows gives columns of many posts their values, 1,000 posts a command: what was counted elsewhere comes by it. For all
-// of a service's posts counterctl build is the way, which needs no server.
+// SetRows gives columns of many posts their values, 1,000 posts a command. It imports counts from elsewhere. For all of a
+// service's posts counterctl build is the way, which needs no server.
 //
 // # Cluster
 //
 // Through a cluster client of go-redis a change goes to the owner of its post's hash slot, and where that has moved, on to
-// the next one under the same number: what was done for a producer moves with its slot. A change is of one slot, so a
-// Batch and a tick of an Aggregator become as many commands as they have slots, each with a number, 32 of them at once.
-// After an error go-redis is asked to find out anew who owns what: it does so by itself only for what it repeats. A
-// transaction through NewHook has no number there, as go-redis makes its EXEC behind the hook.
+// the next one under the same number: the memory of a producer's changes moves with their slot. A change is of one slot, so
+// a Batch and a tick of an Aggregator become as many commands as they have slots, each with a number, 32 of them at once.
+// After an error the client makes go-redis refresh its slot map. go-redis does this on its own only for commands that it
+// retries. A transaction through NewHook has no number there, as go-redis makes its EXEC behind the hook.
 //
 // # Aggregator
 //
@@ -87,8 +87,8 @@
 //
 // # go-redis alone, and other libraries
 //
-// NewHook numbers what a program sends by go-redis's own methods. The folder howto has what redis-py, ioredis and Jedis
-// need.
+// NewHook numbers what a program sends by go-redis's own methods. The folder howto has classes for redis-py, ioredis and
+// Jedis.
 //
 // # Files
 //

@@ -8,8 +8,8 @@ import (
 // drainAtOnce is how many numbers one command drains. The server keeps the reply of a change, up to 64 KiB.
 const drainAtOnce = 1000
 
-// Drain reads columns of posts and resets them to their defaults. What it gave is nobody else's: an increment that comes
-// at the same time is in the result or in the column afterwards. Rows come in the order of mids.
+// Drain reads columns of posts and resets them to their defaults. No other caller gets the same value: an increment that
+// comes at the same time is in the result or in the column afterwards. Rows come in the order of mids.
 //
 // Up to 1,000 numbers are one command (COUNTER.DRAIN), one change and one number: a repeat is answered the same. In a
 // cluster the posts of each hash slot are one. After an error the rows that were drained are returned with their values.

@@ -24,7 +24,7 @@ var (
 // Class says what a failed request may have done, and whether it is worth sending it again.
 type Class uint8
 
-// Classes of errors. What they say of a server's replies is in package errclass, and in the same order.
+// Classes of errors. The class of each reply of a server is in package errclass, in the same order.
 const (
 	Permanent Class = iota // nothing was changed, and the same request would be refused again
 	Transient              // nothing was changed, and the same request may be taken later
@@ -54,11 +54,11 @@ var ErrClosed = errors.New("client: the aggregator is closed")
 // ErrFull is the answer of an Aggregator that holds as many sums as it may, where it was told not to wait.
 var ErrFull = errors.New("client: the aggregator holds as many sums as it may")
 
-// Error is a request that failed, after all repeats. Unwrap gives what the last attempt was answered, and why it was
-// the last one.
+// Error is a request that failed, after all repeats. Unwrap returns the error of the last attempt, and the reason why
+// it was the last one.
 type Error struct {
 	Request  string // command, key and value, as sent
-	Producer string // who numbered it, and how; empty for what changes nothing
+	Producer string // the producer and the number; empty for requests that change nothing
 	Seq      uint64
 	Attempts int
 	Class    Class // of all attempts together: one in doubt makes the request so
@@ -79,7 +79,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives what the last attempt was answered, and why it was the last.
+// Unwrap returns the error of the last attempt, and the reason why it was the last.
 func (e *Error) Unwrap() []error {
 	if e.Stop == nil {
 		return []error{e.Err}
@@ -122,7 +122,7 @@ func IsTransient(err error) bool { return ClassOf(err) == Transient }
 // twice where it was.
 func IsInDoubt(err error) bool { return ClassOf(err) == InDoubt }
 
-// others are refusals that counterd does not send, and what may stand before it does.
+// others are refusals of servers and proxies that may stand in front of counterd.
 var others = map[string]bool{"CLUSTERDOWN": true, "TRYAGAIN": true, "MOVED": true, "ASK": true, "BUSY": true}
 
 // expired begins the answer to a number that the server no longer remembers: it will not remember it next time.
@@ -175,7 +175,7 @@ func isOurs(err error) bool {
 	return ok || errors.Is(err, ErrClosed) || errors.Is(err, ErrFull) || errors.Is(err, ErrRange)
 }
 
-// errUnsent is what a request was answered that was not sent.
+// errUnsent is the error of a request that was not sent.
 var errUnsent = errors.New("nothing was sent")
 
 // unsentError is a context's end before the first attempt.

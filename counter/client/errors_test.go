@@ -41,7 +41,8 @@ func TestClassOfReplies(t *testing.T) {
 	}
 }
 
-// TestClassOfConnections takes what go-redis says of connections: only what cannot have been sent is not in doubt.
+// TestClassOfConnections checks the connection errors of go-redis: only a request that cannot have been sent is
+// not in doubt.
 func TestClassOfConnections(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	for _, test := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/counterd/counterd/counter/client"
 )
 
-// A counter of posts behind Sentinel: pools, passwords and who leads are go-redis's.
+// A counter of posts behind Sentinel: go-redis handles pools, passwords and the choice of the primary.
 func Example() {
 	ctx := context.Background()
 	rdb := redis.NewUniversalClient(&redis.UniversalOptions{
@@ -48,7 +48,7 @@ func ExampleClient_Page() {
 	}
 }
 
-// What to do with an error depends on what may have been done.
+// How to handle an error depends on whether the change may have been made.
 func ExampleIsInDoubt() {
 	posts, err := client.New(redis.NewClient(&redis.Options{}), client.Options{})
 	if err != nil {
@@ -93,10 +93,10 @@ func ExampleAggregator() {
 func ExampleNewHook() {
 	rdb := redis.NewClient(&redis.Options{})
 	rdb.AddHook(client.NewHook())
-	rdb.Incr(context.Background(), "19089006004.cntrn") // what go-redis repeats counts once
+	rdb.Incr(context.Background(), "19089006004.cntrn") // a command that go-redis repeats counts once
 }
 
-// What was counted is moved on to somewhere else: each repost is in one result of Drain, whatever breaks.
+// Counts are moved to another system: each repost is in one result of Drain, whatever breaks.
 func ExampleClient_Drain() {
 	posts, err := client.New(redis.NewClient(&redis.Options{}), client.Options{})
 	if err != nil {

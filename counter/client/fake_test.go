@@ -21,11 +21,11 @@ add column weibo repost hint=16 max=32 default=0 suffix=cntrn
 add column weibo attitude hint=8 max=8 default=0 suffix=cntan
 `
 
-// fate is what a fake server does with a command.
+// fate says how a fake server treats a command.
 type fate struct {
 	refuse string // answer this error and change nothing
 	lose   bool   // change, and close the connection instead of answering
-	late   bool   // close the connection, and change afterwards, as one that comes through a slow network
+	late   bool   // close the connection, and change afterwards, as a command that arrives late through a slow network
 	answer string // change, and answer this error
 	hold   chan struct{}
 }
@@ -43,8 +43,8 @@ type fake struct {
 	limit     int64
 	producers map[string]*fakeProducer
 	fates     func(args []string) fate
-	commands  [][]string // that came, but for what go-redis says of itself
-	slots     string     // what CLUSTER SLOTS answers
+	commands  [][]string // that came, without those that go-redis sends by itself
+	slots     string     // the reply to CLUSTER SLOTS
 	posts     int        // how many COUNTER.FIND knows
 	goroutine sync.WaitGroup
 }
@@ -103,7 +103,7 @@ func (f *fake) start() {
 	})
 }
 
-// stop ends the listener and all connections, as a process that dies. What was stored stays.
+// stop ends the listener and all connections, as a process that dies. Stored values stay.
 func (f *fake) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *fake) set(change func()) {
 	change()
 }
 
-// value is what a key holds.
+// value is the value of a key.
 func (f *fake) value(key string) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

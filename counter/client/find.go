@@ -26,7 +26,7 @@ type Query struct {
 	From, To uint64   // a range of mids, both included; To 0: to the last
 	Mids     []uint64 // these, at most 10,000, whatever From and To say; nil: there is no list; empty and not nil: no post
 	Where    []Condition
-	Columns  []string // what is read of them: all columns where none is named
+	Columns  []string // the columns to read; none: all
 	Desc     bool     // the newest first: the highest mid
 	Offset   int      // how many rows of Find and Each are left out first
 	// Limit is the most rows that Find gives, or posts that Update changes; 0: all of them. Each gives all of them, and

@@ -15,11 +15,12 @@ import (
 //
 //	rdb.AddHook(client.NewHook())
 //
-// Incr, HIncrBy, Set, GetDel, ... also in pipelines, EXEC of transactions, and what Do sends of COUNTER.DRAIN,
-// COUNTER.UPDATE, COUNTER.MINCRBY, COUNTER.MSET and INCREX, are numbered, so that what go-redis repeats (MaxRetries) counts
-// once. COUNTER.UPDATE with a number is one change, of 10,000 posts at most. A command that has a number already keeps it. What fails after the last repeat is
-// in doubt as ever, and go-redis repeats no transaction whose reply was lost. One hook may serve many clients of one
-// server. It does not see a MULTI that is sent by Do on a connection of its own: use TxPipelined.
+// Incr, HIncrBy, Set, GetDel, ... also in pipelines, EXEC of transactions, and COUNTER.DRAIN, COUNTER.UPDATE,
+// COUNTER.MINCRBY, COUNTER.MSET and INCREX sent with Do, are numbered, so that a command that go-redis repeats (MaxRetries)
+// counts once. COUNTER.UPDATE with a number is one change, of 10,000 posts at most. A command that has a number already
+// keeps it. A command that fails after the last repeat is in doubt as ever, and go-redis repeats no transaction whose reply
+// was lost. One hook may serve many clients of one server. It does not see a MULTI that is sent by Do on a connection of its
+// own: use TxPipelined.
 func NewHook() redis.Hook { return &hook{newLanes(min(runtime.GOMAXPROCS(0), firstLanes), 64)} }
 
 type hook struct{ lanes *lanes }
@@ -54,7 +55,7 @@ type withTail struct {
 	args []any
 }
 
-// Args is what is sent.
+// Args are the arguments to send.
 func (n withTail) Args() []any { return n.args }
 
 func withNumber(cmd redis.Cmder, producer any, seq uint64) redis.Cmder {

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestHook lets go-redis repeat what was lost: single commands, long pipelines and transactions count once.
+// TestHook lets go-redis repeat lost commands: single commands, long pipelines and transactions count once.
 func TestHook(t *testing.T) {
 	rng := random(t)
 	f := newFake(t)
@@ -99,13 +99,13 @@ func TestHook(t *testing.T) {
 	if execs := f.seen("EXEC"); len(execs) != 2 || len(execs[0]) != 4 || execs[0][1] != "IDMP" {
 		t.Errorf("sent %v", execs)
 	}
-	// What has a number keeps it.
+	// A command that has a number keeps it.
 	if err := rdb.Do(ctx, "INCR", "9.cntan", "IDMP", "me", 1).Err(); err != nil || len(f.seen("INCR")[len(f.seen("INCR"))-1]) != 5 {
 		t.Errorf("a numbered command: %v, %v", err, f.seen("INCR"))
 	}
 }
 
-// TestHookPipelineCut cuts a pipeline for good: what was not sent is not said to be done.
+// TestHookPipelineCut cuts a pipeline for good: commands that were not sent are not reported as done.
 func TestHookPipelineCut(t *testing.T) {
 	f := newFake(t)
 	rdb := f.dial(func(o *redis.Options) { o.MaxRetries = -1 })

@@ -95,7 +95,7 @@ func (ls *lanes) take(ctx context.Context, n int) (*lane, uint64, error) {
 	ls.waiting.Add(1)
 	defer ls.waiting.Add(-1)
 	for {
-		// Whoever gave a number back before it could see that we wait is found here, and later ones wake us.
+		// A number given back before we were seen waiting is found here; later ones wake us.
 		if l, seq := ls.try(n); l != nil {
 			ls.wake() // one word wakes one: there may be room for the next too
 			return l, seq, nil

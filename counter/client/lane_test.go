@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestLanesHold checks the rule that repeats stand on: no number is given out 64 or more above one that is still held.
+// TestLanesHold checks the rule that repeats stand on: no number is given out 64 or more above a number still held.
 func TestLanesHold(t *testing.T) {
 	rng := random(t)
 	ls := newLanes(2, 3)
@@ -49,7 +49,7 @@ func TestLanesHold(t *testing.T) {
 			}
 		}
 		if len(out) > 0 && rng.IntN(100) < 50 {
-			// Mostly new ones: one that is stuck stays so for long.
+			// Mostly new ones: a stuck request stays so for long.
 			i := len(out) - 1 - min(rng.IntN(len(out)), rng.IntN(len(out)))
 			ls.known(out[i].l, out[i].seq, out[i].n)
 			out = slices.Delete(out, i, i+1)

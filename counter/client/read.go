@@ -52,9 +52,9 @@ func (c *Client) Row(ctx context.Context, mid uint64, columns ...string) (Row, e
 	return rows[0], nil
 }
 
-// Page reads columns of many posts, all columns where none is named: what a timeline shows. Rows come in the order of
-// mids. A page of more than PageMids is asked in parts, side by side; by a go-redis cluster client each owner is asked
-// for its own posts.
+// Page reads columns of many posts, all columns if none is named. Timelines are read with it. Rows come in the order of
+// mids. A page of more than PageMids is asked in parts, side by side; by a go-redis cluster client each owner is asked for
+// its own posts.
 func (c *Client) Page(ctx context.Context, mids []uint64, columns ...string) ([]Row, error) {
 	for again := false; ; again = true {
 		cs, list, err := c.columns.choose(ctx, columns, again)
@@ -155,8 +155,8 @@ func (c *Client) readPart(ctx context.Context, cs *columns, list []int, mids []u
 	return nil
 }
 
-// readPage asks one server for all posts in one command. It names the columns, so that one that is dropped and another
-// one that is added meanwhile are not taken for each other.
+// readPage asks one server for all posts in one command. It names the columns, so that a column dropped meanwhile is not
+// confused with a column added meanwhile.
 func (c *Client) readPage(ctx context.Context, cs *columns, list []int, mids []uint64) ([]any, error) {
 	args := pageArgs(cs, list, mids)
 	rows, err := ask(ctx, c, len(mids), func(ctx context.Context) ([]any, error) { return pageOf(ctx, c.rdb, args) }, args...)
@@ -212,8 +212,8 @@ func (c *Client) readPosts(ctx context.Context, cs *columns, list []int, mids []
 	}, "hmget", len(mids), "posts")
 }
 
-// ask sends a read of some posts, and again by the rules for all requests, beside what go-redis repeats by its own options:
-// a replica that went down is left for another one there. args are the command, for an error and a span.
+// ask sends a read of some posts, and again by the rules for all requests, in addition to the repeats of go-redis by its
+// own options: a replica that went down is left for another one there. args are the command, for an error and a span.
 func ask[T any](ctx context.Context, c *Client, posts int, once func(context.Context) (T, error), args ...any) (reply T, err error) {
 	ctx, span := c.tracer.begin(ctx, c, posts, args)
 	err = c.send(ctx, func() (err error) {

@@ -16,7 +16,7 @@ const (
 	lastWait  = 320 * time.Millisecond
 )
 
-// clock is what repeats need of time and chance. Tests have their own.
+// clock gives repeats their time and randomness. Tests have their own.
 type clock struct {
 	now    func() time.Time
 	sleep  func(context.Context, time.Duration) error // the context's error where it ends first
@@ -51,10 +51,10 @@ func (c *clock) jitter(attempts int) time.Duration {
 // the budget.
 type once struct{ redis.Cmder }
 
-// NoRetry is what go-redis asks.
+// NoRetry is called by go-redis.
 func (once) NoRetry() bool { return true }
 
-// attempt sends a request once. It is made anew each time: a command keeps what it was answered.
+// attempt sends a request once. It is made anew each time: a command keeps its reply.
 type attempt func() error
 
 // send sends a request, and again, the same bytes, as long as a repeat may be answered otherwise, the budget has a

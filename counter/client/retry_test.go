@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestRetry walks what may happen to an increment: what it is answered in the end, and what was counted.
+// TestRetry goes through the fates of an increment: the final reply, and the value counted.
 func TestRetry(t *testing.T) {
 	readOnly := fate{refuse: "READONLY You can't write against a read only replica."}
 	tests := []struct {

@@ -10,8 +10,8 @@ import (
 const rowsAtOnce = 1000
 
 // SetRows gives columns of many posts their values, all columns where none is named: Values of a row are in that order,
-// and Exists says nothing. It is for loads of what was counted elsewhere. It returns how many posts were set: all, or
-// those before the error, beside which the posts of the command that failed may be set or not (ClassOf tells).
+// and Exists says nothing. It is for imports of counts from elsewhere. It returns how many posts were set: all, or those
+// before the error, beside which the posts of the command that failed may be set or not (ClassOf tells).
 //
 // 1,000 posts are one command (COUNTER.MSET), one change and one number: a repeat changes nothing that others have changed
 // since. In a cluster each post is a command (HSET) of its own, those of many nodes side by side, and the error is the

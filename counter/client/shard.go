@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cell is what has a sum: a column, by the Aggregator's number, of a post.
+// cell is a column of a post that has a sum. The column is given by the Aggregator's number.
 type cell struct {
 	mid    uint64
 	column uint32
@@ -22,7 +22,7 @@ type table struct {
 
 func newTable() table { return table{sums: make(map[cell]int64)} }
 
-// clear empties a table. One that was far larger once is made anew.
+// clear empties a table. A map that was far larger once is made anew.
 func (t *table) clear() {
 	n := len(t.sums)
 	if t.most = max(t.most, n); t.most > 1024 && t.most > 8*n {
@@ -58,7 +58,7 @@ type shard struct {
 	out      table
 	producer string
 	seq      uint64    // the last that was used
-	doubtful bool      // what was refused may be made still: the producer must be left
+	doubtful bool      // the refused change may still be made: the producer must be left
 	lost     bool      // the server does not know the producer any more
 	heard    time.Time // when the server last answered a command of this producer, or its first was made
 }
@@ -116,7 +116,7 @@ func fits(sum, n int64) bool {
 	return n >= -maxSum && n <= maxSum && sum <= maxSum && sum >= -maxSum && sum+n <= maxSum && sum+n >= -maxSum
 }
 
-// waiting gives what is closed at the next change. s.mu is held.
+// waiting returns a channel that is closed at the next change. s.mu is held.
 func (s *shard) waiting() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
@@ -139,7 +139,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// flush begins to send what is there, and says which tick it will be in.
+// flush begins to send the present sums, and returns the number of their tick.
 func (s *shard) flush() (tick uint64) {
 	s.mu.Lock()
 	tick = s.ticks
@@ -195,7 +195,7 @@ func (s *shard) run() {
 	}
 }
 
-// tick sends what was summed.
+// tick sends the sums of a tick.
 func (s *shard) tick(last bool) {
 	s.mu.Lock()
 	s.now, s.out = s.out, s.now
@@ -207,7 +207,7 @@ func (s *shard) tick(last bool) {
 	s.mu.Unlock()
 	commands := s.send()
 	s.mu.Lock()
-	if s.a.ctx.Err() == nil { // else what is not known stays counted as pending
+	if s.a.ctx.Err() == nil { // else sums with an unknown result stay counted as pending
 		s.stats.Commands += uint64(commands)
 		s.stats.Sums += uint64(s.sending)
 		s.sending, s.known = 0, s.ticks

@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// forgets is after how much silence a shard asks whether the server still knows its producer, before it repeats what is
-// in doubt: half of what servers promise.
+// forgets is after how much silence a shard asks whether the server still knows its producer, before it repeats a change in
+// doubt: half the time that servers promise.
 const forgets = maxRetryFor
 
-// load is what one command carries.
+// load is the sums of one command.
 type load struct {
 	sums  []Sum
 	pairs []any // key and number of each
@@ -61,7 +61,7 @@ func (s *shard) deliver(l load) (commands int) {
 }
 
 // deliverSlots is deliver for the nodes of a cluster: a command a hash slot, as many together as a producer may have on
-// their way. What is not answered at once is sent again on its own.
+// their way. A command without an immediate reply is sent again alone.
 func (s *shard) deliverSlots(l load) (commands int) {
 	var loads []load
 	slots := sortSums(l.sums, l.pairs)
@@ -85,7 +85,7 @@ func (s *shard) deliverSlots(l load) (commands int) {
 			made[i], errs[i] = s.exchange(ctx, part[i], all[i], first+uint64(i), cmd)
 		}
 		span.end(cmp.Or(errs...))
-		if s.doubtful { // what is left of this producer's is known by now, and none of it must be made from now on
+		if s.doubtful { // all changes of this producer are known by now, and none may be made from now on
 			s.doubtful = false
 			s.leave()
 		} else if s.lost && s.producer == producer {
@@ -99,7 +99,7 @@ func (s *shard) deliverSlots(l load) (commands int) {
 	return commands
 }
 
-// delivered tells of what became of sums, and goes on with halves where one of them made the server refuse all.
+// delivered reports the results of sums. If one sum made the server refuse all, it goes on with each half.
 func (s *shard) delivered(l load, made int, err error) (commands int) {
 	n := len(l.sums)
 	if s.doubtful {

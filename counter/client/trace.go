@@ -11,11 +11,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer makes a span for each request: a command, or commands that are sent together, with all of its attempts. What
-// go-redis's own instrumentation records of single attempts is below it. A nil tracer makes none, and costs a comparison.
+// tracer makes a span for each request: a command, or commands that are sent together, with all of its attempts. Spans of
+// go-redis's own instrumentation, one for each attempt, are below it. A nil tracer makes none, and costs a comparison.
 //
-// The package depends on OpenTelemetry's API and not on its SDK, as OpenTelemetry asks of libraries: a program that has no
-// SDK links a few types, and one that has it needs no adapter.
+// The package depends on OpenTelemetry's API and not on its SDK, as OpenTelemetry asks of libraries: a program without the
+// SDK links a few types, and a program with it needs no adapter.
 type tracer struct{ trace.Tracer }
 
 func newTracer(provider trace.TracerProvider) *tracer {
@@ -86,7 +86,7 @@ func (s span) end(err error) {
 	s.End()
 }
 
-// typeOf is what an error is called in a span: the first word of the server's reply, else the class.
+// typeOf is the name of an error in a span: the first word of the server's reply, else the class.
 func typeOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		err = e.Err

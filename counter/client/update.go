@@ -2,7 +2,7 @@ package client
 
 import "context"
 
-// Change is what an Update does to each post: to a column, by name or suffix, or to the whole post.
+// Change is a change that an Update makes to each post: to a column, by name or suffix, or to the whole post.
 type Change struct {
 	Do     Doing
 	Column string // of all but Delete
@@ -43,10 +43,10 @@ func (c *Client) Update(ctx context.Context, q Query, changes ...Change) (int64,
 // Returning is which rows an UpdateRows gives.
 type Returning string
 
-// What an UpdateRows gives of each post.
+// The values that an UpdateRows returns for each post.
 const (
-	ReturnOld Returning = "OLD" // what it was before the change
-	ReturnNew Returning = "NEW" // what it is after it; not of Delete
+	ReturnOld Returning = "OLD" // before the change
+	ReturnNew Returning = "NEW" // after it; not of Delete
 )
 
 // UpdateRows is Update that gives the posts that it changed, with all their columns. A repeat is answered the same, as
@@ -67,7 +67,7 @@ func (c *Client) UpdateRows(ctx context.Context, returning Returning, q Query, c
 	return rowsOf(reply, append([]string(nil), cs.names...))
 }
 
-// update is the command that makes changes of what a query means.
+// update is the command that changes the posts of a query.
 func (q *Query) update(cs *columns, changes []Change) []any {
 	args := q.conditions([]any{"COUNTER.UPDATE", cs.counter})
 	for _, ch := range changes {

@@ -13,7 +13,7 @@ const warmAtOnce = 16
 
 // Warm opens connections before there is traffic, so that the first requests do not wait for them, and reads the list
 // of columns: MinIdleConns of each node, or all of the pool where the options say none. It is an error if one cannot be
-// opened; what was opened stays.
+// opened; opened connections stay.
 func (c *Client) Warm(ctx context.Context) error {
 	if _, err := c.columns.current(ctx); err != nil {
 		return err
@@ -33,7 +33,8 @@ func (c *Client) warm(ctx context.Context) error {
 	return ctx.Err() // an AutoPipeliner has few connections, and opens them itself
 }
 
-// warm opens the connections of one node. Each is held until all are there: a pool gives the one that came back last.
+// warm opens the connections of one node. Each is held until all are there: a pool gives the connection that came back
+// last.
 func warm(ctx context.Context, rdb *redis.Client) error {
 	o := rdb.Options()
 	n := o.PoolSize

@@ -1,12 +1,12 @@
 // Package arena hands out memory for hot blocks outside the Go heap, so that the collector neither scans nor
 // doubles it and a freed block goes back to the system at once.
 //
-// Memory comes in chunks of 64 MiB of address space, aligned to 2 MiB and marked MADV_HUGEPAGE: with huge pages a
-// random lookup costs 160-196 ns instead of 284-302 (TLB misses). Chunks are carved into spans of whole 4 KiB
-// pages. Free memory is always zero and, but for what Collapse takes along, not resident: Free gives its pages back with
+// Memory comes in chunks of 64 MiB of address space, aligned to 2 MiB and marked MADV_HUGEPAGE: with huge pages a random
+// lookup costs 160-196 ns instead of 284-302 (TLB misses). Chunks are carved into spans of whole 4 KiB pages. Free memory is
+// always zero. Except for the parts that Collapse takes along, it is not resident: Free gives its pages back with
 // MADV_DONTNEED.
 //
-// That breaks the huge page they were part of, and whoever gets the memory next has small ones. After all blocks of 100
+// That breaks the huge page they were part of, and the next user of the memory has small pages. After all blocks of 100
 // million items were packed again once, as they are when their counters stop growing, 145 of 480 MB were in huge pages.
 // Collapse puts them together again, in the background: the system's own way to do so takes 10 s for 16 MB.
 //
@@ -48,8 +48,8 @@ type Arena struct {
 	collapser // guarded by mu
 }
 
-// SetLimit makes Alloc answer ErrNoMemory where more than n bytes would be in use; 0: no limit. For tests of what has
-// no memory.
+// SetLimit makes Alloc answer ErrNoMemory where more than n bytes would be in use; 0: no limit. For tests of code that runs
+// out of memory.
 func (a *Arena) SetLimit(n int64) { a.limit.Store(n) }
 
 // Span is a piece of zeroed memory.

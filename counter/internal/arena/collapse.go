@@ -35,8 +35,8 @@ func (c *chunk) unused(page int) (n int) {
 }
 
 // Collapse has the system make up to most huge pages of small ones, where Free has broken them and they are in use again,
-// and returns how many. A random lookup in small pages takes 100 ns more. To make one takes 0.2 ms, for which whoever
-// touches it waits; so a few at a time should be asked for.
+// and returns how many. A random lookup in small pages takes 100 ns more. Making one takes 0.2 ms, and a goroutine that
+// touches the memory waits as long; so a few at a time should be asked for.
 //
 // Where the system does not do that (Linux before 6.1, no huge pages, transparent_hugepage=never) it returns 0, and all
 // works with small ones.

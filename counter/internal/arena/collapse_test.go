@@ -24,8 +24,8 @@ func pages(t *testing.T, a *Arena) []Span {
 	return spans
 }
 
-// TestCollapse frees parts of huge pages and takes them again: what was broken and is in use is put together, once,
-// whatever else it fails for, and the data stay.
+// TestCollapse frees parts of huge pages and takes them again: broken pages that are in use are put together, once, even if
+// it fails for other pages, and the data stay.
 func TestCollapse(t *testing.T) {
 	var a Arena
 	defer a.Close()
@@ -76,7 +76,7 @@ func TestCollapse(t *testing.T) {
 	collapse("and is not asked again", 9, 0)
 }
 
-// TestCollapseData has the real thing done, where the system does it: what is in use keeps its data, what is free is zero.
+// TestCollapseData uses the system call, where the system has it: used memory keeps its data, free memory is zero.
 func TestCollapseData(t *testing.T) {
 	var a Arena
 	defer a.Close()

@@ -13,16 +13,15 @@ import (
 
 // Block is a mid range of a counter and the table that holds its items.
 //
-// A block is hot, and all its items are in the table, or cold (cold is not nil): then its items are in a file, and the
-// table is the overlay that holds what was changed since the file was written (overlay.go). It is one or the other for
-// life.
+// A block is hot, and all its items are in the table, or cold (cold is not nil): then its items are in a file, and the table
+// is the overlay, which holds the changes since the file was written (overlay.go). It is one or the other for life.
 //
-// The range and the geometry of a hot block's table never change: to grow, seal, split or re-pack, a new block takes
-// the place of the old one in the directory, while the old one's lock is held, and the old one is marked dead. Whoever
-// finds a dead block under the lock asks the directory again. So range, layout and place of the buckets may be read,
-// and buckets prefetched, without the lock.
+// The range and the geometry of a hot block's table never change: to grow, seal, split or re-pack, a new block takes the
+// place of the old one in the directory, while the old one's lock is held, and the old one is marked dead. A caller that
+// finds a block dead under its lock asks the directory again. So range, layout and place of the buckets may be read, and
+// buckets prefetched, without the lock.
 //
-// Operations on random items wait for the block's cache lines, so what they need is in three of them: two of the
+// Operations on random items wait for the block's cache lines, so the fields that they need are in three of them: two of the
 // table's, and one that begins with the lock (TestBlockLines). It was in seven: 5 % of an INCR at 40 million items.
 type Block struct {
 	// Of a cold block: empty (span too) until something was changed; guarded by mu, and it grows in place.
@@ -31,8 +30,8 @@ type Block struct {
 
 	Mu   sync.Mutex
 	Cold *ColdRange // nil for a hot block
-	// Guarded by mu, as most of what follows. The counter's (Columns.Layout or over) whose columns the table has, though
-	// maybe with other widths; else nil, or one of the past.
+	// Guarded by mu, as most fields below. The counter's (Columns.Layout or over) whose columns the table has, though maybe
+	// with other widths; else nil, or one of the past.
 	Shape  *schema.Layout
 	Logged uint64 // log offset behind its last change
 	Used   int64  // tiers.clock when it was last used
@@ -48,8 +47,8 @@ type Block struct {
 	ID     uint64 // never used twice: names the image
 	From   uint64 // changes logged up to this offset are in it: where its image stood, when it was read back
 	Edits  uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
-	// Store.changeSets as the last change set, or exclusive batch, that changed something here had counted it: who reads
-	// in slices knows by it what to read again. A block that takes another's place has 0: the other one is dead.
+	// Store.changeSets as the last change set, or exclusive batch, that changed something here had counted it. A reader in
+	// slices knows by it which blocks to read again. A block that takes another's place has 0: the other one is dead.
 	ChangeSet uint64
 
 	Packed    time.Time // when its widths were chosen
@@ -112,7 +111,7 @@ func (b *Block) Mark(mid uint64) {
 	}
 }
 
-// Prefetch asks for what every operation needs of b. It needs no lock.
+// Prefetch asks for the cache lines of b that every operation needs. It needs no lock.
 func (b *Block) Prefetch() { b.Tab.PrefetchHeader(unsafe.Pointer(&b.Mu)) }
 
 // lock locks b. It is free again in less time than sync.Mutex has between two of its four looks, 1.6 us, nearly always,

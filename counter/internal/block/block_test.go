@@ -7,7 +7,7 @@ import (
 
 var made = new(Block)
 
-// TestBlockLines: what every operation needs of a block is in as few cache lines as its comment says.
+// TestBlockLines: the fields of a block that every operation needs are in as few cache lines as its comment says.
 func TestBlockLines(t *testing.T) {
 	const line = 64
 	var b Block

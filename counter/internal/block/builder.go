@@ -11,7 +11,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Environment is what all keyspaces of a store make their blocks with.
+// Environment is shared by all keyspaces of a store. They make their blocks with it.
 type Environment struct {
 	Arena      *arena.Arena   // memory of tables
 	IDs        *atomic.Uint64 // last block id given
@@ -41,12 +41,12 @@ const (
 	roomTries = 8
 )
 
-// tableScale is how much larger than planned a table is at a try (from 0): 1, 1.01, 1.03, 1.07 ... 2.27. Another seed
-// alone is help enough in most cases, and memory is what blocks are packed for.
+// tableScale is how much larger than planned a table is at a try (from 0): 1, 1.01, 1.03, 1.07 ... 2.27. Another seed alone
+// helps in most cases, and blocks are packed to save memory.
 func tableScale(try int) float64 { return 1 + 0.01*float64(int(1)<<try-1) }
 
-// tableSeed returns a seed for a table. No two are the same, so a table that takes the place of one that was full too
-// early has nothing in common with it, whatever its size: without that it would be full for the same items again.
+// tableSeed returns a seed for a table. No two are the same, so a table that replaces a table which was full too early has
+// nothing in common with it, whatever its size. With the same seed it would be full for the same items again.
 func (m *Builder) tableSeed() uint64 { // splitmix64
 	x := m.env.Seed + m.tables.Add(1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

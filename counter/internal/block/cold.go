@@ -7,15 +7,15 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// ColdRange is the file of a cold block. The file never changes; what was changed since it was written is in the
-// block's overlay, a table of whole rows with one column more that says what each row is to the file:
+// ColdRange is the file of a cold block. The file never changes; later changes are in the block's overlay, a table of whole
+// rows with one more column, which says how each row relates to the file:
 //
 //	rowShadow  the row is in the file too: these are its values now
 //	rowFresh   the row is not in the file
 //	rowGone    the row is in the file, but was deleted; its columns mean nothing
 //
-// Reads look into the overlay first. A write to a row that is only in the file copies it into the overlay. Where the
-// file's page cannot be read, what is changed is kept as a partial row (partial.go).
+// Reads look into the overlay first. A write to a row that is only in the file copies it into the overlay. Where the file's
+// page cannot be read, the changed columns are kept as a partial row (partial.go).
 type ColdRange struct {
 	File  *coldstore.File
 	Entry format.BlockFile // as a manifest names it
@@ -27,8 +27,8 @@ type ColdRange struct {
 	Partial map[uint64]PartialRow // by mid; none of them is in the overlay. nil, but for a damaged file
 }
 
-// ErrCold: a page of a cold file is damaged or cannot be read, and what was asked for was not set since. The other
-// items are served.
+// ErrCold: a page of a cold file is damaged or cannot be read, and the requested values were not set since. The other items
+// are served.
 var ErrCold = errors.New("counter: cold file cannot be read")
 
 // noColumns asks a file for the existence of a row only.

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// ColdFiles is what blocks tell about their cold files: which are in use, and so are no orphans, and how much memory the
-// partial rows above them take. One is shared by all keyspaces of a store. Safe for concurrent use.
+// ColdFiles is the register of cold files: which of them are in use, and so are no orphans, and how much memory the partial
+// rows above them take. One is shared by all keyspaces of a store. Safe for concurrent use.
 type ColdFiles struct {
 	mu   sync.Mutex
 	live map[string]bool // names of cold files in use or about to be

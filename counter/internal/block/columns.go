@@ -7,11 +7,11 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Columns are those of a counter as the schema says now, and what they are in blocks that were made when it said
-// something else. Guarded by Store.gate.
+// Columns are the columns of a counter as the schema defines them now. Blocks that were made under an earlier schema may
+// have others. Guarded by Store.gate.
 //
-// A block keeps the columns it was made with. One that it lacks answers its default there, one that was dropped is
-// passed over.
+// A block keeps the columns it was made with. A column that the block lacks answers its default there, and a dropped column
+// is passed over.
 type Columns struct {
 	Def    *schema.Counter
 	Layout *schema.Layout // of hot blocks made from now on

@@ -60,7 +60,7 @@ type ranges struct {
 // Lock locks the block that holds mid.
 func (r *ranges) Lock(mid uint64) *Block { return r.LockFor(r.Dir.Load().Find(mid), mid) }
 
-// LockFor is lock for who has found a block before: b, which may have been replaced since.
+// LockFor is Lock for a caller that has found block b before. The block may have been replaced since.
 func (r *ranges) LockFor(b *Block, mid uint64) *Block {
 	for {
 		b.lock()
@@ -72,8 +72,8 @@ func (r *ranges) LockFor(b *Block, mid uint64) *Block {
 	}
 }
 
-// TryLock locks a block that can be had at once and is in use, else answers nil: for who holds what comes behind blocks'
-// locks.
+// TryLock locks a block if its lock is free and the block is in use, else it returns nil. It is for callers that hold locks
+// which come after those of blocks in the lock order.
 func (r *ranges) TryLock(b *Block) *Block {
 	if !b.Mu.TryLock() {
 		return nil

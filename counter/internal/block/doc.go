@@ -1,14 +1,14 @@
-// Package block holds the posts of one counter in blocks: what INCR becomes in memory. It knows no log, no locks beyond those
-// of a block, and no background work; package counter drives it.
+// Package block holds the posts of one counter in blocks. An INCR changes memory here. It knows no log, no locks beyond
+// those of a block, and no background work; package counter drives it.
 //
 // A Keyspace is the items of one counter, all of them or those of one group of hash slots. Its directory divides the mids into
 // ranges, and a Block holds the items of one range. A block is hot (all items are in its table, see package hot) or cold (the
 // items are in a file of package coldstore, and the table is the overlay that holds later changes). Rows whose page of a cold
 // file cannot be read are kept as partial rows.
 //
-// A block is found without a lock, and locked before anything of it is read. The range, the layout and the place of the buckets
-// of a hot block never change. A block that has to grow is replaced by one block or by several, under its lock; the old block is
-// dead then, and whoever holds it looks in the directory again.
+// A block is found without a lock, and locked before anything of it is read. The range, the layout and the place of the
+// buckets of a hot block never change. A block that has to grow is replaced by one block or by several, under its lock; the
+// old block is dead then, and a caller that still refers to it looks in the directory again.
 //
 // # Files
 //

@@ -26,7 +26,7 @@ const (
 	lost              // nobody knows: the page cannot be read
 )
 
-// Found tells whether the item exists. One that cannot be read is taken to.
+// Found tells whether the item exists. An item that cannot be read counts as existing.
 func (p Location) Found() bool { return p.Where != absent && p.Where != goneInTable }
 
 // Readable tells whether all that was there before is known.
@@ -252,7 +252,7 @@ func (ks *Keyspace) Ensure(b *Block, mid uint64, p Location) (*Block, hot.Ref, e
 	return b, ref, nil
 }
 
-// insert makes the item mid, which is absent, in blk or in what takes its place. It returns the block that is locked
+// insert makes the item mid, which is absent, in blk or in the block that replaces it. It returns the block that is locked
 // then, in any case.
 func (ks *Keyspace) insert(blk *Block, mid uint64) (*Block, hot.Ref, error) {
 	for try := 0; ; try++ {
@@ -300,7 +300,7 @@ func (ks *Keyspace) Remove(b *Block, mid uint64, p Location) error {
 		return nil
 	}
 	b.Cold.gone++
-	for f := range b.Tab.Layout().Fields { // no overflow entries for what means nothing
+	for f := range b.Tab.Layout().Fields { // no overflow entries for values without a meaning
 		b.Tab.Set(p.Ref, f, 0)
 	}
 	b.Tab.Set(p.Ref, 0, RowGone)
@@ -320,8 +320,8 @@ func (ks *Keyspace) Lacking(blk *Block, columns []int16, values []uint64) bool {
 	return false
 }
 
-// SetFields sets columns of the item at p, which is in blk's table. A column without a field gets its default, which is
-// what it has.
+// SetFields sets columns of the item at p, which is in blk's table. A column without a field has its default already, and
+// gets no other value.
 func (ks *Keyspace) SetFields(blk *Block, p Location, columns []int16, values []uint64) {
 	for i, c := range columns {
 		if f := ks.Field(blk, int(c)); f >= 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Keyspace holds the items of one counter, all or those of a group of hash slots: what a tablet is elsewhere. Its parts:
+// Keyspace holds the items of one counter, all or those of a group of hash slots. Other systems call it a tablet. Its parts:
 //
 //	columns   what the schema says, and how rows of older blocks answer it     columns.go
 //	ranges    the directory: which block holds a mid                           directory.go

@@ -10,13 +10,13 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// A page of a cold file that cannot be read takes its rows with it, but not what was set since: that comes from the log
-// at the start, from a primary, or from a client that puts a value back. A row that is changed while its page cannot be
-// read, and is not in the overlay, is a partial row: the columns that were set, each with its value; the others are
-// what the file says, which nobody knows. So
+// A page of a cold file that cannot be read takes its rows with it, but not the values set since. Those come from the log at
+// the start, from a primary, or from a client that puts a value back. A row that is changed while its page cannot be read,
+// and is not in the overlay, is a partial row: the columns that were set, each with its value; the values of the others are
+// in the file only, and unknown. So
 //
 //   - a column that was set is served, and counted on; the others answer ErrCold. Nothing is ever guessed;
-//   - a row whose columns are all set is whole, and so is one that was deleted: it goes to the overlay and needs the
+//   - a row whose columns are all set is whole, and so is a deleted row: it goes to the overlay and needs the
 //     file no more;
 //   - when the page can be read again, as the disk is well or the file was put back, the row is completed from it and
 //     goes to the overlay;
@@ -76,7 +76,7 @@ func (cs *Columns) whole(b *Block, row PartialRow) bool {
 	return true
 }
 
-// Complete puts the columns of a row on top of what is at p, in the overlay; lost: of nothing, as the row is whole.
+// Complete puts the columns of a row over the values at p, in the overlay; lost: of nothing, as the row is whole.
 func (ks *Keyspace) Complete(b *Block, mid uint64, p Location, row PartialRow) error {
 	var ref hot.Ref
 	var err error
@@ -104,7 +104,7 @@ func (ks *Keyspace) Complete(b *Block, mid uint64, p Location, row PartialRow) e
 	return nil
 }
 
-// fold makes a partial row whole: what the file has of it, which is at p, can be read again.
+// fold makes a partial row whole. Its row in the file, at p, can be read again.
 func (ks *Keyspace) fold(b *Block, mid uint64, p Location) (Location, error) {
 	if err := ks.Complete(b, mid, p, b.Cold.Partial[mid]); err != nil {
 		return Location{Where: lost}, err

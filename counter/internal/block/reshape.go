@@ -127,8 +127,8 @@ func (ks *Keyspace) Swap(old *Block, mid uint64, news ...*Block) *Block {
 	return mine
 }
 
-// Sealing ahead: when an eighth of BlockItems is left, the open block of rising ids is sealed beside its writers. Who
-// inserts where it is full seals it then and there, as ever: 1.2 million inserts a second leave 7 ms.
+// Sealing ahead: when an eighth of BlockItems is left, the open block of rising ids is sealed beside its writers. An insert
+// that finds it full seals it in the foreground: at 1.2 million inserts a second, 7 ms are left for sealing ahead.
 const (
 	AheadShare = 8
 	// AheadLeast is the least BlockItems of it: below, sealing takes 0.2 ms.

@@ -20,7 +20,7 @@ import (
 //	                -----------------
 //	rows                B       c   D       lost: what else the page had
 //
-// A new file, a promotion, a digest, a scan and what is saved of a damaged file all read blocks through it.
+// A new file, a promotion, a digest, a scan and the rescue of a damaged file all read blocks through it.
 type Merged struct {
 	File    *coldstore.File         // nil: the table is all there is
 	Table   *hot.Table              // a cold block's overlay, a hot block's table, or a copy of either
@@ -127,7 +127,7 @@ func fileRows(file *coldstore.File, from uint64, lost func(snapfile.MidRange), f
 	return nil
 }
 
-// LeaveOut is lost of who goes on without the rows that cannot be read, if it is set, else nil.
+// LeaveOut returns the function lost of a caller that goes on without unreadable rows (lose is set), else nil.
 func LeaveOut(lose bool) func(snapfile.MidRange) {
 	if !lose {
 		return nil
@@ -184,7 +184,7 @@ func (ks *Keyspace) ColdRows(b *Block, from uint64, lost func(snapfile.MidRange)
 }
 
 // AppendMids appends the mids of all items, those of a hot block in no order, and returns the ranges of the pages that
-// cannot be read: of those it knows only what was changed since. REQUIRES b.Mu held.
+// cannot be read. Of those ranges, only mids changed since the file was written are known. REQUIRES b.Mu held.
 func (b *Block) AppendMids(dst []uint64) (mids []uint64, lost []snapfile.MidRange) {
 	if b.Cold == nil {
 		return b.Tab.AppendMids(dst, 0), nil

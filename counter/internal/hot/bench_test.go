@@ -83,8 +83,7 @@ func BenchmarkFind(b *testing.B) {
 	b.ReportMetric(float64(tab.Bytes())/items, "B/item")
 }
 
-// BenchmarkSeal packs an open table of 64 Ki items: what the engine does when it seals a block, and the writer of that
-// item waits for.
+// BenchmarkSeal packs an open table of 64 Ki items, as the engine does to seal a block while a writer waits.
 func BenchmarkSeal(b *testing.B) {
 	const items = 64 << 10
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -20,8 +20,7 @@ const (
 	// EndMid is the exclusive end of the id space: mids are 0..EndMid-1.
 	EndMid = uint64(1) << 63
 
-	// twistInput makes what is hashed for the twist another number than a quotient. It is part of the image format, as
-	// hash is.
+	// twistInput makes the input of the twist's hash differ from a quotient. It is part of the image format, as hash is.
 	twistInput = 0x2545f4914f6cdd1d
 
 	// MaxBuckets bounds a table to 8 Mi slots, so that a slot number takes 23 bits.
@@ -30,7 +29,7 @@ const (
 
 // geometry maps keys to places and back. It is immutable, so it may be used without any lock. It is small: see Table.
 type geometry struct {
-	base   uint64 // what is subtracted from a mid, or from its number in the group
+	base   uint64 // subtracted from a mid, or from its number in the group
 	m      uint64 // buckets, prime (or 1)
 	inv    uint64 // (2^64-1)/m, to divide by multiplication
 	seed   uint64

@@ -62,7 +62,7 @@ func (t *Table) AppendImage(dst []byte) []byte {
 	return dst
 }
 
-// ImageSize is an upper bound of what AppendImage appends.
+// ImageSize is an upper bound of the bytes that AppendImage appends.
 func (t *Table) ImageSize() int {
 	return imageFixed + schema.MaxLayoutSize + int(t.geo.m)*int(t.items.stride) + 8 + 16*t.items.over.n
 }
@@ -126,8 +126,8 @@ func DecodeImage(b []byte) (*Image, error) {
 }
 
 // Table makes a table of the image in mem, which must be as for New with im.Config. The image is checked as far as that
-// costs little: the number of used lanes, their probe numbers, the keys of overflow entries. What it holds otherwise is
-// the checksum's business.
+// costs little: the number of used lanes, their probe numbers, the keys of overflow entries. All else is left to the
+// checksum.
 func (im *Image) Table(mem []byte) (Table, error) {
 	t := New(im.Config, mem)
 	copy(t.data, im.buckets)

@@ -93,8 +93,8 @@ func TestImageOfManyOverflows(t *testing.T) {
 	}
 }
 
-// TestImageGolden: the images of all versions are what they were, and a table that was read from one is saved as the
-// same again.
+// TestImageGolden: the images of all versions are unchanged, and a table that was read from an image is saved as the same
+// bytes.
 func TestImageGolden(t *testing.T) {
 	for version, file := range map[int]string{imagePlain: "block.v2.hot", imageOneGroup: "block.v3.hot"} {
 		file = filepath.Join("testdata", file)

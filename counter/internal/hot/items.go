@@ -19,7 +19,7 @@ func (c *column) mask() uint64 { return ^uint64(0) >> ((64 - c.width) & 63) }
 // mark is the all-ones pattern that points to the overflow table; ^0 when the column has none.
 func (c *column) mark() uint64 { return ^uint64(0) >> (c.plain & 63) }
 
-// nearColumns is how many columns share a cache line with what else of a table changes of values need.
+// nearColumns is how many columns share a cache line with the other fields that a change of a value needs.
 const nearColumns = 6
 
 // items is the memory that holds the columns of a table's items: it knows places and bits, and no mids. A place that holds
@@ -147,7 +147,7 @@ func (x *items) set(s Ref, c int, v uint64) {
 	storeBits(x.base, x.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(x.width)+uint(col.off), uint(col.width), v)
 }
 
-// most returns a value that no item is above in column c: the largest, or one that the column's width has room for.
+// most returns a value that no item exceeds in column c: the largest, or the largest that the column's width has room for.
 func (x *items) most(c int) uint64 {
 	col := x.column(c)
 	if col.plain == 0 {

@@ -163,9 +163,9 @@ func (o *overflow) grow() { o.remake(max(8, o.capacity()+o.capacity()/2)) }
 
 // reserve makes room for n entries in all.
 //
-// Whoever puts entries in the order of another such table must call it first: that is the order of their homes. In a
-// table that grows with them, those there so far have their homes in its first part and fill it without a gap, and each
-// is looked for through all of it: 144,000 took 25 s.
+// A caller that puts entries in the order of another such table must call it first: that is the order of their homes. In a
+// table that grows with them, those there so far have their homes in its first part and fill it without a gap, and each is
+// looked for through all of it: 144,000 took 25 s.
 func (o *overflow) reserve(n int) {
 	if places := overflowPlaces(n); places > o.capacity() {
 		o.remake(places)

@@ -30,9 +30,9 @@ func (t *Table) Each(f func(mid uint64, s Ref)) {
 	})
 }
 
-// CopyTo puts the items with mids in the range of one of dsts, which are empty and whose ranges are disjoint, there,
-// column by column id: a column that a table has and t lacks gets its default, one that only t has is left out. The
-// error is ErrFull or nil; after ErrFull dsts hold part of the items and must be thrown away. t is only read.
+// CopyTo copies each item to the table of dsts whose range has its mid, column by column id. dsts are empty and their ranges
+// are disjoint. A column that t lacks gets its default; a column that only t has is left out. The error is ErrFull or nil;
+// after ErrFull dsts hold part of the items and must be thrown away. t is only read.
 func (t *Table) CopyTo(dsts ...*Table) error {
 	from := make([][]int, len(dsts)) // [dst][its column] = column of t
 	for i, dst := range dsts {

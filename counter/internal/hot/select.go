@@ -15,11 +15,12 @@ type Range struct {
 	Not    []uint64
 }
 
-// Selection says which items Select finds, and what of them. It may be used for one table after another.
+// Selection says which items Select finds, and which of their columns it returns. It may be used for one table after
+// another.
 type Selection struct {
 	Lo, Hi   uint64   // mids, both inclusive
 	Ranges   []Range  // all must hold
-	Columns  []int    // whose values are wanted, indexes into Layout; -1: one that the table lacks
+	Columns  []int    // whose values are wanted, indexes into Layout; -1: the table lacks the column
 	Defaults []uint64 // of those that it lacks
 	NoMids   bool     // mids are not wanted
 
@@ -34,7 +35,7 @@ type packedRange struct {
 	off             [slotsPerBucket]uintptr // in the bucket, by slot
 	shift           [slotsPerBucket]uint8
 	column          int
-	again           bool // what looks right must be looked at again
+	again           bool // a packed value that matches must be checked again
 }
 
 // pack makes r a packedRange, and tells whether an item can meet it.
@@ -60,7 +61,7 @@ func (r *Range) holds(x *items, s Ref) bool {
 	return v-r.Lo <= r.Hi-r.Lo && (len(r.Not) == 0 || !slices.Contains(r.Not, v))
 }
 
-// Buckets is how many buckets the table has: what Select goes over.
+// Buckets is how many buckets the table has. Select goes over them.
 func (t *Table) Buckets() int { return int(t.geo.m) }
 
 // Rare tells whether only items of the overflow table can meet the conditions: then Select of no bucket but the first

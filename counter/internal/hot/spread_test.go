@@ -154,7 +154,7 @@ func TestSpreadPairs(t *testing.T) {
 	if one < 0.99 {
 		t.Errorf("one round: got %.4f, want nearly all: the test does not measure what it should", one)
 	}
-	if two > 4.0/(1<<quoBits) { // twice what is claimed, which is 10 standard deviations above
+	if two > 4.0/(1<<quoBits) { // twice the claim, which is 10 standard deviations above
 		t.Errorf("two rounds: got %.5f, want at most %.5f", two, 2.0/(1<<quoBits))
 	}
 }

@@ -51,8 +51,8 @@ func (c *Config) wide() bool {
 // immutable fields only and may be called at any time.
 //
 // Of a store of 100 million items there are 1,500 tables, and an operation on a random one waits for each of its cache
-// lines. The first has all that is needed to find an item, and nobody writes to it. The second has what is needed to
-// read and change its values.
+// lines. The first has all fields that finding an item needs, and nobody writes to it. The second has the fields that
+// reading and changing values needs.
 //
 // Table has the lanes: which mid is at which place. Its parts do not know it: geometry maps mids to places and back, and
 // items holds the columns of places.
@@ -241,8 +241,8 @@ func (t *Table) AddAt(h Home) (Ref, error) {
 	return s, nil
 }
 
-// take gives the mid that h is of, which must be absent, a slot. The caller sets all its columns, as they still hold
-// what was there before. The error is ErrFull or nil.
+// take gives the mid that h is of, which must be absent, a slot. The caller sets all its columns, as they still hold old
+// bits. The error is ErrFull or nil.
 func (t *Table) take(h Home) (Ref, error) {
 	if t.n >= t.maxItems {
 		return 0, ErrFull
@@ -316,8 +316,9 @@ func (t *Table) Mid(s Ref) uint64 {
 	return t.geo.unplace(b, q, probe)
 }
 
-// PrefetchNext starts to load the second bucket where FindAt will look for what h is of, if the first has not got it: one
-// item in four of a full table is not in its first. It waits for that, which Prefetch has asked for. It needs no lock.
+// PrefetchNext starts to load the second bucket where FindAt will look for the mid of h, if the first does not hold it: one
+// item in four of a full table is not in its first bucket. It waits for that, which Prefetch has asked for. It needs no
+// lock.
 func (t *Table) PrefetchNext(h Home) {
 	lanes0, lanes1, passed := peek(unsafe.Add(t.items.base, t.items.at(uint64(h.bucket))))
 	if passed == 0 || t.geo.m == 1 {
@@ -349,7 +350,7 @@ func (t *Table) AppendRow(dst []uint64, s Ref) []uint64 { return t.items.appendR
 // Limit is the largest value of column c.
 func (t *Table) Limit(c int) uint64 { return t.items.limit(c) }
 
-// Most returns a value that no item is above in column c: the largest, or one that the column's width has room for.
+// Most returns a value that no item exceeds in column c: the largest, or the largest that the column's width has room for.
 func (t *Table) Most(c int) uint64 {
 	if t.n == 0 {
 		return 0

@@ -423,7 +423,8 @@ func Example() {
 	// Output: 123456789 987654 1
 }
 
-// TestTableLines: what finds an item is in a table's first cache line, what reads and changes its columns in the second.
+// TestTableLines: the fields that find an item are in a table's first cache line, those that read and change columns in the
+// second.
 func TestTableLines(t *testing.T) {
 	const line = 64
 	var tab Table

@@ -6,9 +6,9 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Demand counts, column by column, how many values need how many bits, so that the widths of a table can be chosen from
-// what it will hold. Of real posts 75-98 % of a column's values are 0, and 1-2 % need more than 4 bits: packed as wide
-// as a hint of 16 asks for, most of a table would be zeros.
+// Demand counts, column by column, how many values need how many bits, so that the widths of a table can be chosen for the
+// values it will hold. Of real posts 75-98 % of a column's values are 0, and 1-2 % need more than 4 bits: packed as wide as
+// a hint of 16 asks for, most of a table would be zeros.
 type Demand struct {
 	Items   int
 	columns []schema.Column

@@ -6,8 +6,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// TestChoose compares the widths chosen for random values with every other width, and the count of values above with
-// what a table of those widths then holds.
+// TestChoose compares the widths chosen for random values with every other width, and the count of values above with the
+// overflow entries of a table of those widths.
 func TestChoose(t *testing.T) {
 	rng := newRand(t)
 	for range 300 {

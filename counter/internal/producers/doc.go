@@ -1,10 +1,9 @@
-// Package producers remembers what was done for whom, so that a request that comes again is answered and not done
-// again.
+// Package producers remembers which requests of which client were executed, so that a repeated request is answered and not
+// executed again.
 //
-// A producer is a client that numbers its changes: by an id of 1 to 32 bytes and a sequence number, seq, that rises.
-// For each of the highest 128 seqs of a producer the table keeps a hash of what was asked, and the result. A seq that
-// is there is a repeat; one that is not and is above all that fell out of this window is new; all others have
-// expired.
+// A producer is a client that numbers its changes: by an id of 1 to 32 bytes and a sequence number, seq, that rises. For
+// each of the highest 128 seqs of a producer the table keeps a hash of the request, and the result. A seq that is there is a
+// repeat; one that is not and is above all that fell out of this window is new; all others have expired.
 //
 //	          from                               highest
 //	            v                                   v
@@ -16,8 +15,8 @@
 //
 // # Use
 //
-// A Table is pure: no clock, no lock, no log. Who changes something asks Begin first, and once the change is made and
-// logged says so by Insert. The table must be the same in between:
+// A Table is pure: no clock, no lock, no log. A change calls Begin first. After the change is made and logged, it calls
+// Insert. The table must be the same in between:
 //
 //	t.Begin(&request, &try)       // Repeat: try.Result is the answer; Fresh: go on
 //	(the change, and its records)

@@ -20,9 +20,9 @@ import (
 //	producer   number v | id length v | id | epoch v | base v | from v | used v | entries v | entry ...
 //	entry      seq v | meta u32 | value v | of a blob: bytes
 //
-// v is a varint, u32 little-endian. Producers stand in order of last use, oldest first, their entries ascend by seq.
-// The seq of the first entry is less from, all others less the one before and 1. meta is argument hash << 11 | result
-// kind << 8 | slot group; value is what the result's N is, or the length of its blob. used is in seconds since 1970.
+// v is a varint, u32 little-endian. Producers stand in order of last use, oldest first, their entries ascend by seq. The seq
+// of the first entry is less from, all others less the one before and 1. meta is argument hash << 11 | result kind << 8 |
+// slot group; value is the result's N, or the length of its blob. used is in seconds since 1970.
 const imageVersion = 1
 
 // ErrBadImage is returned for bytes that are no image.
@@ -40,7 +40,7 @@ const (
 	maxEntryImage    = 10 + 4 + 10                             // without a blob
 )
 
-// ImageBytes is an upper bound of what AppendImage appends.
+// ImageBytes is an upper bound of the bytes that AppendImage appends.
 func (t *Table) ImageBytes() int64 {
 	n := int64(2 + binary.MaxVarintLen32)
 	for _, p := range t.places {

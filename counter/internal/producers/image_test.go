@@ -53,7 +53,7 @@ func TestGolden(t *testing.T) {
 	must(t, back.sameAs(tab))
 }
 
-// TestBadImages: every prefix and what cannot be gives an error that says where.
+// TestBadImages: every prefix and every impossible value gives an error that says where.
 func TestBadImages(t *testing.T) {
 	good := goldenTable(t).AppendImage(nil)
 	for n := range good {
@@ -136,7 +136,7 @@ func TestLogRefused(t *testing.T) {
 	if s := tab.Stats(); s.Entries != 0 || s.Producers != 1 || s.Unknown != 5 {
 		t.Errorf("%+v", s)
 	}
-	// An entry that comes again takes the place of the one that is there; so does a producer with a known number or id.
+	// An entry that comes again replaces the first; so does a producer with a known number or id.
 	for i := range 3 {
 		if !tab.Apply(3, 1, 0, 0, format.Result{Kind: format.ResultBlob, Blob: make([]byte, 100*i)}, 0) {
 			t.Error("not known")

@@ -30,7 +30,7 @@ func request(id string, seq uint64, now int64) *Request {
 	return &Request{ID: []byte(id), Seq: seq, Hash: uint32(seq), Now: now}
 }
 
-// heap is what is alive.
+// heap is the live memory in bytes.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -39,8 +39,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemory: what producers are charged with is at least what they take, and the limits of a server keep them in 64
-// MiB.
+// TestMemory: producers are charged at least the memory that they take, and the limits of a server keep them in 64 MiB.
 func TestMemory(t *testing.T) {
 	const budget = 64 << 20
 	limits := Limits{Producers: 10000, Bytes: budget, MinIdle: 600}
@@ -78,7 +77,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestPlaces: a new producer takes the place of the one that was idle for longest, after MinIdle and no sooner.
+// TestPlaces: a new producer replaces the producer that was idle for longest, after MinIdle and no sooner.
 func TestPlaces(t *testing.T) {
 	tab := New(Limits{Producers: 3, Bytes: 1 << 20, MinIdle: 600})
 	for i, id := range []string{"a", "b", "c"} {
@@ -126,7 +125,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestBytes: what was idle for long makes room for a known producer too; nothing else does.
+// TestBytes: producers that were idle for long make room for a known producer too; nothing else does.
 func TestBytes(t *testing.T) {
 	blob := format.Result{Kind: format.ResultBlob, Blob: make([]byte, 10000)}
 	tab := New(Limits{Producers: 100, Bytes: 60000, MinIdle: 600})
@@ -162,7 +161,7 @@ func TestBytes(t *testing.T) {
 	must(t, tab.check())
 }
 
-// TestBytesOfTheLongestIdle: one that needs room does not give its own place for it.
+// TestBytesOfTheLongestIdle: a producer that needs room does not lose its own place for it.
 func TestBytesOfTheLongestIdle(t *testing.T) {
 	blob := format.Result{Kind: format.ResultBlob, Blob: make([]byte, 10000)}
 	tab := New(Limits{Producers: 100, Bytes: 60000, MinIdle: 600})

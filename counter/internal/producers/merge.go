@@ -5,13 +5,13 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// Groups of hash slots move from one table to another while producers go on: what was done in them comes as records, and
-// is merged with what this table remembers of the same producers. A number that either has is a repeat; one that either
-// has forgotten has expired.
+// Groups of hash slots move from one table to another while producers go on: requests executed in those groups come as
+// records, and are merged with this table's memory of the same producers. A number that either has is a repeat; a request
+// that either table has forgotten has expired.
 
-// AppendGroups appends, as records of a log, what the table remembers of changes in groups: of each producer its define,
-// the onces of these groups, and a floor where numbers have fallen out of its window, whatever groups they were of. mark
-// is called with the length of dst behind each producer.
+// AppendGroups appends the table's memory of changes in groups as records of a log: of each producer its define, the onces
+// of these groups, and a floor where numbers have fallen out of its window, whatever groups they were of. mark is called
+// with the length of dst behind each producer.
 func (t *Table) AppendGroups(dst []byte, groups *slot.Set, mark func(n int)) []byte {
 	for number := t.oldest; number != none; number = t.places[number].newer {
 		p := t.places[number]

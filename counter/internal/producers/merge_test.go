@@ -59,9 +59,9 @@ func mergeInto(t *testing.T, table, replica *Table, records []byte, now int64) {
 	}
 }
 
-// TestMerge gives two tables changes of the same producers, one for groups below 128 and the other for the rest, and
-// merges some groups of the first into the second: whatever was done in these groups or in the second's is a repeat there
-// or has expired, and is never fresh. What was never done is fresh if it is above all that was forgotten.
+// TestMerge gives two tables changes of the same producers, one for groups below 128 and the other for the rest, and merges
+// some groups of the first into the second: whatever was done in these groups or in the second's is a repeat there or has
+// expired, and is never fresh. A request that was never executed is fresh if its seq is above all forgotten ones.
 func TestMerge(t *testing.T) {
 	t.Logf("-seed=%d", *seed)
 	for run := range 40 {

@@ -24,7 +24,7 @@ type producer struct {
 	older, newer uint32
 }
 
-// fixedCost is what a producer takes beside ring and blobs: the struct, its id, the entries of map and places.
+// fixedCost is the memory of a producer besides ring and blobs: the struct, its id, the entries of map and places.
 const fixedCost = int64(unsafe.Sizeof(producer{})) + format.MaxProducerID + 64
 
 // cost is the bytes that the producer is charged with.
@@ -40,8 +40,8 @@ func (p *producer) growth(size int) int64 {
 	return int64((p.ring.grown()-len(p.ring.buf))*entrySize) + bufferCost(p.room(size)) - bufferCost(cap(p.blobs))
 }
 
-// room is the capacity of the buffer with one more blob: as it is, or, when it has to be made anew, what is alive and
-// half as much.
+// room is the capacity of the buffer with one more blob: as it is, or, when it has to be made anew, one and a half times the
+// live bytes.
 func (p *producer) room(size int) int {
 	if size <= cap(p.blobs)-len(p.blobs) {
 		return cap(p.blobs)
@@ -50,8 +50,8 @@ func (p *producer) room(size int) int {
 	return (need + need/2 + 63) &^ 63
 }
 
-// expired tells whether a seq that is not in the ring, where find says i, is older than the window. A full ring would
-// drop what is put below its lowest.
+// expired tells whether a seq that is not in the ring, where find says i, is older than the window. A full ring would drop
+// an entry below its lowest.
 func (p *producer) expired(i uint32, seq uint64) bool {
 	return seq < p.from || i == 0 && p.ring.n == Window
 }
@@ -79,7 +79,7 @@ func (p *producer) blob(e *entry) []byte {
 	return p.blobs[e.value:end:end]
 }
 
-// put stores a result for seq, which find placed at i; found: in place of the one that is there.
+// put stores a result for seq, which find placed at i; found: in place of the present entry.
 func (p *producer) put(i uint32, found bool, seq uint64, meta uint32, r format.Result) {
 	e := entry{seq: seq, meta: meta}
 	if r.Kind == format.ResultInt || r.Kind == format.ResultBulk {
@@ -89,7 +89,7 @@ func (p *producer) put(i uint32, found bool, seq uint64, meta uint32, r format.R
 		p.drop(*p.ring.at(i))
 		p.ring.at(i).size = 0
 	}
-	if len(r.Blob) > 0 { // an empty one is nowhere: what is there may go
+	if len(r.Blob) > 0 { // an empty blob is nowhere: the old one may go
 		e.value, e.size = uint64(p.addBlob(r.Blob)), uint32(len(r.Blob))
 	}
 	if found {

@@ -10,7 +10,7 @@ const MaxPlaces = 1 << 14
 // none is the number of no producer.
 const none = MaxPlaces
 
-// Limits are what a table may hold.
+// Limits bound the contents of a table.
 type Limits struct {
 	Producers int   // at most MaxPlaces
 	Bytes     int64 // see package comment
@@ -42,14 +42,14 @@ func New(l Limits) *Table {
 	return t
 }
 
-// SetLimits changes them. What is above the new ones stays, until it is idle and a place is needed.
+// SetLimits changes them. Producers above the new limits stay until they are idle and a place is needed.
 func (t *Table) SetLimits(l Limits) {
 	l.Producers = min(l.Producers, MaxPlaces)
 	t.limits = l
 }
 
 // Resume tells that nobody could be served from the last use of any producer until now: that time is nobody's idleness.
-// Who waits for the server to come back would lose its place else, and with it what keeps a repeat from counting twice.
+// Otherwise a producer that waits for the server to come back would lose its place, and its repeats would count twice.
 func (t *Table) Resume(now int64) {
 	if t.newest != none {
 		t.resumed, t.pause = now, max(0, now-t.places[t.newest].used)
@@ -67,7 +67,7 @@ func (t *Table) idle(p *producer, now int64) int64 {
 // Len is the number of producers.
 func (t *Table) Len() int { return len(t.byID) }
 
-// Bytes is what they are charged with.
+// Bytes is the memory that they are charged with.
 func (t *Table) Bytes() int64 { return t.bytes }
 
 // at is the producer with a number, nil if there is none.
@@ -160,8 +160,8 @@ func (t *Table) unlink(p *producer) {
 	}
 }
 
-// Last returns the highest seq that was applied, and what the log must be as far as for it to be told. It is false
-// where the producer is unknown or nothing of it is remembered.
+// Last returns the highest seq that was applied, and the offset that the log must have reached before the client is told. It
+// is false where the producer is unknown or nothing of it is remembered.
 func (t *Table) Last(id []byte) (seq, logged uint64, ok bool) {
 	_, p := t.find(id, 0)
 	if p == nil || p.ring.n == 0 {
@@ -170,9 +170,9 @@ func (t *Table) Last(id []byte) (seq, logged uint64, ok bool) {
 	return p.ring.highest().seq, p.logged, true
 }
 
-// Define gives a producer a number, epoch and base, as a record of the log says: limits are not asked. Another one that
-// had the number is forgotten, and so is what this id had at another number; without an id the number is freed. now is
-// the frame's time in seconds. The error matches format.ErrCorrupt; nothing was changed then.
+// Define gives a producer a number, epoch and base, as a record of the log says: limits are not asked. Another producer that
+// had the number is forgotten, and so is this id's entry at another number; without an id the number is freed. now is the
+// frame's time in seconds. The error matches format.ErrCorrupt; nothing was changed then.
 func (t *Table) Define(number uint32, epoch, base uint64, id []byte, now int64) error {
 	switch {
 	case number >= MaxPlaces:
@@ -197,8 +197,8 @@ func (t *Table) Define(number uint32, epoch, base uint64, id []byte, now int64) 
 	return nil
 }
 
-// Apply makes an entry, as a record of the log says: seq is base and less. One that is there is replaced; one that has
-// expired is passed over. known is false where there is no such number or result, and nothing was changed.
+// Apply makes an entry, as a record of the log says: seq is base and less. A producer that exists is replaced; an expired
+// one is passed over. known is false where there is no such number or result, and nothing was changed.
 func (t *Table) Apply(number uint32, less uint64, hash uint32, group uint8, r format.Result, now int64) (known bool) {
 	p := t.at(number)
 	if p == nil || p.base+less < less || !kept(r) {
@@ -226,7 +226,7 @@ func (t *Table) put(p *producer, i uint32, found bool, seq uint64, meta uint32, 
 	t.bytes += p.cost() - before
 }
 
-// kept tells whether a result is one that a table holds.
+// kept tells whether a table holds results of this kind.
 func kept(r format.Result) bool {
 	return r.Kind >= format.ResultInt && r.Kind <= format.ResultGone && len(r.Blob) <= format.MaxResult
 }

@@ -15,7 +15,7 @@ type Request struct {
 	Hint  uint32 // number that the producer may have, as an earlier Try had it: a right one saves the lookup
 }
 
-// Verdict is what a request is.
+// Verdict says whether a request is new, a repeat, or refused.
 type Verdict uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	Full                    // there is no place for one more producer, or no memory for the result
 )
 
-// Try is what Begin found out.
+// Try is the answer of Begin.
 type Try struct {
 	Verdict Verdict
 	Result  format.Result // Repeat; Blob is valid until the table changes
@@ -115,8 +115,8 @@ func (t *Table) BeginFence(id []byte, now int64) Try {
 // MaxEpoch is the highest epoch: it can be told as an integer. A fence leaves it.
 const MaxEpoch = 1<<63 - 1
 
-// Insert makes the entry that Begin prepared: result is copied, group the hash slot group of what was changed, logged
-// the offset behind its record. REQUIRES: Begin gave Fresh, and nothing changed the table since.
+// Insert makes the entry that Begin prepared: result is copied, group the hash slot group of the changed posts, logged the
+// offset behind its record. REQUIRES: Begin gave Fresh, and nothing changed the table since.
 func (t *Table) Insert(r *Request, y *Try, result format.Result, group uint8, logged uint64) {
 	p := y.p
 	if p == nil || y.Define || len(y.Forget) > 0 {
@@ -128,7 +128,7 @@ func (t *Table) Insert(r *Request, y *Try, result format.Result, group uint8, lo
 	t.put(p, y.i, false, r.Seq, newMeta(r.Hash, result.Kind, group), result)
 }
 
-// InsertFence makes what BeginFence prepared, or what Begin says of a repeat with a higher epoch.
+// InsertFence makes the fence that BeginFence prepared, or that Begin found due for a repeat with a higher epoch.
 func (t *Table) InsertFence(id []byte, y *Try, now int64, logged uint64) {
 	t.define(id, y, now, logged)
 }

@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// AggregateKind is what an Aggregate makes of the items of a query.
+// AggregateKind is the function that an Aggregate computes over the items of a query.
 type AggregateKind uint8
 
 const (
@@ -76,7 +76,7 @@ func (a *Aggregate) take(rows *Rows) {
 		if some {
 			least = min(least, a.lo)
 		}
-		// Only what is less matters from now on.
+		// Only smaller values matter from now on.
 		a.lo = least
 		if sp := &a.Search.spans[a.span]; least > sp.lo {
 			a.Search.narrow(a.span, sp.lo, least-1)

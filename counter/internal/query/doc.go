@@ -3,8 +3,8 @@
 //
 // A Search goes on in steps of about 0.3 ms. Between two steps anything may happen to the store, so a step finds its block
 // again by the mid to go on at. Within a block it copies the items that meet the query, under the block's lock for 3 us at a
-// time. What cannot meet the conditions is passed over: cold files and their pages by the bounds of their values, hot blocks
-// where no value of the overflow table meets them.
+// time. A search passes over data that cannot meet the conditions: cold files and pages by the bounds of their values, hot
+// blocks where no value of the overflow table meets them.
 //
 // # Files
 //

@@ -18,8 +18,8 @@ func NewFind(q Query) (*Find, error) {
 // Step goes on for some hundred microseconds, a few thousand rows at most, and tells whether all was found, or as much
 // as Limit says. The error is a *RangeError, a *DroppedError, or ErrNoMemory.
 //
-// An item that meets the query from the first step to the last is found exactly once, one that changes meanwhile at
-// most once. REQUIRES b to be open; and b.Commit, or Defer, before rows are told.
+// An item that meets the query from the first step to the last is found exactly once, an item that changes meanwhile at most
+// once. REQUIRES b to be open; and b.Commit, or Defer, before rows are told.
 func (f *Find) Step(b View) (done bool, err error) {
 	s := &f.Search
 	limit, exact := math.MaxInt, s.Query.Limit > 0

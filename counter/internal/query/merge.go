@@ -9,8 +9,9 @@ import (
 )
 
 // merging is how a search in the order of mids goes over a store made of groups of hash slots. The posts of any range are
-// spread over all groups, so it takes what all groups have of one window of mids, sorts it, and gives it out; then comes
-// the next window. A search without order, of all groups one after the other, fills front of the search it belongs to:
+// spread over all groups, so it collects the posts of one window of mids from all groups, sorts them, and gives them out;
+// then comes the next window. A search without order, of all groups one after the other, fills front of the search it
+// belongs to:
 //
 //	group   0   1   2   3              255
 //	mids    |   |   |   |               |    the window, s.Lo..s.Hi: all mids from at on, at first. When front has more
@@ -25,8 +26,8 @@ type merging struct {
 }
 
 const (
-	// MergedFront bounds what is kept of a window, in words: 64 Ki rows with three columns, 2 MB. Until it is cut it may
-	// be two and a half times as much, with as much again for its order. Each window is a look at all open blocks.
+	// MergedFront bounds the memory of a window, in words: 64 Ki rows with three columns, 2 MB. Until it is cut it may be
+	// two and a half times as much, with as much again for its order. Each window is a look at all open blocks.
 	MergedFront = maxFront / 2
 	// mergedLeast is how few rows a window is for at least.
 	mergedLeast = 64
@@ -88,7 +89,7 @@ func (s *Search) fill(b View) error {
 	case err == nil:
 	case !errors.Is(err, block.ErrCold) || at == s.at:
 		return err
-	default: // the window ends before what cannot be read: the next one begins there
+	default: // the window ends before the posts that cannot be read: the next one begins there
 		if s.Query.Desc {
 			s.lo = at + 1
 		} else {

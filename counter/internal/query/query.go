@@ -46,7 +46,7 @@ type Query struct {
 	Columns  []int16     // of the rows, indexes in Counter.Columns; nil: all of them
 }
 
-// MaxQueryList bounds Mids, NotMids and Where together with what a sorted copy takes: 16 MiB.
+// MaxQueryList bounds Mids, NotMids and Where, so that their sorted copies take at most 16 MiB.
 const MaxQueryList = 1 << 20
 
 // QueryError says what is wrong with a query. Nothing was done.
@@ -82,8 +82,8 @@ func Place(q *Query, def *schema.Counter, c int16) (int, error) {
 	return i, nil
 }
 
-// RangeError says that a step came to items that cannot be read, as a cold file is damaged: what lies before them, in
-// the order of the query, was given. It matches ErrCold.
+// RangeError says that a step came to items that cannot be read, as a cold file is damaged. The items before them, in the
+// order of the query, were given. It matches ErrCold.
 type RangeError struct {
 	Counter *schema.Counter
 	snapfile.MidRange
@@ -108,7 +108,7 @@ func (q *Query) GoOn(mid uint64) {
 	}
 }
 
-// check returns a *QueryError for what no query can be.
+// check returns a *QueryError for an impossible query.
 func (q *Query) check() error {
 	switch {
 	case q.Counter == nil:
@@ -142,8 +142,8 @@ func CheckColumn(q *Query, c int16) error {
 	return nil
 }
 
-// span is what the conditions on a column leave: the values from lo to hi but for those of not. Conditions in this form
-// are one comparison a value, and tell of a page's least and largest value whether it can have a match.
+// span is the set of values that the conditions on a column allow: from lo to hi, without those of not. Conditions in this
+// form are one comparison a value, and tell of a page's least and largest value whether it can have a match.
 type span struct {
 	column int // index in Query.Counter.Columns
 	lo, hi uint64

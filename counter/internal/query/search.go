@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// StepTime is about how long a step takes: what needs everything exclusively, and all who come behind it, waits for
-	// it. Beginning and ending one takes 1 us, and a page that it ends in is read again, for some more.
+	// StepTime is about how long a step takes. An exclusive operation, and all operations behind it, wait that long.
+	// Beginning and ending one takes 1 us, and a page that it ends in is read again, for some more.
 	StepTime = 300 * time.Microsecond
 	// StepRows is about how many rows it finds at most.
 	StepRows = 4096
-	// maxFront bounds what is kept of the block that a search is in.
+	// maxFront bounds the rows kept of the block that a search is in.
 	maxFront = 4 << 20 / 8
 )
 
 // Search finds the items of a query, a step at a time, in the order of their mids. Between two steps anything may
 // happen to the store: blocks are found again by the mid to go on at.
 //
-// An item that meets the query from the first step to the last is found exactly once; one that changes meanwhile is
-// found if it met the query when it was looked at.
+// An item that meets the query from the first step to the last is found exactly once; an item that changes meanwhile is
+// found if it met the query when the search came to it.
 //
 // It is in one block at a time:
 //
@@ -53,7 +53,7 @@ type Search struct {
 	// Called while a block's lock is let go, for others: runtime.Gosched.
 	Pause func()
 
-	own  block.Ownership // as it was at the last step: what it hides is not found
+	own  block.Ownership // as it was at the last step: posts that it hides are not found
 	hide bool            // it is asked for each item
 	at   uint64          // the next mid to look at
 	Over bool            // there is none
@@ -65,8 +65,8 @@ type Search struct {
 	Space block.Space
 	Ks    *block.Keyspace
 
-	// Of a store made of groups: the one that ks is of. Without order, for a sink, the search goes from one to the next;
-	// in order it is one of windows that another fills (merge.go); single says that it is of one group only.
+	// In a store with SlotGroups: the group of ks. Without order, for a sink, the search goes from one to the next; in order
+	// it is one of windows that another fills (merge.go); single says that it is of one group only.
 	group  uint8
 	single bool
 	dry    bool // nothing can be found any more, in other groups either
@@ -305,8 +305,8 @@ func (s *Search) Leave() {
 // listAhead is how many items of a list have their pages asked for at a time.
 const listAhead = 64
 
-// prefetchPages starts to bring the pages of the next items of the list into memory, a number of them at a time: one that waits
-// for the disk takes as long as all.
+// prefetchPages starts to bring the pages of the next items of the list into memory, a number of them at a time: waiting for
+// one page takes as long as waiting for all.
 func (s *Search) prefetchPages() {
 	if s.asked--; s.asked >= 0 {
 		return
@@ -357,7 +357,7 @@ func (s *Search) Item(rows *Rows, blk *block.Block, mid uint64, p block.Location
 	for i, c := range s.tested {
 		v, err := s.Ks.Value(blk, mid, p, c)
 		if err != nil {
-			// What is known of a partial row may leave it out all the same.
+			// The known columns of a partial row may rule it out all the same.
 			for j := i + 1; j < len(s.tested); j++ {
 				if v, err := s.Ks.Value(blk, mid, p, s.tested[j]); err == nil && !s.spans[j].holds(v) {
 					return nil

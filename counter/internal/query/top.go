@@ -74,7 +74,7 @@ func (t *Top) addRows(rows *Rows) {
 	}
 }
 
-// Step is Find.Step; the rows are known when it is done. An item whose value stays is ranked exactly, one that changes
+// Step is Find.Step; the rows are known when it is done. An item whose value stays is ranked exactly, an item that changes
 // meanwhile by some value it had.
 func (t *Top) Step(b View) (done bool, err error) {
 	s := &t.Search
@@ -168,7 +168,7 @@ func mostOf(ks *block.Keyspace, b *block.Block, c int) uint64 {
 // Rows are mid and value of the items found, the best first. REQUIRES that Step is done.
 func (t *Top) Rows() *Rows { return &t.rows }
 
-// Ranked is an item and what it is ranked by.
+// Ranked is an item and the value it is ranked by.
 type Ranked struct{ Value, Mid uint64 }
 
 func (r Ranked) Below(x Ranked) bool { return r.Value < x.Value || r.Value == x.Value && r.Mid < x.Mid }
