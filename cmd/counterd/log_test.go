@@ -21,7 +21,7 @@ import (
 var logKeys = map[string]string{
 	"address": "that is listened on, or that a connection comes from", "attempt": "which one this is", "attempts": "how many are made at most",
 	"blocks": "number of blocks", "bytes": "size of what the line is about", "bytes_written": "size of files written", "change": "of the map of a cluster", "client": "number of a connection, as in CLIENT LIST",
-	"counter": "name of a counter", "counters": "number of counters", "deletes": "number of deletions", "dir": "data directory", "durability": "what an acknowledged change survives",
+	"counter": "name of a counter", "counters": "number of counters", "deletes": "number of deletions", "difference": "a post and its values on two nodes", "dir": "data directory", "durability": "what an acknowledged change survives",
 	"durable": "log offset that is on the disk", "end": "log offset of an end", "epoch": "of Sentinel, or of a shard of a cluster", "error": "what went wrong", "file": "path of a file, or its name",
 	"files": "number of files", "first_change": "time of the first of several changes", "flushes": "number of FLUSHALL", "frames": "number of frames of the log", "free": "bytes free on the disk",
 	"freed": "bytes given back", "from": "log offset of a begin", "generation": "number of a snapshot", "groups": "of hash slots", "held": "bytes in buffers of connections", "id": "of a trouble that a node reports",

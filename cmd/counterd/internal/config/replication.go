@@ -20,10 +20,11 @@ type Replication struct {
 	MinReplicas       int    // that must follow for changes to be taken
 	MinReplicasMaxLag int    // seconds
 	ReplTimeout       int    // seconds of silence until a link is cut
+	CompareCPU        int    // microseconds of processor time a second, to compare posts with other nodes; 0: they are not
 }
 
 func defaultReplication() Replication {
-	return Replication{ReplicaPriority: 100, Announced: true, ServeStale: true, MinReplicasMaxLag: 10, ReplTimeout: 60}
+	return Replication{ReplicaPriority: 100, Announced: true, ServeStale: true, MinReplicasMaxLag: 10, ReplTimeout: 60, CompareCPU: 5000}
 }
 
 func (r *Replication) validate(errs *[]error) {

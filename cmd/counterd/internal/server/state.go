@@ -182,6 +182,9 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 	if cuts > 0 {
 		r.LastCut = fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,items=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.Items, last.File)
 	}
+	i := s.role.Replication().Compare()
+	r.Compare = facts.Compare{Posts: i.Posts, Ranges: i.Ranges, Missed: i.Missed, Unreadable: i.Unreadable, Passes: i.Passes, LastPass: i.LastPass, PassTook: i.PassTook,
+		Differences: i.Differences, Mended: i.Mended, Differing: i.Differing, Last: i.Last}
 	if l, ok := s.role.Replication().Link(); ok {
 		r.Primary, r.Port = l.Primary.Host, l.Primary.Port
 		f.Link = &facts.Link{Primary: l.Primary.String(), State: string(l.State), Error: l.Error, Down: l.DownFor, LastIO: l.LastIO,

@@ -45,6 +45,7 @@
 //	M  a message of PUBLISH for the replica's subscribers (publish.go)
 //	H  a message of SPUBLISH
 //	C  8 bytes, little-endian: the primary of a cluster's shard has confirmed its log up to there (confirmed.go)
+//	Q  a range of posts to compare at this place of the log; D its digests; R its posts, if it differs (compare.go)
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked; in a cluster behind each
 // batch of frames, as clients wait for it (quorum.go).
@@ -89,6 +90,9 @@
 //	quorum.go confirmed.go       changes that enough replicas have; the file CONFIRMED
 //	message.go commands.go       the messages of the stream; changes as Redis commands, for redis-cli --replica
 //	publish.go                   messages of PUBLISH and SPUBLISH
+//	compare.go                   posts are compared with other nodes: the messages, and what came of it
+//	comparer.go compareside.go   the primary's side, which walks over all posts; the replica's
+//	comparebudget.go             the processor time that comparing takes
 //	promote.go                   connections to other nodes, and the commands of a failover
 //
 // # Locks

@@ -190,7 +190,7 @@ func TestElections(t *testing.T) {
 func runElections(t *testing.T, seed uint64, policy counter.SyncPolicy, steps int) {
 	e := &election{T: t, rng: rand.New(rand.NewPCG(seed, 0)), ids: []string{"a", "b", "c"}, members: map[string]*member{}, inSync: []string{"a"}}
 	for _, id := range e.ids {
-		e.members[id] = newMember(t, id, policy)
+		e.members[id] = newComparing(t, id, policy)
 	}
 	e.elect()
 	e.members["a"].schema()
@@ -270,5 +270,13 @@ func runElections(t *testing.T, seed uint64, policy counter.SyncPolicy, steps in
 			t.Fatalf("%s differs", id)
 		}
 	}
+	ranges := uint64(0)
+	for _, id := range e.ids { // those that were not restarted compared all the time
+		i := e.members[id].node.Compare()
+		if ranges += i.Ranges; i.Differences != 0 {
+			t.Errorf("%s compared %d ranges and found %d differences: %s", id, i.Ranges, i.Differences, i.Last)
+		}
+	}
+	t.Logf("%d ranges compared", ranges)
 	t.Logf("epoch %d: %d acknowledged, %d uncertain, %d refused", e.epoch, len(e.acked), e.unknown, len(e.refused))
 }

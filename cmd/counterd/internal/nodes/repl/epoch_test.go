@@ -20,11 +20,12 @@ import (
 // member is a node of a cluster that can be killed and started again: its store is on a simulated disk, its links are
 // real connections.
 type member struct {
-	t    testing.TB
-	id   string
-	sync counter.SyncPolicy
-	sim  *vfs.Sim
-	boot int
+	t        testing.TB
+	id       string
+	sync     counter.SyncPolicy
+	sim      *vfs.Sim
+	boot     int
+	compares time.Duration // Settings.CompareBudget; set before start
 
 	host     *testHost
 	alive    *atomic.Bool // what a client is told while it is set it has heard
@@ -59,7 +60,10 @@ func (m *member) start() {
 		o.Elected, o.BootID, o.AppendFsync, o.Manual = true, "boot "+strconv.Itoa(m.boot), m.sync, m.sync != counter.SyncAlways
 	}
 	m.host.open()
-	m.node = NewNode(m.host, func() Settings { return Settings{Port: 1, Timeout: 5 * time.Second, NodeID: m.id} }, slog.New(slog.DiscardHandler))
+	m.node = NewNode(m.host, func() Settings {
+		return Settings{Port: 1, Timeout: 5 * time.Second, NodeID: m.id, CompareBudget: m.compares}
+	}, slog.New(slog.DiscardHandler))
+	m.node.peers.comparer.pass, m.node.peers.comparer.rest = time.Millisecond, 100*time.Microsecond
 	m.node.fs = m.sim
 	m.node.OnEpoch(func(epoch uint64) { m.learned.Store(epoch) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -108,6 +112,14 @@ func (m *member) serve(conn net.Conn) {
 				written, _ := strconv.ParseUint(args[2], 10, 64)
 				durable, _ := strconv.ParseUint(args[4], 10, 64)
 				p.Ack(written, durable)
+			}
+		case args[0] == "REPLCONF" && args[1] == "compare":
+			words := make([][]byte, len(args)-2)
+			for i := range words {
+				words[i] = []byte(args[2+i])
+			}
+			if reply = ""; p.Compared(words) != nil {
+				return
 			}
 		case args[0] == "REPLCONF":
 			reply = ""

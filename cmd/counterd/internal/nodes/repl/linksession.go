@@ -75,7 +75,7 @@ func (s *session) run() error {
 			return err
 		}
 	}
-	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "capa", capaPublish, "capa", capaShard, "capa", capaConfirm); err != nil {
+	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "capa", capaPublish, "capa", capaShard, "capa", capaConfirm, "capa", capaCompare); err != nil {
 		var refused *wire.ServerError
 		if errors.As(err, &refused) && strings.Contains(refused.Text, "Unrecognized REPLCONF option") {
 			err = fmt.Errorf("the primary is no counterd, maybe a Redis, and its data cannot be followed: %w", err)
@@ -262,6 +262,8 @@ func (s *session) stream() error {
 	if err := s.ack(); err != nil {
 		return err
 	}
+	compare := newCompareSide(s)
+	defer compare.close()
 	mr := messageReader{r: &s.conn.Reader}
 	store := s.node.host.Store()
 	past := store.Replication().Lineage()
@@ -297,6 +299,10 @@ func (s *session) stream() error {
 			}
 		case msgPublish, msgShard:
 			s.node.host.Publish(m.kind == msgShard, m.channel, m.text)
+		case msgQuestion, msgDigests, msgRows:
+			if err := compare.handle(&m); err != nil {
+				return err
+			}
 		case msgGetAck:
 			if err := s.commit(store, store.Replication().Position()); err != nil {
 				return err

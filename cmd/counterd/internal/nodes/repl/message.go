@@ -54,7 +54,7 @@ type message struct {
 	end   uint64 // of msgPing, and the offset of msgConfirm
 
 	channel string // of msgPublish and msgShard, and the next
-	text    []byte
+	text    []byte // and what a message of compare.go holds
 }
 
 // messageReader reads the stream. It takes memory for one frame at most.
@@ -75,6 +75,9 @@ func (mr *messageReader) next(m *message) error {
 		return nil
 	case msgPublish, msgShard:
 		m.channel, m.text, err = readPublish(mr.r)
+		return err
+	case msgQuestion, msgDigests, msgRows:
+		m.text, err = readCompare(mr.r)
 		return err
 	case msgPing, msgConfirm:
 		var b [8]byte

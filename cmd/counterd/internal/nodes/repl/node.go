@@ -37,6 +37,7 @@ type Settings struct {
 	AnnounceIP             string
 	AnnouncePort           int
 	Timeout                time.Duration // of a silent link
+	CompareBudget          time.Duration // processor time a second that comparing posts with other nodes may take; 0: none
 	// NodeID is the node's, where its roles are those of a cluster: see epoch.go. Empty: they are not.
 	NodeID string
 	// TLS is how connections to another node are encrypted; nil, or a nil config: they are not.
@@ -73,6 +74,7 @@ type Node struct {
 
 	learned   func(epoch uint64) // see OnEpoch
 	confirmed confirmed
+	compared  compareStats
 
 	change sync.Mutex // held while the role changes; outermost
 
@@ -93,6 +95,7 @@ func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
 		n.fs = vfs.OS()
 	}
 	n.peers.logger, n.peers.node = log, n
+	n.peers.comparer = comparer{peers: &n.peers, node: n, pass: leastPass, rest: leastRest}
 	n.confirmed.logger = log
 	n.peers.quorum.store, n.peers.quorum.self = host.Store, func() string { return settings().NodeID }
 	n.peers.timeout = func() time.Duration { return settings().Timeout }

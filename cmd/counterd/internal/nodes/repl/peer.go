@@ -30,6 +30,7 @@ type Peer struct {
 	takesMessages bool
 	takesShard    bool // and those of SPUBLISH
 	takesConfirm  bool // and those of how far the log is confirmed
+	takesCompare  bool // and those of comparing
 	snapshotOnly  bool // of redis-cli --rdb
 	takesEnd      bool // of redis-cli too: what it is sent may end with a mark, in place of a length before it
 	lineage       format.Lineage
@@ -44,6 +45,8 @@ type Peer struct {
 	store  *counter.Store  // that the answer to PSYNC was about
 	told   []byte          // lineage, as the replica was told
 
+	comparing bool // it counts in Peers.comparer
+
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the feeder has ended; nil: it was not started
 
@@ -55,6 +58,9 @@ type Peer struct {
 	acked            atomic.Int64 // when, unix ns
 	wantAck          atomic.Bool
 	published        published
+	asked            atomic.Uint64      // id of the question that waits for an answer
+	answers          chan compareAnswer // to it; of 1
+	gone             chan struct{}      // closed by Close, of a replica that compares
 	kick             atomic.Pointer[context.CancelFunc]
 }
 
@@ -101,6 +107,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 		p.takesMessages = p.takesMessages || string(value) == capaPublish
 		p.takesShard = p.takesShard || string(value) == capaShard
 		p.takesConfirm = p.takesConfirm || string(value) == capaConfirm
+		p.takesCompare = p.takesCompare || string(value) == capaCompare
 		p.takesEnd = p.takesEnd || string(value) == "eof"
 	case "node-id", "to":
 		if len(value) == 0 || len(value) > 128 {
@@ -187,6 +194,11 @@ func (p *Peer) Info() PeerInfo {
 func (p *Peer) Close() {
 	p.peers.remove(p)
 	p.peers.quorum.left(p)
+	if p.comparing {
+		p.comparing = false
+		close(p.gone)
+		p.peers.comparer.left()
+	}
 	if p.cancel != nil {
 		p.cancel()
 		p.conn.Close()

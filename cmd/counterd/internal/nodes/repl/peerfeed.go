@@ -17,6 +17,10 @@ func (p *Peer) Feed() {
 	p.peers.online.Add(1)
 	p.peers.replace(p)
 	p.peers.quorum.joined(p)
+	if p.takesCompare && p.peers.node != nil {
+		p.comparing = true
+		p.peers.comparer.joined()
+	}
 	if p.nodeID != "" && p.peers.quorum.leads() != p.epoch { // as below
 		p.conn.Close()
 	}

@@ -10,7 +10,7 @@ import (
 
 // NewPeer makes a peer of a connection that sent its first REPLCONF or PSYNC.
 func (ps *Peers) NewPeer(conn net.Conn) *Peer {
-	p := &Peer{peers: ps, conn: conn}
+	p := &Peer{peers: ps, conn: conn, answers: make(chan compareAnswer, 1), gone: make(chan struct{})}
 	p.acked.Store(time.Now().UnixNano())
 	return p
 }
@@ -24,7 +24,8 @@ type Peers struct {
 
 	Full, PartialOK, PartialErr atomic.Int64 // as INFO's sync_full, ...
 
-	online atomic.Int32 // replicas that are being fed
+	online   atomic.Int32 // replicas that are being fed
+	comparer comparer
 
 	mu   sync.Mutex // guards the rest
 	list []*Peer

@@ -51,6 +51,12 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 		p.Ack(applied, durable)
 		return
 	}
+	if len(args) >= 4 && resp.EqualFold(args[1], "COMPARE") {
+		if p == nil || p.Compared(args[2:]) != nil {
+			c.End() // as above
+		}
+		return
+	}
 	if len(args) == 3 && resp.EqualFold(args[1], "GETACK") {
 		return
 	}

@@ -147,5 +147,5 @@ func (n *Role) settings() repl.Settings {
 	machine := n.host.Machine()
 	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Listening(), AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
 		NodeID:  n.elected,
-		Timeout: time.Duration(c.ReplTimeout) * time.Second, TLS: n.host.LinkTLS, Connect: machine.Connect, FS: machine.FS}
+		Timeout: time.Duration(c.ReplTimeout) * time.Second, CompareBudget: time.Duration(c.CompareCPU) * time.Microsecond, TLS: n.host.LinkTLS, Connect: machine.Connect, FS: machine.FS}
 }

@@ -172,6 +172,13 @@ func (j *judge) find(now time.Time, v *facts.State) (found []Problem) {
 	if n := v.Replication.Diverged; n > 0 {
 		say(Note, "diverged", plural(n, "file contains", "files contain")+" changes that this node took back", "They were made here, and the new primary did not have them. See diverged-* in the data directory.")
 	}
+	if c := &v.Replication.Compare; c.Differences > 0 {
+		level, hint := Warn, "The replica has the primary's values now. Memory that flips bits is the most likely cause. Last: "+facts.Clip(c.Last)
+		if c.Differing > 0 {
+			level, hint = Bad, "They could not be given the primary's values: the log of the replica says why. Last: "+facts.Clip(c.Last)
+		}
+		say(level, "differed", plural(int(c.Differences), "post differed", "posts differed")+" from the primary's on a replica", hint)
+	}
 	if v.Agent != nil {
 		for _, t := range v.Agent.Troubles {
 			if !slices.ContainsFunc(found, func(p Problem) bool { return p.ID == t.ID }) {

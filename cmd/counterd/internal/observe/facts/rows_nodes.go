@@ -31,6 +31,17 @@ func asReplica(f Fact, of func(s *State, l *Link) Value) Fact {
 	return f
 }
 
+// compare is a row of what is known once all posts were compared.
+func compare(f Fact, of func(c *Compare) Value) Fact {
+	f.read = func(s *State) Value {
+		if s.Replication.Compare.Passes == 0 {
+			return Unknown
+		}
+		return of(&s.Replication.Compare)
+	}
+	return f
+}
+
 func down(l *Link) bool { return !l.Up() }
 
 // replicationRows are about roles, the link of a replica, and the replicas of a node. role comes first, and the rest of
@@ -126,6 +137,22 @@ var replicationRows = join(
 	of("Replication", PartNodes, true,
 		Fact{Info: "counterd_diverged_last", Help: "The last time: log offsets, numbers of changes, and the file; absent if there was none.",
 			read: func(s *State) Value { return known(s.Replication.Cuts > 0, Text(s.Replication.LastCut)) }},
+		Fact{Info: "counterd_compare_posts", Metric: "compare_posts_total", Type: Counter, Help: "Posts that were compared with those of the primary or of replicas.", read: func(s *State) Value { return Uint(s.Replication.Compare.Posts) }},
+		Fact{Info: "counterd_compare_passes", Metric: "compare_passes_total", Type: Counter, JSON: "compare.passes", Help: "How often this node compared all of its posts with its replicas.", read: func(s *State) Value { return Uint(s.Replication.Compare.Passes) }},
+		compare(Fact{Info: "counterd_compare_last_pass", Metric: "compare_last_pass_age_seconds", Type: Gauge, JSON: "compare.age", Unit: "seconds", Help: "Time since all posts were last compared with the replicas; absent if they never were."},
+			func(c *Compare) Value { return Span(time.Since(c.LastPass)) }),
+		compare(Fact{Info: "counterd_compare_pass_seconds", Metric: "compare_pass_seconds", Type: Gauge, JSON: "compare.took", Help: "How long that took."}, func(c *Compare) Value { return Span(c.PassTook) }),
+		Fact{Info: "counterd_compare_missed", Metric: "compare_missed_ranges_total", Type: Counter, Help: "Ranges of posts that were not compared, because a replica was too far behind or did not answer.", read: func(s *State) Value { return Uint(s.Replication.Compare.Missed) }},
+		Fact{Info: "counterd_compare_unreadable", Metric: "compare_unreadable_ranges_total", Type: Counter, Help: "Ranges of posts that were not compared, because a file of this node or of a replica is damaged.", read: func(s *State) Value { return Uint(s.Replication.Compare.Unreadable) }},
+		Fact{Info: "counterd_compare_differences", Metric: "compare_differences_total", Type: Counter, JSON: "compare.differences", Help: "Posts that were different on a replica. A node counts its own, and a primary those of its replicas.",
+			read: func(s *State) Value { return Uint(s.Replication.Compare.Differences) }},
+		Fact{Info: "counterd_compare_mended", Metric: "compare_mended_total", Type: Counter, JSON: "compare.mended", Help: "Posts among them that got the values of the primary.", read: func(s *State) Value { return Uint(s.Replication.Compare.Mended) }},
+		Fact{Info: "counterd_compare_differing", Metric: "compare_differing_ranges", Type: Gauge, JSON: "compare.differing", Help: "Ranges of posts in which a replica of this primary still differs, as it could not take the values.",
+			read: func(s *State) Value { return Uint(s.Replication.Compare.Differing) }},
+		Fact{Info: "counterd_compare_last", JSON: "compare.last", Help: "The last difference: counter, post, and its values; absent if there was none.",
+			read: func(s *State) Value {
+				return known(s.Replication.Compare.Last != "", Text(Clip(s.Replication.Compare.Last)))
+			}},
 		Fact{JSON: "refusal", Help: "Error that a change gets now; absent if changes are accepted.", read: func(s *State) Value { return known(s.Refusal != "", Text(Clip(s.Refusal))) }},
 		Fact{JSON: "pause", Help: "What delays commands: CLIENT PAUSE or a failover; absent if nothing does.", read: func(s *State) Value { return known(s.Pause != "", Text(s.Pause)) }}),
 )

@@ -19,6 +19,20 @@ type Replication struct {
 	Cuts     int // times that changes were taken back
 	LastCut  string
 	Diverged int // files with changes that were taken back
+
+	Compare Compare
+}
+
+// Compare is what comparing posts with other nodes came to.
+type Compare struct {
+	Posts, Ranges       uint64
+	Missed, Unreadable  uint64 // ranges
+	Passes              uint64
+	LastPass            time.Time // zero: there was none
+	PassTook            time.Duration
+	Differences, Mended uint64 // posts
+	Differing           uint64 // ranges that could not be mended
+	Last                string
 }
 
 // Link is that of a replica to its primary.
