@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -38,16 +39,23 @@ func (c *client) call(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 func (c *client) Load(ctx context.Context) (*topology.Map, error) {
+	m, _, err := c.load(ctx)
+	return m, err
+}
+
+// load also returns the keys that the map was made of.
+func (c *client) load(ctx context.Context) (*topology.Map, []topology.KV, error) {
 	if err := c.ended(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, cancel := c.call(ctx)
 	defer cancel()
 	revision, kvs, err := c.store.Get(ctx)
 	if err != nil {
-		return nil, c.closed(err)
+		return nil, nil, c.closed(err)
 	}
-	return topology.NewMap(revision, kvs)
+	m, err := topology.NewMap(revision, kvs)
+	return m, kvs, err
 }
 
 func (c *client) Commit(ctx context.Context, change topology.Change) error {
@@ -120,10 +128,14 @@ func (c *client) run(f func()) bool {
 }
 
 // RevisionError says that etcd is older than it was: it was restored from a backup without raising its revisions, and
-// may not know of what was decided since. Nothing is taken from it until its revision is higher.
+// may not know of what was decided since. Nothing is taken from it until its revision is higher. If Got and Want are
+// equal, etcd has reached that revision again, with other keys.
 type RevisionError struct{ Got, Want int64 }
 
 func (e *RevisionError) Error() string {
+	if e.Got == e.Want {
+		return fmt.Sprintf("etcd has other keys at revision %d than it had: it lost what it was told before", e.Got)
+	}
 	return fmt.Sprintf("etcd's revision is %d, and was %d: it lost what it was told since", e.Got, e.Want)
 }
 
@@ -152,30 +164,56 @@ func (c *client) Watch(ctx context.Context) <-chan *topology.Map {
 
 func (c *client) watch(ctx context.Context, out chan *topology.Map) {
 	var m *topology.Map
-	give := func(next *topology.Map, err error) error {
+	var keys map[string]int64 // those of m, with the revision at which each was written
+	whole := func() error {
+		next, kvs, err := c.load(ctx)
 		if err != nil {
 			return err
 		}
-		if m != nil && next.Revision < m.Revision {
+		now := make(map[string]int64, len(kvs))
+		for _, kv := range kvs {
+			now[kv.Key] = kv.Revision
+		}
+		// Changes of a restored etcd must not be applied to a map that it does not have.
+		if m != nil && (next.Revision < m.Revision || next.Revision == m.Revision && !maps.Equal(now, keys)) {
 			return &RevisionError{next.Revision, m.Revision}
 		}
 		c.setErr(nil)
 		if m != nil && next.Revision == m.Revision {
 			return nil
 		}
-		m = next
-		select {
-		case <-out: // nobody took it in time
-		default:
+		m, keys = next, now
+		give(out, m)
+		return nil
+	}
+	changed := func(revision int64, kvs []topology.KV) error {
+		next, err := m.With(revision, kvs)
+		if err != nil {
+			return err
 		}
-		out <- m // nobody else sends
+		if next.Revision < m.Revision {
+			return &RevisionError{next.Revision, m.Revision}
+		}
+		c.setErr(nil)
+		if next.Revision == m.Revision {
+			return nil
+		}
+		for _, kv := range kvs {
+			if kv.Value == nil {
+				delete(keys, kv.Key)
+			} else {
+				keys[kv.Key] = kv.Revision
+			}
+		}
+		m = next
+		give(out, m)
 		return nil
 	}
 	for pause := reloadJitter; ; {
-		err := give(c.Load(ctx))
+		err := whole()
 		if err == nil {
 			pause = reloadJitter
-			err = c.store.Watch(ctx, m.Revision+1, func(revision int64, kvs []topology.KV) error { return give(m.With(revision, kvs)) })
+			err = c.store.Watch(ctx, m.Revision+1, changed)
 		}
 		if ctx.Err() != nil {
 			return
@@ -186,6 +224,15 @@ func (c *client) watch(ctx context.Context, out chan *topology.Map) {
 		}
 		pause = min(2*pause, reloadMax)
 	}
+}
+
+// give puts a map in the place of one that nobody took in time. Nobody else sends.
+func give(out chan *topology.Map, m *topology.Map) {
+	select {
+	case <-out:
+	default:
+	}
+	out <- m
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -272,6 +272,43 @@ func TestRestored(t *testing.T) {
 	})
 }
 
+// TestRestoredAtRevision has etcd come back without a promotion, and reach the revision again that it had: what it is told
+// next is not applied to the map that it has lost. It is taken as a whole once its revision is higher.
+func TestRestoredAtRevision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, older := NewServer(), NewServer()
+		create(t, server.Open(nil))
+		create(t, older.Open(nil))
+		must(t, server.Open(nil), func(m *topology.Map) (topology.Change, error) { return topology.Promote(m, 1, node(1)) })
+		st := &swapped{Store: server.Store(nil)}
+		r := registry.New(st)
+		defer r.Close()
+		maps := r.Watch(t.Context())
+		until(t, maps, "the epoch", func(m *topology.Map) bool { return m.Shard(1) != nil && m.Shard(1).Epoch == 1 })
+		for load(t, older.Open(nil)).Revision < load(t, server.Open(nil)).Revision {
+			older.Put("other", []byte("{}"))
+		}
+		st.swap(older.Store(nil))
+		server.Compact()
+		server.Put("shard/9", []byte("{")) // ends the watch, so that all is read again
+		time.Sleep(time.Minute)
+		var back *registry.RevisionError
+		if err := r.Err(); !errors.As(err, &back) || back.Got != back.Want {
+			t.Errorf("got %v, want that etcd has other keys at the same revision", err)
+		}
+		select {
+		case m := <-maps:
+			t.Errorf("got a map of revision %d", m.Revision)
+		default:
+		}
+		older.Put("other", nil)
+		until(t, maps, "what etcd has now", func(m *topology.Map) bool { return m.Shard(1) != nil && m.Shard(1).Epoch == 0 })
+		if err := r.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // swapped is a store of which all that comes is another's at some time.
 type swapped struct {
 	mu sync.Mutex
