@@ -185,7 +185,7 @@ proof-sim:
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000
 	$(GO) test -count=1 -run Crash -timeout 3h ./persist/snapfile ./persist/past
-	$(GO) test -count=1 -run 'Crash|Fault|RestoreEverywhere|PartialRows|ReplicaModel|EvenlySpaced' -timeout 3h ./counter -long
+	$(GO) test -count=1 -run 'Crash|Fault|DamagedFiles|RestoreEverywhere|PartialRows|ReplicaModel|EvenlySpaced' -timeout 3h ./counter -long -every-damage
 	$(GO) test -count=1 -run 'Spread' -timeout 3h ./counter/internal/hot -long
 	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ColdServes|ReplicaCuts|ReplicaLostTail|ClientExact|ClientHistory' -timeout 3h ./cmd/counterd/e2e/...
 

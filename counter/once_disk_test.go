@@ -4,7 +4,6 @@ package counter
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/internal/testkit/filetest"
 	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -358,12 +358,10 @@ func TestOnceLimits(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write golden files anew: only where a format has a new version")
-
 // TestOnceGolden restores an archive with producers, in its snapshot and in its log, that was written when they were new.
 func TestOnceGolden(t *testing.T) {
 	const name = "testdata/producers-v1"
-	if *update {
+	if *filetest.Update {
 		s := openDir(t, t.TempDir(), Options{Manual: true, SnapshotGrowth: -1}, seedScript)
 		incrOnce(t, s, 1, false)
 		numbered(t, s, Once{Producer: []byte("b"), Epoch: 3, Seq: 1 << 50, Room: 100, Make: answers}, Op{Kind: OpAdd, Mid: 8, Column: 1, Arg: 5}, Op{Kind: OpAdd, Mid: 9, Column: 1, Arg: 6})

@@ -13,7 +13,7 @@ import (
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
-var every = flag.Bool("every-damage", false, "damage every bit, every length and every pair of ranges of a file; without it, every bit of its header and a random sample of the rest")
+var every = flag.Bool("every-damage", false, "damage every bit, every length and every pair of sectors of a file; without it, each byte of its header and a random sample of the rest")
 
 // sector is the unit in which a disk loses or misplaces bytes.
 const sector = 512
@@ -26,8 +26,9 @@ const (
 	somePairs   = 16
 )
 
-// Variants yields damaged copies of a file, each with a description. header is the number of bytes of which every bit is
-// flipped in a quick run too. No variant equals the file. The random ones replay by -seed.
+// Variants yields damaged copies of a file, each with a description. A quick run has one bit of each of the first header bytes,
+// and a random sample of everything else; with -every-damage there is every bit, every length, every sector and every pair
+// of sectors. No variant equals the file. The random ones replay by -seed.
 func Variants(t testing.TB, whole []byte, header int) iter.Seq2[string, []byte] {
 	t.Helper()
 	return variants(whole, min(header, len(whole)), *every, seed.Rand(t))
@@ -73,8 +74,10 @@ func variants(whole []byte, header int, all bool, rng *rand.Rand) iter.Seq2[stri
 			b[i/8] ^= 1 << (i % 8)
 			try(b, "byte %d bit %d flipped", i/8, i%8)
 		}
-		sample(0, 8*header, 8*header, flip)
-		sample(8*header, 8*len(whole), someBits, flip)
+		for i := 0; i < header && !all && more; i++ {
+			flip(8*i + rng.IntN(8))
+		}
+		sample(0, 8*len(whole), someBits, flip)
 		cut := func(n int) { try(bytes.Clone(whole[:n]), "cut to %d of %d bytes", n, len(whole)) }
 		sample(0, len(whole), someLengths, cut)
 		for n := max(0, len(whole)-4); n < len(whole) && more; n++ {

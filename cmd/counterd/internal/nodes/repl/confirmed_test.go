@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/damagetest"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -259,4 +260,16 @@ func TestCaughtUpUnderLoad(t *testing.T) {
 	if s.caughtUp(log, log.Durable()+1000); log.Behind() {
 		t.Error("it has what its primary named first, and is behind for as long as changes come")
 	}
+}
+
+// TestConfirmedDamage: any damage of the file CONFIRMED is found: it never says another offset, epoch or history.
+func TestConfirmedDamage(t *testing.T) {
+	damaged := errors.New("no note")
+	n := confirmedNote{shard: 3, history: format.ReplID{1, 2, 19: 9}, epoch: 7, offset: 1 << 40}
+	damagetest.AllFound(t, n.text(), func(err error) bool { return err == damaged }, func(b []byte) error {
+		if _, ok := parseConfirmed(b); !ok {
+			return damaged
+		}
+		return nil
+	})
 }
