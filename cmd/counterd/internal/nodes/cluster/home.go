@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -39,13 +41,57 @@ const maxNote = 1 << 20
 // homeFormat is the one that this program writes. A higher one is refused.
 const homeFormat = 1
 
-// note is the file's content.
+// note is the file's content: one line of JSON, whose last member is the crc32c of all bytes before that member:
+//
+//	{"format":1,"node":"<id>","cluster":"<id>","starts":[...],"crc32c":"<8 hex digits>"}
+//
+// A file of an older program has no crc32c and is read too. A damaged name of that member makes the file look like one of
+// an older program; all other members are whole then, as it is the only damage.
 type note struct {
 	Format  int             `json:"format"`
 	Node    topology.NodeID `json:"node"`
 	Cluster string          `json:"cluster,omitempty"`
 	// Starts are Home's. A directory of an older program has none.
 	Starts []topology.Start `json:"starts,omitempty"`
+}
+
+// noteSum begins the last member.
+const noteSum = `,"crc32c":"`
+
+// text is the content of the file.
+func (n *note) text() ([]byte, error) {
+	b, err := json.Marshal(n)
+	if err != nil {
+		return nil, err
+	}
+	return sealNote(b[:len(b)-1]), nil // without the brace that ends it
+}
+
+// sealNote appends the last member, the brace and the end of the line.
+func sealNote(b []byte) []byte {
+	return fmt.Appendf(b, "%s%08x\"}\n", noteSum, format.Checksum(b))
+}
+
+// parseNote is the inverse of text. A damaged text gives an error that matches format.ErrCorrupt.
+func parseNote(text []byte) (n note, err error) {
+	damaged := func(want string, got any) (note, error) {
+		return note{}, fmt.Errorf("want %s, got %v: %w; without the file the directory is that of a new node", want, got, format.ErrCorrupt)
+	}
+	if i := bytes.LastIndex(text, []byte(noteSum)); i >= 0 {
+		if want := sealNote(bytes.Clone(text[:i])); !bytes.Equal(text, want) {
+			return damaged(fmt.Sprintf("%q at the end", want[i+1:]), fmt.Sprintf("%q", text[i+1:]))
+		}
+	}
+	if err := json.Unmarshal(text, &n); err != nil {
+		return damaged("one line of JSON", err)
+	}
+	if n.Format > homeFormat || n.Format < 1 {
+		return note{}, fmt.Errorf("got format %d, want %d at most: a newer counterd wrote it", n.Format, homeFormat)
+	}
+	if err := n.Node.Check(); err != nil {
+		return damaged("the id of a node", err)
+	}
+	return n, nil
 }
 
 // Directory is the Home of a data directory. It is safe for concurrent use.
@@ -72,13 +118,7 @@ func OpenDirectory(fsys vfs.FS, dir string) (*Directory, error) {
 	case err != nil:
 		return nil, err
 	default:
-		if err := json.Unmarshal(text, &d.note); err != nil {
-			return nil, fmt.Errorf("%s: %w", d.path, err)
-		}
-		if d.note.Format > homeFormat || d.note.Format < 1 {
-			return nil, fmt.Errorf("%s: got format %d, want %d at most: a newer counterd wrote it", d.path, d.note.Format, homeFormat)
-		}
-		if err := d.note.Node.Check(); err != nil {
+		if d.note, err = parseNote(text); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.path, err)
 		}
 	}
@@ -91,11 +131,11 @@ func (d *Directory) change(f func(*note)) error {
 	defer d.writing.Unlock()
 	next := d.read()
 	f(&next)
-	text, err := json.Marshal(next)
+	text, err := next.text()
 	if err != nil {
 		return err
 	}
-	err = vfs.WriteFileAtomic(d.fs, d.path, append(text, '\n'))
+	err = vfs.WriteFileAtomic(d.fs, d.path, text)
 	if err == nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/testkit/damagetest"
+	"github.com/counterd/counterd/internal/testkit/filetest"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// TestDirectoryDamage: any damage of node.json is found, or the note is the same. A flipped bit of the id would make the
+// directory another node's.
+func TestDirectoryDamage(t *testing.T) {
+	disk := filetest.NewFS(t)
+	d, err := OpenDirectory(disk, filetest.Dir)
+	filetest.Must(t, err)
+	filetest.Must(t, d.Join("abc"))
+	filetest.Must(t, d.SetStarts([]topology.Start{{Count: 1, Token: "a"}, {Count: 2, Token: "b"}}))
+	path := filepath.Join(filetest.Dir, HomeName)
+	whole, err := vfs.ReadFile(disk, path, maxNote)
+	filetest.Must(t, err)
+	same := errors.New("the note is the same")
+	found := func(err error) bool { return errors.Is(err, format.ErrCorrupt) || err == same }
+	damagetest.AllFound(t, whole, found, func(b []byte) error {
+		filetest.Put(t, disk, path, b)
+		again, err := OpenDirectory(disk, filetest.Dir)
+		switch {
+		case err != nil:
+			return err
+		case bytes.Equal(b, whole):
+			return nil
+		case !reflect.DeepEqual(again.note, d.note):
+			t.Errorf("%q reads as %+v", b, again.note)
+		}
+		return same
+	})
+}
+
+// TestDirectoryWithoutSum: a note of an older program, without a checksum, is read, and gets one when it changes.
+func TestDirectoryWithoutSum(t *testing.T) {
+	disk := filetest.NewFS(t)
+	path := filepath.Join(filetest.Dir, HomeName)
+	old := []byte(`{"format":1,"node":"0123456789012345678901234567890123456789","cluster":"abc"}` + "\n")
+	filetest.Must(t, vfs.WriteFileAtomic(disk, path, old))
+	d, err := OpenDirectory(disk, filetest.Dir)
+	filetest.Must(t, err)
+	if d.Cluster() != "abc" {
+		t.Errorf("got cluster %q", d.Cluster())
+	}
+	filetest.Must(t, d.Join("def"))
+	if text, err := vfs.ReadFile(disk, path, maxNote); err != nil || !bytes.Contains(text, []byte(noteSum)) {
+		t.Errorf("got %q, %v", text, err)
+	}
+}
