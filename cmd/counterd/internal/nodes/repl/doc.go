@@ -82,6 +82,7 @@
 //
 //	node.go epoch.go             a node: primary, replica or neither; the same in a cluster, by epochs
 //	primary.go handover.go       the primary's address, and the successor's, in the directory
+//	addressnote.go               the content of the files PRIMARY and HANDOVER
 //	link.go linksession.go       the replica's side: the link to the primary, and one connection of it
 //	copy.go fetched.go           a full copy, and the files of one that have arrived
 //	mend.go                      a full copy that replaces lost files

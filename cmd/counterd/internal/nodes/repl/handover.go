@@ -15,24 +15,18 @@ import (
 
 // A primary that hands its role over notes to whom before it gives it up, so that its end at any moment leaves a node
 // that knows how to go on. The file counts while the log is a replica's of that node or of none, and is removed when
-// the link to the new primary is up, or the node leads again, or is told another role. A second line, forced, says that
-// the replica may be told to lead though it lacks changes: the node must not lead again because it does.
+// the link to the new primary is up, or the node leads again, or is told another role. If the note is forced, the replica
+// may be told to lead though it lacks changes: the node must not lead again because it does.
 
-// handoverName is the file: as primaryName.
+// handoverName is the file: see addressNote.
 const handoverName = "HANDOVER"
-
-// forcedLine is the second line of the file.
-const forcedLine = "forced"
 
 // NoteHandover notes, durably, to whom the role is about to be handed, and whether by force.
 func (n *Node) NoteHandover(a Address, forced bool) error {
 	if err := n.forget(); err != nil { // whom this node followed before it led says nothing about this
 		return err
 	}
-	if forced {
-		return n.note(handoverName, a, forcedLine)
-	}
-	return n.note(handoverName, a)
+	return n.note(handoverName, addressNote{a, forced})
 }
 
 // ForgetHandover removes the note.
@@ -47,15 +41,15 @@ func (n *Node) Handover() (to Address, forced bool, err error) {
 	if !store.Replica() {
 		return Address{}, false, n.ForgetHandover()
 	}
-	to, more, err := n.noted(handoverName)
-	if err != nil || to == (Address{}) {
-		return to, false, err
+	note, err := n.noted(handoverName)
+	if err != nil || note == (addressNote{}) {
+		return Address{}, false, err
 	}
-	primary, _, err := n.noted(primaryName)
-	if err == nil && primary != (Address{}) && primary != to { // it was told its role since
+	primary, err := n.noted(primaryName)
+	if err == nil && primary != (addressNote{}) && primary.Address != note.Address { // it was told its role since
 		return Address{}, false, n.ForgetHandover()
 	}
-	return to, more == forcedLine, nil
+	return note.Address, note.forced, nil
 }
 
 // Role is what another node says it is.

@@ -197,7 +197,7 @@ func TestStaleNote(t *testing.T) {
 		h := &testHost{t: t, sim: w.primary.sim.Kill()}
 		h.open()
 		n := newTestNode(h)
-		if err := errors.Join(n.note(primaryName, before), n.NoteHandover(to, forced), h.Store().Replication().Yield(), h.Store().Close()); err != nil {
+		if err := errors.Join(n.note(primaryName, addressNote{Address: before}), n.NoteHandover(to, forced), h.Store().Replication().Yield(), h.Store().Close()); err != nil {
 			t.Fatal(err)
 		}
 		h = &testHost{t: t, sim: h.sim.Kill()}

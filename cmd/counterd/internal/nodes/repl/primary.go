@@ -1,10 +1,8 @@
 package repl
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
-	"strconv"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -14,18 +12,18 @@ import (
 // answers are stale until then. The file counts while the log is a replica's. It is written before the node takes
 // changes of a new primary, and removed when the log is a primary's.
 
-// primaryName is the file: "port host", as a host may hold spaces.
+// primaryName is the file: see addressNote.
 const primaryName = "PRIMARY"
 
 // remember notes the primary, durably. What is noted already is not written again: a replica that starts on a full disk
 // goes on to follow.
 func (n *Node) remember(a Address) error {
 	if store := n.host.Store(); store.Replica() {
-		if noted, _, err := n.noted(primaryName); err == nil && noted == a {
+		if noted, err := n.noted(primaryName); err == nil && noted.Address == a {
 			return n.fs.SyncDir(store.Path()) // who wrote it may not have come so far
 		}
 	}
-	return n.note(primaryName, a)
+	return n.note(primaryName, addressNote{Address: a})
 }
 
 // forget removes the note.
@@ -33,13 +31,9 @@ func (n *Node) forget() error { return n.unnote(primaryName) }
 
 func (n *Node) notePath(name string) string { return filepath.Join(n.host.Store().Path(), name) }
 
-// note writes an address into a file, and more lines, durably.
-func (n *Node) note(name string, a Address, more ...string) error {
-	text := strconv.Itoa(a.Port) + " " + a.Host + "\n"
-	for _, line := range more {
-		text += line + "\n"
-	}
-	return vfs.WriteFileAtomic(n.fs, n.notePath(name), []byte(text))
+// note writes an address into a file, durably.
+func (n *Node) note(name string, note addressNote) error {
+	return vfs.WriteFileAtomic(n.fs, n.notePath(name), note.text())
 }
 
 // unnote removes such a file, if it is there.
@@ -64,25 +58,23 @@ func (n *Node) Remembered() (Address, error) {
 	if !store.Replica() {
 		return Address{}, n.forget()
 	}
-	a, _, err := n.noted(primaryName)
-	return a, err
+	note, err := n.noted(primaryName)
+	return note.Address, err
 }
 
-// noted reads a note, and the lines behind the address; the zero value if there is none.
-func (n *Node) noted(name string) (a Address, more string, err error) {
+// noted reads a note; the zero value if there is none.
+func (n *Node) noted(name string) (addressNote, error) {
 	path := n.notePath(name)
-	data, err := vfs.ReadFile(n.fs, path, 1<<10)
+	text, err := vfs.ReadFile(n.fs, path, maxAddressNote)
 	if isNotExist(err) {
-		return Address{}, "", nil
+		return addressNote{}, nil
 	}
 	if err != nil {
-		return Address{}, "", err
+		return addressNote{}, err
 	}
-	line, rest, _ := bytes.Cut(data, []byte("\n"))
-	digits, host, _ := bytes.Cut(line, []byte(" "))
-	port, err := strconv.Atoi(string(digits))
-	if err != nil || port < 0 || port > 65535 || len(host) == 0 {
-		return Address{}, "", fmt.Errorf("%s: got %q, want a port and a host", path, data)
+	note, err := parseAddressNote(text)
+	if err != nil {
+		return addressNote{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return Address{Host: string(host), Port: port}, string(bytes.TrimSuffix(rest, []byte("\n"))), nil
+	return note, nil
 }
