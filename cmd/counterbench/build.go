@@ -156,7 +156,7 @@ func generatePiece(from, n int, posts *postgen.ComputedPosts, rows *postgen.Rows
 	return p
 }
 
-// printBuilt says what was made.
+// printBuilt prints a summary of the directory made.
 func printBuilt(w io.Writer, r *counter.BuildResult) {
 	bytes := r.ColdBytes + r.HotBytes
 	fmt.Fprintf(w, "%s posts in %s: %.2f M posts/s\n", report.Int(int(r.Posts)), r.Took.Round(time.Millisecond), float64(r.Posts)/1e6/r.Took.Seconds())

@@ -24,7 +24,7 @@ const (
 type child struct {
 	*process
 	addr string
-	log  string // path of what it printed
+	log  string // path of its output
 }
 
 // freePort returns a port that is free now on the address.
@@ -37,7 +37,7 @@ func freePort(bind string) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// startChild starts a server and waits until it answers PING. What it prints goes to a file in dir.
+// startChild starts a server and waits until it answers PING. Its output goes to a file in dir.
 func startChild(ctx context.Context, dir, bind string, port int, program string, args ...string) (*child, error) {
 	c := &child{addr: net.JoinHostPort(bind, strconv.Itoa(port)), log: filepath.Join(dir, filepath.Base(program)+".log")}
 	var err error
@@ -82,7 +82,7 @@ func (c *child) waitReady(ctx context.Context) error {
 // usage returns what the server uses now.
 func (c *child) usage() (procstat.Usage, error) { return procstat.Read(c.cmd.Process.Pid) }
 
-// lastLines returns the end of what the server printed, to follow an error.
+// lastLines returns the end of the server's output, to follow an error.
 func (c *child) lastLines() string {
 	text, err := os.ReadFile(c.log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")

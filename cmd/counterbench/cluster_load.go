@@ -26,7 +26,7 @@ const (
 	clusterColumn  = "comments"
 )
 
-// clusterLoad is clients of a cluster: what they do, and what they were answered.
+// clusterLoad is clients of a cluster: their requests, and the replies.
 type clusterLoad struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -37,7 +37,7 @@ type clusterLoad struct {
 	writers, plain, readers clientStats
 }
 
-// clientStats is what clients of one kind saw.
+// clientStats is the counts of replies to clients of one kind.
 type clientStats struct {
 	name    string
 	did     atomic.Int64 // acknowledged
@@ -87,7 +87,7 @@ func startClusterLoad(ctx context.Context, rdb *redis.ClusterClient, forward str
 		l.group.Go(func() {
 			for l.ctx.Err() == nil {
 				began := time.Now()
-				// What has begun is finished when the load ends: the sums are to be exact.
+				// Requests that have begun are finished when the load ends, as the sums must be exact.
 				_, err := c.Incr(ctx, l.post(), clusterColumn)
 				l.writers.note(began, err)
 			}
@@ -128,7 +128,7 @@ func (l *clusterLoad) forwarded(ctx context.Context, addr string) {
 	}
 }
 
-// stop ends the load and waits for what is on its way.
+// stop ends the load and waits for the requests in flight.
 func (l *clusterLoad) stop() {
 	l.cancel()
 	l.group.Wait()

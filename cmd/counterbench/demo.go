@@ -183,7 +183,7 @@ func loadChild(ctx context.Context, out output, server *child, plan *loadPlan, p
 	return result, after - before.RSS, err
 }
 
-// settled waits for what a server needs only while it is loaded, as the buffers of its log, to be given back: until its
+// settled waits until a server has given back the memory that it needs only under load, such as log buffers: until its
 // memory has not shrunk for 2.5 s, 10 s at most. It returns that memory.
 func settled(ctx context.Context, server *child) (int64, error) {
 	const look, atRest, most = 250 * time.Millisecond, 10, 40
@@ -225,7 +225,7 @@ func blockBytes(target bench.Target) (total int64) {
 	return total
 }
 
-// memory is what the posts take in a server.
+// memory is the memory of the posts in a server.
 type memory struct {
 	bytes int64
 	basis string // how the number came about
@@ -279,7 +279,7 @@ func measureRedis(ctx context.Context, out output, temp, path string, plan *load
 
 // estimateRedis adds up what Redis 7 allocates for a string a counter: a table slot of 8 bytes and an entry of 24, the
 // key with 2 bytes around it, and an object of 16 unless the value is below 10,000, of which there are shared ones.
-// What the allocator rounds up is left out but for the key, so this is a lower bound.
+// Rounding by the allocator is left out, except for the key, so this is a lower bound.
 func estimateRedis(plan *loadPlan) memory {
 	const slot, entry, around, object, shared = 8, 24, 2, 16, 10000
 	r, err := plan.file.reader()

@@ -24,7 +24,7 @@ const (
 	topPosts    = 5
 )
 
-// demoPosts is what the demo remembers of its file.
+// demoPosts is the part of its file that the demo keeps in memory.
 type demoPosts struct {
 	mids []uint64 // increasing
 	top  []uint64 // mids of those with the most in the first column
@@ -96,7 +96,7 @@ func readPage(conn *wire.Conn, model bench.Model, mids []uint64, page []int64) (
 	return model.ReadPage(&conn.Reader, page, len(mids))
 }
 
-// pageStats is what came of reading pages.
+// pageStats is the result of reading pages.
 type pageStats struct {
 	pages, posts, increments int64
 	elapsed                  time.Duration

@@ -10,7 +10,7 @@ import (
 	"github.com/counterd/counterd/bench/report"
 )
 
-// demoResult is what the demo shows.
+// demoResult is the results that the demo shows.
 type demoResult struct {
 	name     string
 	plan     *loadPlan

@@ -15,7 +15,7 @@ type process struct {
 	err  error         // how it ended; to be read after done
 }
 
-// startProcess starts a program. What it prints goes to a file.
+// startProcess starts a program. Its output goes to a file.
 func startProcess(logPath, program string, args ...string) (*process, error) {
 	log, err := os.Create(logPath)
 	if err != nil {

@@ -55,7 +55,7 @@ func (p progress) add(n int) {
 	}
 }
 
-// describe says what is being done.
+// describe describes the present step.
 func (p progress) describe(what string) {
 	if p.bar != nil {
 		p.bar.Describe(what)

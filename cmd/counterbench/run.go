@@ -122,7 +122,7 @@ func kindsList(kinds [][2]string) string {
 	return list.String()
 }
 
-// config makes the Config of what the flags say.
+// config makes the Config from the flags.
 func (o *runOptions) config() (bench.Config, error) {
 	config := o.Config
 	var err error
@@ -162,14 +162,15 @@ func (o *runOptions) config() (bench.Config, error) {
 	return config, nil
 }
 
-// parseRate reads operations per second, or a part of what a server answers as "50%"; nothing is neither.
+// parseRate reads operations per second, or a part of a server's highest rate as "50%"; nothing is
+// neither.
 func parseRate(s string) (perSecond, part float64, err error) {
 	if s == "" {
 		return 0, 0, nil
 	}
 	number, isPart := strings.CutSuffix(s, "%")
 	v, err := strconv.ParseFloat(number, 64)
-	// v > 0 is false of what is not a number.
+	// v > 0 is false for NaN.
 	if err != nil || !(v >= 0) || math.IsInf(v, 0) || isPart && (v == 0 || v > 100) {
 		return 0, 0, misuse("--rate: %q is neither operations per second nor a part such as 50%%, above 0%% and up to 100%%", s)
 	}
@@ -188,7 +189,7 @@ func readTrace(path string, columns []string, column string) (*postgen.Trace, er
 	return postgen.ReadTrace(r, column)
 }
 
-// run measures, and writes what came out.
+// run measures, and writes the results.
 func (o *runOptions) run(ctx context.Context, out output, config bench.Config) error {
 	if o.threads > 0 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.threads))

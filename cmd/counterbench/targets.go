@@ -29,7 +29,7 @@ func parseTargets(server, kind, password, vs, vsPassword string) ([]bench.Target
 	return []bench.Target{a, b}, nil
 }
 
-// parseTarget makes a target of what the flags say.
+// parseTarget makes a target from the flags.
 func parseTarget(server, kind, password string) (bench.Target, error) {
 	target, err := bench.ParseTarget(server)
 	if err != nil {

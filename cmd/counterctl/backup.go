@@ -128,7 +128,7 @@ func locked(ctx context.Context, place string, fn func(context.Context, backup.S
 }
 
 func makeBackup(ctx context.Context, out output, dir, place string, full bool, keep int) error {
-	host, _ := os.Hostname() // for who reads the list
+	host, _ := os.Hostname() // for readers of the list
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
@@ -147,7 +147,7 @@ func makeBackup(ctx context.Context, out output, dir, place string, full bool, k
 			defer finish()
 			m.Progress = show
 			from := d.FS
-			if !d.InUse { // nobody else finishes what was begun
+			if !d.InUse { // no other process finishes this work
 				if from, err = datadir.Settled(d.FS, d.Path); err != nil {
 					return err
 				}
@@ -243,7 +243,7 @@ func choose(ctx context.Context, s backup.Store, name string, to *datadir.Target
 	if err != nil {
 		return nil, err
 	}
-	var damaged *backup.Index // what it reaches may be lost in it, where an older one has it whole
+	var damaged *backup.Index // data within its reach may be lost in it, while an older backup has them whole
 	for i := len(list) - 1; i >= 0; i-- {
 		x := list[i]
 		switch {
@@ -329,7 +329,7 @@ func fetch(ctx context.Context, out output, s backup.Store, x *backup.Index, to 
 	return backup.Fetch(ctx, s, x, to, show)
 }
 
-// drill restores a backup in a directory of its own and removes it again. What it prints names files as the backup does.
+// drill restores a backup in a directory of its own and removes it again. Its output names files as the backup does.
 func drill(ctx context.Context, out output, place, name, scratch string) (err error) {
 	s, err := backup.Open(place)
 	if err != nil {
@@ -362,7 +362,7 @@ func drillIn(ctx context.Context, out output, s backup.Store, x *backup.Index, s
 		return err
 	}
 	bad := false
-	for _, p := range x.Problems() { // also of what only restores to earlier moments read
+	for _, p := range x.Problems() { // also files that only restores to earlier moments read
 		bad = true
 		fmt.Fprintf(out.Stdout, "%-11s %s\n", "PROBLEM", p)
 	}

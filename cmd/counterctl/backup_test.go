@@ -10,8 +10,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// TestBackup goes through a year of an operator: backups, a list, a drill, a moment that is asked for, one that is out
-// of reach, old ones removed, damage.
+// TestBackup goes through a year of an operator: backups, a list, a drill, a moment within reach, a moment out of
+// reach, old ones removed, damage.
 func TestBackup(t *testing.T) {
 	dir, place := t.TempDir(), filepath.Join(t.TempDir(), "place")
 	store, err := counter.Open(dir, counter.Options{Manual: true})

@@ -253,7 +253,7 @@ func (b *building) build(ctx context.Context, out output, o bulk.Options) (stats
 	return stats, result, err
 }
 
-// report says what was made.
+// report prints a summary of the directory made.
 func (b *building) report(out output, stats bulk.Stats, r *counter.BuildResult, took time.Duration) {
 	line := func(what, format string, args ...any) {
 		fmt.Fprintf(out.Stdout, "%-11s %s\n", what, fmt.Sprintf(format, args...))

@@ -36,7 +36,7 @@ func TestBuild(t *testing.T) {
 	two := file("schema2", "add counter a\nadd column a n hint=8\nadd counter b\nadd column b n hint=8 suffix=bn\n")
 	for n, c := range []struct {
 		args string
-		want string // in what is printed
+		want string // in the output
 		code int
 	}{
 		{"--schema " + sch + " " + sorted, "3000 of counter weibo, 1000 to 21993", 0},
@@ -93,7 +93,7 @@ func TestBuild(t *testing.T) {
 	if _, stderr, code := ctl(t, "build", "--schema", sch, "--out", out, sorted); code != 1 || !strings.Contains(stderr, "exists") {
 		t.Errorf("over a directory that is there: %d %s", code, stderr)
 	}
-	// What a build that was ended has left is removed, and said.
+	// The leftovers of an interrupted build are removed, with a message.
 	if err := os.MkdirAll(path("late.building/cold"), 0o700); err != nil {
 		t.Fatal(err)
 	}

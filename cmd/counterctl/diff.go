@@ -141,7 +141,7 @@ func differing(a, b []string) (lines []string) {
 	return lines
 }
 
-// before tells whether a part lies before another. What is no number is found out by whoever uses it.
+// before tells whether a part lies before another. The user of the value finds out if it is no number.
 func before(a, b string) bool {
 	x, _ := strconv.ParseUint(field(a, "lo"), 10, 64)
 	y, _ := strconv.ParseUint(field(b, "lo"), 10, 64)

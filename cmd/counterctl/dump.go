@@ -64,7 +64,7 @@ records.
 	},
 }
 
-// dumpOptions say what is printed.
+// dumpOptions select the output.
 type dumpOptions struct {
 	commands, resp, rows, frames bool
 
@@ -135,13 +135,13 @@ type dumper struct {
 	*dumpOptions
 	ctx   context.Context
 	w     *bufio.Writer
-	note  func(format string, args ...any) // tells what is wrong, beside what is printed
+	note  func(format string, args ...any) // reports damage, next to the output
 	names names
 	bad   bool // something was wrong
 	fresh bool // there is no manifest: without a log, too, no server was ever started here
 }
 
-// dump prints a directory. In one that is in use, printing begins anew only while nothing was printed yet.
+// dump prints a directory. In a directory in use, printing begins anew only while nothing was printed yet.
 func dump(ctx context.Context, out output, dir string, o *dumpOptions) error {
 	if done, err := dumpTail(ctx, out, dir, o); done || err != nil {
 		return err

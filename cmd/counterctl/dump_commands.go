@@ -13,7 +13,7 @@ import (
 )
 
 // printCommands prints commands that make an empty server what this one is. The engine itself reads the directory,
-// through the view, so that what is printed is what a server would serve.
+// through the view, so the output has the values that a server would serve.
 func (d *dumper) printCommands(manifests []*format.Manifest) error {
 	if len(manifests) > 0 {
 		if err := d.noteLost(manifests[0]); err != nil {
@@ -75,7 +75,7 @@ func (d *dumper) printStore(store *counter.Store) error {
 	if store.SlotGroups() {
 		cursor, end = 0, 1<<63
 	}
-	for first || cursor != 0 && cursor&coldstore.MaxMid < end { // behind what cannot be listed it has one bit more
+	for first || cursor != 0 && cursor&coldstore.MaxMid < end { // after posts that cannot be listed it has one more bit
 		first = false
 		if err := d.ctx.Err(); err != nil {
 			return err

@@ -75,7 +75,7 @@ func (d *dumper) printFiles(manifests []*format.Manifest) error {
 	})
 }
 
-// printProducers prints what is remembered of each producer, the one used last first.
+// printProducers prints each producer's entry, the last used producer first.
 func (d *dumper) printProducers(b *format.BlockFile) error {
 	if d.filtered {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/counterd/counterd/persist/past"
 )
 
-// printLog prints the records of the log. What stands before damage is printed, then the damage is told.
+// printLog prints the records of the log. Records before damage are printed, then the damage is
+// reported.
 func (d *dumper) printLog() error {
 	from := uint64(0)
 	if d.from.Time.IsZero() {
@@ -71,7 +72,8 @@ func (d *dumper) printHistory() error {
 	return nil
 }
 
-// printDiverged prints what was cut from the log. An archive is printed by a dump of its own.
+// printDiverged prints the records that were cut from the log. An archive is printed by a dump of its
+// own.
 func (d *dumper) printDiverged() error {
 	tails, archives, err := past.ListDiverged(d.FS, d.Path)
 	if err != nil {

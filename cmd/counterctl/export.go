@@ -71,7 +71,7 @@ so is what redis-cli --rdb downloads of a running node. Reading one takes the me
 	},
 }
 
-// exporter is what is to be exported, and how.
+// exporter holds the data to export, and the options.
 type exporter struct {
 	out, format string
 	columns     []string
@@ -144,7 +144,7 @@ func isPath(source string) bool {
 	return err == nil || !strings.Contains(source, ":")
 }
 
-// tables are what is to be written: one counter, or all.
+// tables are the counters to write: one, or all.
 func (e *exporter) tables(sch *schema.Schema) ([]*posts.Wanted, error) {
 	var all []*posts.Wanted
 	for _, c := range sch.Counters() {
@@ -204,7 +204,7 @@ func (e *exporter) write(ctx context.Context, out output, from posts.Source) err
 	return nil
 }
 
-// writeFile writes a file of some counters. What it tells goes to standard error where posts go to standard output.
+// writeFile writes a file of some counters. Messages go to standard error if posts go to standard output.
 func (e *exporter) writeFile(ctx context.Context, out output, from posts.Source, name string, tables []*posts.Wanted) error {
 	encoder, err := e.encoder(from.Schema())
 	if err != nil {
@@ -253,7 +253,8 @@ type exported struct {
 // textAtOnce is how much is written at a time.
 const textAtOnce = 64 << 10
 
-// table writes a counter and compares what was written with what the source says. It returns what is to be told.
+// table writes a counter and compares the sums written with the sums of the source. It returns the messages to
+// print.
 func (w *exported) table(ctx context.Context, stderr io.Writer, from posts.Source, t *posts.Wanted) (string, error) {
 	if err := from.Begin(); err != nil {
 		return "", err

@@ -147,7 +147,7 @@ func (l *liar) Tally(t *posts.Wanted) (*export.Tally, bool, error) {
 	return said, l.changed, err
 }
 
-// TestExportVerifies: what the source says otherwise is an error, and leaves no file, unless posts were changed.
+// TestExportVerifies: a difference from the source is an error, and leaves no file, unless posts were changed.
 func TestExportVerifies(t *testing.T) {
 	err := directory.With(t.Context(), exportDir(t), io.Discard, func(dir *directory.Dir) error {
 		store, err := dir.OpenStore()

@@ -72,11 +72,11 @@ func asking(ctx context.Context, out output, addr string, reach *connect.Flags, 
 	return errors.Join(err, a.out.Flush())
 }
 
-// asked is a node that is asked for posts, and what of them is printed.
+// asked is a node that is queried for posts, and the columns to print.
 type asked struct {
 	*node.Node
 	out    *bufio.Writer
-	names  []string // of what a row has, mid first
+	names  []string // of a row's values, mid first
 	widths []int
 	posts  int
 }
@@ -162,7 +162,7 @@ func (a *asked) top(counter, column string, words []string) error {
 }
 
 // rows prints rows, one value behind the other in flat, and the heading above the first of all. Columns are as wide as
-// what comes first is.
+// the first rows need.
 func (a *asked) rows(flat []string) error {
 	n := len(a.names)
 	if len(flat)%n != 0 {

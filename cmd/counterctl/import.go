@@ -112,14 +112,14 @@ import failed.`,
 			}
 			err := i.run(ctx, out, args[0])
 			if err != nil && ctx.Err() != nil && !errors.Is(err, transfer.ErrInterrupted) {
-				return context.Canceled // the end of connections is only what comes of it
+				return context.Canceled // the end of connections is only a consequence
 			}
 			return err
 		}
 	},
 }
 
-// importing is what is to be imported, and how.
+// importing holds the source of an import, and the options.
 type importing struct {
 	to                 string
 	rules              []string
@@ -166,12 +166,12 @@ func (i *importing) check() error {
 	return nil
 }
 
-// origin is what an import reads: something that can be opened more than once, and what its items are of.
+// origin is the source of an import, which can be opened more than once, and the columns of its items.
 type origin struct {
 	open    func(context.Context) (transfer.Source, error)
 	columns []mapping.Column
-	rules   []string // what decides what is read, for the resume file
-	unit    string   // of what it reads: keys or rows
+	rules   []string // the options that select the data, for the resume file
+	unit    string   // the unit: keys or rows
 	close   func() error
 }
 

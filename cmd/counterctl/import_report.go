@@ -65,7 +65,7 @@ func commas(n uint64) string {
 	return s
 }
 
-// dryExamples is how many examples of what maps are shown.
+// dryExamples is how many examples of mapped keys are shown.
 const dryExamples = 10
 
 // dryRun reads, and shows what would be written.

@@ -19,7 +19,7 @@ var errReported = cli.ErrReported
 // misuse returns the error of a command line that cannot be run.
 func misuse(format string, args ...any) error { return cli.Misuse(format, args...) }
 
-// one makes an action of what is done with the one argument that every command takes.
+// one makes an action of a function of the one argument that every command takes.
 func one(run func(ctx context.Context, out output, arg string) error) action {
 	return func(ctx context.Context, out output, args []string) error {
 		if len(args) != 1 {

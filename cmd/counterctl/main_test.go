@@ -147,7 +147,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// TestCheckDirectory: a directory in place of a file is named, with what to do.
+// TestCheckDirectory: a directory in place of a file is named, with advice.
 func TestCheckDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"LOCK", "DURABLE"} {

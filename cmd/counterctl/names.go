@@ -16,7 +16,7 @@ type names struct {
 	producers map[uint32]defined
 }
 
-// defined is what the log's last define said of a number.
+// defined is the log's last define record of a number.
 type defined struct {
 	id   string
 	base uint64
@@ -30,8 +30,8 @@ func (n *names) define(number uint32, id []byte, base uint64) {
 	n.producers[number] = defined{string(id), base}
 }
 
-// once names a producer and its sequence number. Where the define stands before what is printed, number and the rest
-// that the record has.
+// once names a producer and its sequence number. If the define record stands before the printed range: the number and
+// the rest of the record.
 func (n *names) once(number uint32, seq uint64) string {
 	if p, ok := n.producers[number]; ok {
 		return fmt.Sprintf("%q %d", p.id, p.base+seq)

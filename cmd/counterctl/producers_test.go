@@ -1,4 +1,5 @@
-// Scenario: producers, dump shows who made a numbered change, and what the store remembers of producers.
+// Scenario: producers, dump shows the producer of a numbered change, and the store's memory of
+// producers.
 
 package main
 
@@ -11,7 +12,7 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// TestProducers: dump shows who made a numbered change, and what is remembered of them.
+// TestProducers: dump shows the producer of a numbered change, and the memory of each producer.
 func TestProducers(t *testing.T) {
 	dir := t.TempDir()
 	s, err := counter.Open(dir, counter.Options{Manual: true})

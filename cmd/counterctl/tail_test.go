@@ -37,7 +37,7 @@ func newDir(t *testing.T) (dir string, end uint64) {
 	return dir, end
 }
 
-// run runs the tool and looks for words in what it printed.
+// run runs the tool and looks for words in its output.
 func run(t *testing.T, status int, words []string, args ...string) string {
 	t.Helper()
 	out, text, got := ctl(t, args...)
@@ -141,7 +141,8 @@ func TestDamagedTail(t *testing.T) {
 	run(t, 0, nil, "check", dir)
 }
 
-// TestDrillNames: what a drill prints names no directory that it removes, and a backup of damaged log is no good one.
+// TestDrillNames: the output of a drill names no directory that it removes, and a backup of damaged log is no good
+// one.
 func TestDrillNames(t *testing.T) {
 	dir, _ := newDir(t)
 	scratch, place := t.TempDir(), filepath.Join(t.TempDir(), "place")
@@ -194,8 +195,8 @@ func TestBackupsOfTwo(t *testing.T) {
 	run(t, 0, nil, "drill", place)
 }
 
-// TestRepairOfNode repairs the directory of a node of a cluster: it lacks what was acknowledged, and must not become
-// primary while others have it.
+// TestRepairOfNode repairs the directory of a node of a cluster: it lacks acknowledged changes, and must not become
+// primary while others have them.
 func TestRepairOfNode(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	open := func() *counter.Store {

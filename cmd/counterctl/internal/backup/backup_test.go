@@ -87,7 +87,7 @@ func (s *source) create(to Store, full bool) (*Index, error) {
 	}
 }
 
-// restored is the digest of what a backup holds, as a server opens it.
+// restored is the digest of a backup's data, as a server opens it.
 func restored(t *testing.T, from Store, x *Index, to datadir.Target) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -173,8 +173,8 @@ func TestBackups(t *testing.T) {
 	}
 }
 
-// TestClockSetBack makes a backup while the clock is a day ahead, and one when it is right again: that is the newest, and
-// the one that stays.
+// TestClockSetBack makes a backup while the clock is a day ahead, and another when it is right again: the second is the
+// newest, and stays.
 func TestClockSetBack(t *testing.T) {
 	to, err := Open(t.TempDir())
 	if err != nil {
@@ -200,9 +200,9 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestBackupWhileWriting: what a backup of a directory in use restores is the state at one moment: of posts made one
-// after the other, the first so many. While one backup is made there are at most 6 snapshots, each of which may remove
-// files that it was to read: without a limit a slow machine begins anew for ever.
+// TestBackupWhileWriting: a backup of a directory in use restores the state at one moment: of posts made one after the
+// other, the first so many. While one backup is made there are at most 6 snapshots, each of which may remove files that
+// it was to read: without a limit a slow machine begins anew for ever.
 func TestBackupWhileWriting(t *testing.T) {
 	s := newSource(t)
 	stop, ended, snapshots := make(chan struct{}), make(chan error, 1), make(chan struct{}, 6)

@@ -118,14 +118,15 @@ func (m *Maker) Make(ctx context.Context, fsys vfs.FS, dir string) (*Index, erro
 	if err := c.index.write(ctx, m.store); err != nil {
 		return nil, err
 	}
-	// There are servers of S3 that keep something else than what they were sent (the chunks of a signed request).
+	// Some S3 servers store other bytes than they were sent (the chunks of a signed request).
 	if _, err := read(ctx, m.store, c.index.Name); err != nil {
 		return nil, fmt.Errorf("the store does not give back what was put: %w", err)
 	}
 	return c.index, nil
 }
 
-// gather finds what the backup is made of: first the manifests, then the log, so that none speaks of what comes behind it.
+// gather finds the parts of the backup: first the manifests, then the log, so that no manifest refers to records after the
+// end of the log.
 func (c *creation) gather() error {
 	names, err := c.fsys.List(c.dir)
 	if err != nil {
@@ -199,8 +200,8 @@ func (c *creation) gather() error {
 	return nil
 }
 
-// gatherLog adds the segments, and reads the log behind the newest snapshot to its end. One that ends before what was
-// durable is damaged, and no backup is made of it: it would pass for whole, and lack the rest.
+// gatherLog adds the segments, and reads the log behind the newest snapshot to its end. A log that ends before its durable
+// offset is damaged. No backup is made of it, as it would look complete and lack the rest.
 func (c *creation) gatherLog(manifests []*format.Manifest) error {
 	claim, err := logfile.ReadClaim(c.fsys, c.dir)
 	if err != nil {
@@ -217,7 +218,7 @@ func (c *creation) gatherLog(manifests []*format.Manifest) error {
 		}
 		p := part{}
 		if i == len(names)-1 {
-			p.ModNS = -1 // it is written to: never taken for what was read before
+			p.ModNS = -1 // it is being written: it never matches an earlier read
 		}
 		if start, ok := format.ParseSegmentName(name); ok {
 			p.check = func() error { return c.checkSegment(start) }
@@ -267,7 +268,7 @@ func (c *creation) add(path string, p part) {
 
 func (c *creation) path(p *part) string { return filepath.Join(c.dir, filepath.FromSlash(p.Path)) }
 
-// copy puts what is not there yet.
+// copy stores the objects that the backup lacks.
 func (c *creation) copy() error {
 	var total uint64
 	for i := range c.parts {
@@ -380,7 +381,7 @@ func (c *creation) put(ctx context.Context, p *part) error {
 	return nil
 }
 
-// digest is the SHA-256 of what open gives, and its length.
+// digest is the SHA-256 and the length of the bytes that open returns.
 func digest(open func() (io.Reader, func() error, error)) (sum string, n int64, err error) {
 	r, closeIt, err := open()
 	if err != nil {
@@ -407,7 +408,7 @@ func (x *Index) Fresh() (raw, stored int64) {
 	return raw, stored
 }
 
-// packer compresses what is read from it on the way.
+// packer compresses the bytes that are read through it.
 type packer struct {
 	*io.PipeReader
 	n int64

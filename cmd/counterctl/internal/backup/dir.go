@@ -109,7 +109,7 @@ func (d dirStore) Lock(context.Context) (unlock func() error, lost <-chan struct
 	if err != nil {
 		return nil, nil, err
 	}
-	// What a killed one left half-written is nobody's any more.
+	// A half-written file of a killed process belongs to no one.
 	err = filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() && strings.HasSuffix(path, atomicfile.TempSuffix) {
 			return os.Remove(path)

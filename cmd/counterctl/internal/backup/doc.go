@@ -7,17 +7,17 @@
 //
 // # A backup
 //
-// The directory may be in use. First HISTORY and the manifests are read, then the log is listed, and then what they
-// name is copied: block files, and the segments up to where the log ended when it was listed. So no manifest speaks of
-// a log that the backup has not. All files are opened before the first is copied, so that those which the server removes
-// meanwhile (it makes snapshots) can be read; one that is gone before lets the backup begin anew, with what was copied.
-// The index is written last: before it, there is no backup.
+// The directory may be in use. First HISTORY and the manifests are read, then the log is listed, and then what they name
+// is copied: block files, and the segments up to where the log ended when it was listed. So no manifest speaks of a log
+// that the backup has not. All files are opened before the first is copied, so that those which the server removes
+// meanwhile (it makes snapshots) can be read; if a file is gone before, the backup begins anew and reuses the files
+// copied so far. The index is written last: before it, there is no backup.
 //
 // A file whose name, size and time of change (and checksum, where a manifest has one) the newest backup knows is not
 // read again: images, cold files and finished segments never change, but for a segment that the server compresses, once.
-// So a backup costs what was written since the last one, and what was compressed. Each new block file is verified
-// against its manifest, and the frames of each new segment are, also of those that only restores to earlier moments
-// read; each object is named by the SHA-256 of its content, which Fetch checks.
+// So a backup copies only data written or compressed since the last one. Each new block file is verified against its
+// manifest, and the frames of each new segment are, also of those that only restores to earlier moments read; each
+// object is named by the SHA-256 of its content, which Fetch checks.
 //
 // # Writers
 //

@@ -16,9 +16,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Fetch makes the directory to, which must not exist, of a backup's files. Each is compared with its checksum: one that
-// differs, or is missing, gives ErrDamaged with its name. On an error what is there is the caller's to remove. With to
-// empty everything is read and compared, and nothing is written.
+// Fetch makes the directory to, which must not exist, of a backup's files. Each is compared with its checksum: a file
+// that differs or is missing gives ErrDamaged with its name. After an error the caller must remove the files written so
+// far. With to empty everything is read and compared, and nothing is written.
 func Fetch(ctx context.Context, s Store, x *Index, to string, progress func(done, total uint64)) error {
 	raw, _ := x.Bytes()
 	made := map[string]bool{}
@@ -97,7 +97,7 @@ func fetch(ctx context.Context, s Store, f File, to string) error {
 	return nil
 }
 
-// unpack decompresses r, no more than the file has: what a damaged object says of its size takes no room.
+// unpack decompresses r, no more than the file has: a wrong size in a damaged object takes no memory.
 func unpack(w io.Writer, r io.Reader, f File) error {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {

@@ -34,10 +34,10 @@ type Index struct {
 	EndMS     int64      `json:"end_ms"` // when the last frame was written, ms since 1970; 0: there is none
 	Snapshots []Snapshot `json:"snapshots"`
 	Files     files      `json:"files"`
-	Manifests []string   `json:"bad_manifests,omitempty"` // what was wrong with manifests that are left out
+	Manifests []string   `json:"bad_manifests,omitempty"` // the faults of manifests that are left out
 }
 
-// Snapshot is one that the backup has.
+// Snapshot is a snapshot in the backup.
 type Snapshot struct {
 	Offset uint64 `json:"offset"`
 	TimeMS int64  `json:"time_ms"`
@@ -50,12 +50,12 @@ type File struct {
 	ModNS   int64  `json:"mod_ns"`            // time of its change; with Path, Bytes and CRC it tells whether it was read before
 	CRC     uint32 `json:"crc,omitempty"`     // that a manifest names it by
 	SHA256  string `json:"sha256"`            // of its content
-	Damaged string `json:"damaged,omitempty"` // what was wrong with it in the source
+	Damaged string `json:"damaged,omitempty"` // its damage in the source
 	Stored  int64  `json:"stored"`            // bytes of the object
 	fresh   bool   // this backup has put it
 }
 
-// object is the name of what holds a content.
+// object is the name of the object that holds a content.
 func object(sum string) string { return "objects/" + sum[:2] + "/" + sum + ".zst" }
 
 const (
@@ -69,7 +69,7 @@ const (
 // ErrDamaged is a backup that cannot be trusted.
 var ErrDamaged = errors.New("the backup is damaged")
 
-// name is the one that a backup of its time and end has.
+// name is the name of a backup with its time and end.
 func (x *Index) name() string {
 	return fmt.Sprintf("%s-%d", x.Created.Format("20060102T150405.000Z"), x.End)
 }
@@ -120,7 +120,7 @@ func (x *Index) Window() (from, to Snapshot, ok bool) {
 	return from, to, from.Offset <= to.Offset
 }
 
-// Problems says what was damaged in the source, and is in the backup as it was.
+// Problems lists damage in the source, which the backup copied as it was.
 func (x *Index) Problems() []string {
 	list := slices.Clone(x.Manifests)
 	for _, f := range x.Files {
@@ -221,7 +221,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// List returns the backups of a place, oldest first. What is damaged is named in bad, and the others are there.
+// List returns the backups of a place, oldest first. bad names the damaged ones, and the others are returned.
 func List(ctx context.Context, s Store) (list []*Index, bad []error, err error) {
 	var names []string
 	err = s.List(ctx, indexPrefix, func(name string, _ int64) error {

@@ -35,8 +35,8 @@ func (s *source) restart() {
 	s.must(err)
 }
 
-// TestTwoStores keeps backups of two stores in one place, a directory and a bucket: what one removes is its own, whether
-// it was restarted meanwhile, moved to another machine, or is an index of a program that did not note the past.
+// TestTwoStores keeps backups of two stores in one place, a directory and a bucket: each removes only its own backups,
+// whether it was restarted meanwhile, moved to another machine, or is an index of a program that did not note the past.
 func TestTwoStores(t *testing.T) {
 	racetest.Skip(t, "TestBackupWhileWriting has two sides at work")
 	_, s3 := serveBucket(t)
@@ -105,7 +105,7 @@ func TestTwoStores(t *testing.T) {
 }
 
 // TestForkedStores: a directory that was restored from a backup lives on beside the one it comes from, and both are
-// backed up in one place. What one removes the other keeps, also of their common past.
+// backed up in one place. The other store keeps objects that one removes, also those of their common past.
 func TestForkedStores(t *testing.T) {
 	to, err := Open(t.TempDir())
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Pruned is what Prune removed.
+// Pruned is the list of objects that Prune removed.
 type Pruned struct {
 	Backups []string
 	Others  []*Index // the newest of each other line, of which nothing was removed

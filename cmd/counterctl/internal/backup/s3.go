@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// partBytes is what of a large object is in memory at once: S3 takes 10,000 parts, so 160 GB an object.
+	// partBytes is how much of a large object is in memory at once: S3 takes 10,000 parts, so 160 GB an object.
 	partBytes = 16 << 20
 
 	lockRenewed = 30 * time.Second
@@ -26,7 +26,7 @@ const (
 )
 
 // plain has bodies sent as they are, as with TLS they are anyway: several servers keep the chunks of a signed body as if
-// they were its content. What an object must be is in the backup's index.
+// they were its content. The backup's index has the size and checksum of each object.
 var plain = minio.PutObjectOptions{DisableContentSha256: true}
 
 // s3Store is a prefix in a bucket.
@@ -117,8 +117,8 @@ func (s *s3Store) Remove(ctx context.Context, name string) error {
 	return s.wrap(name, s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
 }
 
-// Lock puts an object that says who holds it, if there is none, and renews it. One that is old is taken over: its
-// version is named, so that of two who try one succeeds.
+// Lock puts an object that says who holds it, if there is none, and renews it. An old lock is taken over. The request
+// names its version, so of two processes that try, one succeeds.
 func (s *s3Store) Lock(ctx context.Context) (unlock func() error, lost <-chan struct{}, err error) {
 	options := plain
 	options.SetMatchETagExcept("*")
@@ -132,7 +132,7 @@ func (s *s3Store) Lock(ctx context.Context) (unlock func() error, lost <-chan st
 	case !none(err):
 		return nil, nil, s.wrap(lockName, err)
 	}
-	host, _ := os.Hostname() // for who reads it
+	host, _ := os.Hostname() // for human readers
 	write := func(ctx context.Context, options minio.PutObjectOptions) (string, error) {
 		text := fmt.Sprintf("%s, process %d, %s\n", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
 		info, err := s.client.PutObject(ctx, s.bucket, s.prefix+lockName, bytes.NewReader([]byte(text)), int64(len(text)), options)

@@ -62,7 +62,7 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", code, code)
 	}
 	if b.deny != nil && b.deny(r) {
-		fail(403, "AccessDenied") // not one that is tried again
+		fail(403, "AccessDenied") // not an error that is retried
 		return
 	}
 	name, ok := strings.CutPrefix(r.URL.Path, "/posts")
@@ -252,7 +252,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errFailing }
 
-// TestDeadLock: the lock of one that died is taken over when it is old, by one of two that try.
+// TestDeadLock: the lock of a dead process is taken over when it is old, by one of two processes that try.
 func TestDeadLock(t *testing.T) {
 	b, s := serveBucket(t)
 	b.now = func() time.Time { return time.Now().Add(-time.Hour) }

@@ -13,11 +13,11 @@ import (
 type Store interface {
 	// Put makes an object of all that r gives, or none. One of that name is replaced.
 	Put(ctx context.Context, name string, r io.Reader) error
-	// Get reads an object; one that is not there gives ErrNone.
+	// Get reads an object; a missing object gives ErrNone.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// List calls f for every object whose name begins with prefix.
 	List(ctx context.Context, prefix string, f func(name string, bytes int64) error) error
-	// Remove removes an object. One that is not there is no error.
+	// Remove removes an object. A missing object is no error.
 	Remove(ctx context.Context, name string) error
 	// Lock keeps others from writing until unlock; lost is closed when that can no longer be promised. Held by another
 	// it gives ErrLocked.
@@ -49,7 +49,7 @@ func Open(place string) (Store, error) {
 	return openS3(u)
 }
 
-// IsPlace tells whether path is one that Open opens and that has backups, and not a data directory or a file.
+// IsPlace tells whether Open can open path and it has backups. It is false for a data directory or a file.
 func IsPlace(path string) bool {
 	return strings.HasPrefix(path, "s3://") || hasBackups(path)
 }

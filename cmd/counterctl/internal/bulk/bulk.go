@@ -27,14 +27,14 @@ import (
 // Duplicates says what becomes of posts that stand more than once.
 type Duplicates string
 
-// What may become of them.
+// The possible treatments.
 const (
 	Refuse Duplicates = "refuse" // it is an error
 	Last   Duplicates = "last"   // the last line counts
 	Sum    Duplicates = "sum"    // numbers are added, also the defaults of columns that a file lacks
 )
 
-// Options say what is read. Inputs and Counter must be given.
+// Options select the input. Inputs and Counter must be given.
 type Options struct {
 	Inputs     []string // paths; "-" is Stdin
 	Stdin      io.Reader
@@ -51,7 +51,7 @@ type Options struct {
 	Bad      func(error)                     // told of each line that is passed over; nil: nobody
 }
 
-// Stats say what was read.
+// Stats count the input.
 type Stats struct {
 	Bytes      uint64 // as the files have them
 	Posts      uint64 // given to add
@@ -60,7 +60,7 @@ type Stats struct {
 	Runs       int // sorted; 0: the posts came in order
 }
 
-// ErrOrder is what an *OrderError matches.
+// ErrOrder is matched by each *OrderError.
 var ErrOrder = errors.New("posts do not come in order of mid")
 
 // OrderError is a post that comes behind a higher one.
@@ -190,7 +190,7 @@ func (r *reading) open(path string, what string) (name string, src io.ReadCloser
 	return name, &counted{ReadCloser: src, r: r, what: what}, nil
 }
 
-// counted counts what is read.
+// counted counts the bytes that are read.
 type counted struct {
 	io.ReadCloser
 	r    *reading

@@ -83,7 +83,7 @@ func pack(t testing.TB, text string, how int) []byte {
 }
 
 // TestRead writes random posts to several files, in order or in none, with posts that stand twice and lines that hold
-// none, and compares what is read with a map.
+// none, and compares the posts read with a map.
 func TestRead(t *testing.T) {
 	c := testCounter(t)
 	rounds := 12
@@ -155,7 +155,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadErrors: what is refused, and where it stands.
+// TestReadErrors: errors name the refused line and its place.
 func TestReadErrors(t *testing.T) {
 	racetest.Skip(t, "TestRead reads with several workers")
 	c := testCounter(t)
@@ -203,7 +203,7 @@ func TestReadErrors(t *testing.T) {
 	if err != nil || len(got) != 2 || got[8] != [3]uint64{9, 2, 0} {
 		t.Errorf("standard input: %v, %v", got, err)
 	}
-	// Who takes the posts ends it, and so does the context.
+	// The receiver of the posts can end it, and so can the context.
 	full := errors.New("full")
 	for _, sort := range []bool{false, true} {
 		o := Options{Counter: c, Inputs: []string{a}, Sort: sort, Temp: filepath.Join(dir, "sorting")}

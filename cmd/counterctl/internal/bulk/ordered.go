@@ -11,7 +11,7 @@ import (
 	"github.com/counterd/counterd/internal/tsv"
 )
 
-// chunk is a piece of a file, and what became of it.
+// chunk is a piece of a file, and its result.
 type chunk struct {
 	name    string
 	piece   tsv.Piece
@@ -193,7 +193,7 @@ func (c *chunk) untangle(r *reading, i int) {
 // at says where row i stands.
 func (c *chunk) at(i int) string { return fmt.Sprintf("%s:%d", c.name, c.rows.Line(i)) }
 
-// both is what two values of one post's column make.
+// both combines two values of one post's column.
 func (r *reading) both(column int, mid, first, second uint64) (uint64, error) {
 	if r.o.Duplicates == Last {
 		return second, nil

@@ -20,15 +20,15 @@ type batch struct {
 	chunks chan *chunk
 	done   chan struct{}
 
-	taken []*chunk // the same, parsed, for what they say beside posts
+	taken []*chunk // the same, parsed, for their lines that are no posts
 
 	file *coldstore.File
 	dups uint64
 	err  error
 }
 
-// sortBytes is what a post being sorted takes: its numbers twice, as they are read and as they are written in order, and
-// two places in the order.
+// sortBytes is the memory of a post being sorted: its numbers twice, as they are read and as they are written in order,
+// and two places in the order.
 func (r *reading) sortBytes() int64 { return int64(8*(2*len(r.o.Counter.Columns)+2) + 2*16) }
 
 // runPosts is how many posts a run has, about.

@@ -51,7 +51,7 @@ they are copied. Every archive is read back and verified, and the directory has 
 // backup makes one in a directory of its own in place.
 func (s *session) backup(ctx context.Context, place string) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends what is being sent
+	defer cancel() // ends the transfers in flight
 	b, taken, err := s.takeAll(ctx)
 	if err != nil {
 		return err
@@ -109,10 +109,11 @@ func (b *clusterBackup) print(w io.Writer) {
 		human.Clock(b.From.UnixMilli()), human.Clock(b.To.UnixMilli()))
 }
 
-// takeTries is how often taking all archives at once is tried: what changes a shard is over within seconds, but for a move.
+// takeTries is how often taking all archives at once is tried: all changes of a shard except a move end within seconds.
 const takeTries = 5
 
-// takeAll has all primaries begin an archive, of which no two hold the same group and each what is owned.
+// takeAll makes all primaries begin an archive. No two archives hold the same group, and each has the groups that its shard
+// owns.
 func (s *session) takeAll(ctx context.Context) (*clusterBackup, []*taking, error) {
 	var changed *unsteadyError
 	for try := range takeTries {
@@ -157,9 +158,9 @@ func steady(m *topology.Map) error {
 	return nil
 }
 
-// takeOnce is one try. The map is read before and when all archives have begun, each at an offset that stays: what is the
-// same in both was so all the time, as epochs only rise, and a group that moves away and back has two moves, of which one
-// would be seen, or changes the key of its shard.
+// takeOnce is one try. The map is read before and when all archives have begun, each at an offset that stays. Parts of the
+// map that are equal in both readings did not change in between, as epochs only rise, and a group that moves away and back
+// has two moves, of which one would be seen, or changes the key of its shard.
 func (s *session) takeOnce(ctx context.Context) (b *clusterBackup, taken []*taking, err error) {
 	before, err := s.load(ctx)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	manifestMax    = 64 << 20
 )
 
-// clusterBackup is what the manifest of a backup says:
+// clusterBackup is the content of a backup's manifest:
 //
 //	{"backup": {...}, "crc32c": "0123abcd"}     of the backup's JSON without white space between its words
 //
@@ -46,7 +46,7 @@ type backupShard struct {
 	Epoch  uint64           `json:"epoch"`
 	ReplID string           `json:"replid"`
 	Offset uint64           `json:"offset"` // of its log, at which it ends
-	Groups slot.Set         `json:"groups"` // that count; what the archive has of others does not
+	Groups slot.Set         `json:"groups"` // that count; the archive's data of other groups do not count
 	File   string           `json:"file"`
 	Bytes  int64            `json:"bytes"`
 	CRC    string           `json:"crc32c"`

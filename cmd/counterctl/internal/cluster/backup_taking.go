@@ -144,7 +144,7 @@ func (t *taking) copy(w io.Writer, progress func(n int)) error {
 	}
 }
 
-// summed counts and sums what is written.
+// summed counts the bytes written and computes their checksum.
 type summed struct {
 	io.Writer
 	sum hash.Hash32
@@ -160,7 +160,7 @@ func (s *summed) Write(b []byte) (int, error) {
 
 func (s *summed) text() string { return fmt.Sprintf("%08x", s.sum.Sum32()) }
 
-// verifyArchive compares a file with what the manifest says of it, and its parts with their checksums.
+// verifyArchive compares a file with its entry in the manifest, and its parts with their checksums.
 func verifyArchive(ctx context.Context, stderr io.Writer, dir string, b *backupShard) (err error) {
 	path := filepath.Join(dir, b.File)
 	f, err := os.Open(path)

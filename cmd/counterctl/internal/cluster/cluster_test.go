@@ -35,8 +35,8 @@ func ctl(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	return out.String(), err.String(), status
 }
 
-// fakes are nodes that do in etcd what nodes of a cluster do, and hold nothing: who is first in sync leads, replicas are in
-// sync at once, moves are made.
+// fakes are nodes that do in etcd what nodes of a cluster do, and hold nothing: the first node in sync leads, replicas are
+// in sync at once, moves are made.
 type fakes struct {
 	t      *testing.T
 	etcd   *registrytest.Server
@@ -205,7 +205,7 @@ func (f *fakes) act(r registry.Registry, m *topology.Map) bool {
 	return false
 }
 
-// ctl runs a command of the cluster and wants its status and words in what it says.
+// ctl runs a command of the cluster and wants its status and words in its output.
 func (f *fakes) ctl(status int, words []string, args ...string) string {
 	f.t.Helper()
 	args = append([]string{"cluster", args[0], "--etcd", "http://etcd:2379", "--name", "t", "--wait", "30s"}, args[1:]...)
@@ -265,12 +265,12 @@ func TestCluster(t *testing.T) {
 	if got := f.status().Shards[2].Groups; !got.Has(0) || !got.Has(1) || !got.Has(255) {
 		t.Errorf("shard 3 has %s", got)
 	}
-	// What never succeeds ends.
+	// A step that never succeeds ends.
 	f.refuse.Store(1000)
 	f.ctl(1, []string{"given up 5 times"}, "move", "--groups", "0", "--to", "1", "--yes")
 	f.refuse.Store(0)
 
-	// Failovers: by hand to the one with most, to one that is named, to one that is none.
+	// Failovers: by hand to the replica with most, to a named replica, to a node that is none.
 	f.ctl(0, []string{"leads epoch 2"}, "failover", "1", "--yes")
 	f.ctl(1, []string{"leads shard 1 already"}, "failover", "1", "--yes", "--to", string(f.status().Shards[0].Primary))
 	f.ctl(1, []string{"is not of shard 1"}, "failover", "1", "--yes", "--to", f.words[5])
@@ -306,7 +306,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestClusterUnclean has a replica lead that is not in sync, after it was said what that loses.
+// TestClusterUnclean makes a replica lead that is not in sync, after a message about the loss.
 func TestClusterUnclean(t *testing.T) {
 	f := newFakes(t, 3)
 	f.ctl(0, nil, "create", "--yes", "--replicas", "2", f.words[0], f.words[1], f.words[2])
@@ -388,7 +388,7 @@ func TestParseSlots(t *testing.T) {
 	}
 }
 
-// TestMovesGivenUp: what never succeeds ends with the reason that was seen, if one was.
+// TestMovesGivenUp: a move that never succeeds ends with the reason that was seen, if any.
 func TestMovesGivenUp(t *testing.T) {
 	var groups slot.Set
 	groups.Add(7)

@@ -122,7 +122,7 @@ func (s *session) registered(ctx context.Context, words []string) (nodes []*topo
 	return nodes, m, errors.Join(err, wrong)
 }
 
-// resumes tells why what is there is not the beginning of the plan.
+// resumes returns the reason why the present map is not the beginning of the plan.
 func resumes(m *topology.Map, plan [][]topology.NodeID, deal []slot.Set, replicas int) error {
 	other := fmt.Errorf("there is a cluster of this name already, made %s with %d shards (counterctl cluster add makes it larger)",
 		m.Cluster.Created.Local().Format(time.DateTime), len(m.Shards))

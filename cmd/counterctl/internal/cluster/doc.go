@@ -1,7 +1,7 @@
 // Package cluster is the commands that make a cluster and look after it: counterctl cluster ...
 //
 // Each command reads the cluster's map in etcd, prints what it is going to do, asks, commits a change of the map, and waits
-// until the nodes have done it. What was begun goes on if the command is interrupted, and the command can be given again.
+// until the nodes have done it. Work that was begun goes on if the command is interrupted, and the command can be repeated.
 //
 // # Files
 //

@@ -124,7 +124,7 @@ func addAtOnce(flags *pflag.FlagSet) *int {
 // weighable is above how many bytes in all they tell which shard has more: an empty one takes some 20 MiB.
 const weighable = 1 << 30
 
-// weights are what the groups of a map cost, by the metrics of their shards' primaries.
+// weights are the costs of the groups of a map, by the metrics of their shards' primaries.
 func weights(m *topology.Map, by string) *topology.Weights {
 	w := &topology.Weights{}
 	total := uint64(0)
@@ -150,7 +150,7 @@ func weights(m *topology.Map, by string) *topology.Weights {
 	return w
 }
 
-// gather says who must give what so that a shard owns the groups.
+// gather returns which shards must give which groups so that a shard owns the groups.
 func gather(m *topology.Map, set slot.Set, to topology.ShardID) (list []topology.Transfer) {
 	for _, s := range m.Shards {
 		if g := s.Groups.Both(set); s.ID != to && !g.Empty() {
@@ -239,7 +239,7 @@ func planJSON(plan []topology.Transfer, balance topology.Balance) planned {
 	return p
 }
 
-// move prints what is to be moved, asks, and sees to it.
+// move prints the planned moves, asks for confirmation, and makes them.
 func (s *session) move(ctx context.Context, list []topology.Transfer, atOnce int) error {
 	if atOnce < 1 {
 		return misuse("got %d groups at once, want 1 or more", atOnce)

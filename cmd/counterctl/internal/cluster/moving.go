@@ -22,7 +22,7 @@ type moving struct {
 	failed []error
 }
 
-// piece is what one move takes.
+// piece is the groups of one move.
 type piece struct {
 	topology.Transfer
 	tries int
@@ -116,8 +116,8 @@ func (w *moving) look(m *topology.Map) {
 // errEnding: groups cannot be moved yet.
 var errEnding = errors.New("another move of the groups comes to its end")
 
-// ending tells whether groups are those of a move that is decided, and whose shards have not both done their part yet: what
-// the source drops, or the destination, must be gone before the groups can come back.
+// ending tells whether groups are those of a move that is decided, and whose shards have not both done their part yet. The
+// data that the source or the destination drops must be gone before the groups can come back.
 func ending(m *topology.Map, groups slot.Set) bool {
 	return slices.ContainsFunc(m.Moves, func(v *topology.Move) bool {
 		both := v.Groups.Both(groups)

@@ -64,7 +64,7 @@ type restoring struct {
 	backup *clusterBackup
 	sch    *schema.Schema
 	tables []*posts.Wanted // all counters
-	tally  []*export.Tally // of each, what was written
+	tally  []*export.Tally // of each, the posts written
 }
 
 func (r *restoring) run(ctx context.Context) (err error) {

@@ -89,7 +89,7 @@ type session struct {
 // openRegistry is another in tests.
 var openRegistry = registry.OpenEtcd
 
-// withCluster makes an action of what is done with a cluster.
+// withCluster makes an action of a function on a cluster.
 func withCluster(f *flagsOf, run func(ctx context.Context, s *session, args []string) error) action {
 	return func(ctx context.Context, out output, args []string) error {
 		if f.urls == "" {
@@ -120,7 +120,7 @@ func (s *session) load(ctx context.Context) (*topology.Map, error) {
 	return m, err
 }
 
-// say tells what is going on.
+// say prints the progress.
 func (s *session) say(format string, args ...any) { fmt.Fprintf(s.out.Stderr, format+"\n", args...) }
 
 // stdin is where an answer comes from; nil: from nobody. Tests put their own.
@@ -131,7 +131,7 @@ var stdin = func() io.Reader {
 	return nil
 }
 
-// confirm asks whether what was printed is to be done.
+// confirm asks whether to execute the printed plan.
 func (s *session) confirm() error {
 	if s.flags.yes {
 		return nil
@@ -178,8 +178,8 @@ func (s *session) change(ctx context.Context, make func(m *topology.Map) (topolo
 	return nil, errors.New("the cluster is changed by others all the time: try again")
 }
 
-// until waits until a map is as wanted: missing says what it lacks yet, empty for nothing. It tells what is missing each
-// time that changes.
+// until waits until a map is as wanted: missing says what it lacks yet, empty for nothing. It prints the missing
+// condition each time it changes.
 func (s *session) until(ctx context.Context, what string, missing func(m *topology.Map) string) (*topology.Map, error) {
 	limited, cancel := context.WithTimeout(ctx, s.flags.wait)
 	defer cancel()

@@ -89,7 +89,7 @@ that is stopped by SIGTERM hands its role over first.
 	},
 }
 
-// untilWell waits until nothing is wrong; at the end of its time it returns what is then.
+// untilWell waits until nothing is wrong; at the end of its time it returns the last state.
 func (s *session) untilWell(ctx context.Context, m *topology.Map) (*topology.Map, error) {
 	_, err := s.until(ctx, "something is wrong", func(now *topology.Map) string {
 		m = now
@@ -135,7 +135,7 @@ func well(problems []problem) bool {
 	return !slices.ContainsFunc(problems, func(p problem) bool { return p.Severity != note })
 }
 
-// clusterStatus is what cluster status prints, in JSON as it is.
+// clusterStatus is the data that cluster status prints, in JSON as it is.
 type clusterStatus struct {
 	Name      string        `json:"name"`
 	ID        string        `json:"id"`
@@ -311,7 +311,8 @@ func problemsOf(m *topology.Map, now time.Time) []problem {
 	for _, n := range m.Nodes {
 		hosts[n.Host] = true
 	}
-	// What nodes say of themselves, in their own words. A node may run an older or newer version: its severity is checked.
+	// The nodes' reports of themselves, in their own words. A node may run an older or newer version: its severity is
+	// checked.
 	reported := func(nodes []*topology.Node, s topology.ShardID) {
 		for _, n := range nodes {
 			live := m.Live[n.ID]

@@ -1,4 +1,4 @@
-// Scenario: nodes report trouble in what they write to etcd.
+// Scenario: nodes report trouble in their records in etcd.
 
 package cluster
 
@@ -9,8 +9,8 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// TestClusterTroubles: what nodes report as wrong with themselves is an error or a warning of cluster check, though the
-// map looks well. What a node writes there cannot steer a terminal.
+// TestClusterTroubles: troubles that nodes report are errors or warnings of cluster check, though the map looks well.
+// Text of a node cannot steer a terminal.
 func TestClusterTroubles(t *testing.T) {
 	f := newFakes(t, 3)
 	f.ctl(0, nil, "create", "--yes", "--shards", "1", "--replicas", "1", f.words[0], f.words[1])

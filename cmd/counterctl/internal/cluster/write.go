@@ -27,9 +27,9 @@ const (
 	batchPatience = time.Minute
 )
 
-// postWriter writes posts into a cluster, each by an HSET to the primary that owns it, in any order. What may pass, a
-// failover, a move, a lost connection, is waited for, and what was not acknowledged is sent again, which changes nothing as
-// values are set. put and close are for one goroutine.
+// postWriter writes posts into a cluster, each by an HSET to the primary that owns it, in any order. It waits for
+// conditions that may pass: a failover, a move, a lost connection. Posts that were not acknowledged are sent again, which
+// changes nothing as values are set. put and close are for one goroutine.
 type postWriter struct {
 	*session
 	ctx     context.Context // of the workers
@@ -90,7 +90,7 @@ func (w *postWriter) put(c *schema.Counter, mid uint64, values []uint64) error {
 	return w.give(b)
 }
 
-// give hands a batch to who is free, when it is due.
+// give hands a batch to a free connection, when it is due.
 func (w *postWriter) give(b *postBatch) error {
 	if w.rate > 0 {
 		due := w.began.Add(time.Duration(float64(w.sent) / w.rate * float64(time.Second)))
@@ -109,7 +109,7 @@ func (w *postWriter) give(b *postBatch) error {
 	}
 }
 
-// close writes what is left, and returns when all is acknowledged, or with the first error.
+// close writes the rest, and returns when all is acknowledged, or with the first error.
 func (w *postWriter) close() error {
 	var ended error
 	for _, b := range w.filling {

@@ -28,7 +28,7 @@ type Dir struct {
 	Path    string // absolute
 	FS      vfs.FS
 	InUse   bool             // a server has it open
-	note    string           // what to tell of the lock; may be empty
+	note    string           // a message about the lock; may be empty
 	lock    io.Closer        // of a directory
 	Archive *archive.Archive // nil: it is a directory
 }

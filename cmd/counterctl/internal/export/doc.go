@@ -7,7 +7,7 @@
 //	Finish                      once a file
 //
 // A File takes the bytes: it compresses as its name says, and is there under its name only once all of it is on the
-// disk. What ends halfway leaves nothing behind.
+// disk. An export that ends halfway leaves nothing behind.
 //
-// A Tally counts posts and sums columns as they are written, to be compared with what the source says of itself.
+// A Tally counts posts and sums columns as they are written, to be compared with the sums of the source.
 package export

@@ -119,7 +119,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestFile: a file has its name when it is whole, in place of the one before, and nothing is left of one that is given up.
+// TestFile: a file has its name when it is whole, in place of the old file, and nothing is left of a file that is given
+// up.
 func TestFile(t *testing.T) {
 	text := bytes.Repeat([]byte("888888\t1\t0\n"), 100_000)
 	for name, unpack := range map[string]func(io.Reader) (io.Reader, error){

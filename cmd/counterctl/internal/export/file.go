@@ -102,7 +102,7 @@ func (f *File) finish() error {
 	return f.temp.Close()
 }
 
-// Abort removes what was written. Behind Commit it does nothing that matters.
+// Abort removes the file. Behind Commit it does nothing that matters.
 func (f *File) Abort() {
 	_ = f.temp.Close()
 	_ = os.Remove(f.temp.Name())

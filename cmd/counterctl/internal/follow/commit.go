@@ -34,8 +34,8 @@ func (f *follower) commit(ctx context.Context) error {
 	return f.note()
 }
 
-// note writes which keys became stale, and which are not any more, and which database is selected. What is needed to
-// understand the stream from here on is on the disk afterwards.
+// note writes which keys became stale, and which are not any more, and which database is selected. Afterwards the
+// disk has the state that the rest of the stream needs.
 func (f *follower) note() error {
 	stale := &f.in.stale
 	n := note{}
@@ -72,7 +72,7 @@ func (f *follower) idle() error {
 	return f.journal.write(note{After: &after, Offset: f.offset}, false)
 }
 
-// flush empties the mapped columns, as the source was emptied. What came before is made first; until something comes
+// flush empties the mapped columns, as the source was emptied. Earlier changes are made first; until something comes
 // behind, a crash makes both again, which changes nothing.
 func (f *follower) flush(ctx context.Context) error {
 	if err := f.commit(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// copied is what a copy brought.
+// copied is the result of a copy.
 type copied struct {
 	keys, expiring uint64
 	selected       int

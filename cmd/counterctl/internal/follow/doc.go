@@ -7,15 +7,15 @@
 // # The copy
 //
 // The snapshot is taken to a file first, as fast as the source sends it, and the commands behind it are spooled to another
-// while it is loaded: a source gives up replicas that are slower than its buffers. As in a Redis replica, what is being
-// loaded replaces what was there: the mapped columns are emptied first. So posts that the source no longer has read as
-// their columns' defaults afterwards; the posts themselves stay. A target that is started again meanwhile may have lost
-// some of it: then all is copied again.
+// while it is loaded: a source gives up replicas that are slower than its buffers. As in a Redis replica, the copy replaces
+// the present data: the mapped columns are emptied first. So posts that the source no longer has read as their columns'
+// defaults afterwards; the posts themselves stay. A target that is started again meanwhile may have lost some of it: then
+// all is copied again.
 //
 // # The stream
 //
-// Commands are folded into windows: what some milliseconds, or some thousand numbers, did to each number. A window is one
-// transaction of the target, so the target is at every moment what the source was at one offset, and a transaction of
+// Commands are folded into windows: the effect of some milliseconds, or of some thousand numbers, on each number. A window
+// is one transaction of the target, so the target is at every moment what the source was at one offset, and a transaction of
 // the source is never seen by half.
 //
 // # Exactly once

@@ -80,7 +80,7 @@ func (f *follower) copy(ctx context.Context, full fullCopy) error {
 	return os.Remove(full.path)
 }
 
-// randomName is one that nobody has.
+// randomName returns a name that is not in use.
 func randomName() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:])

@@ -14,8 +14,8 @@ import (
 // errRecopy is a command after which only a whole copy helps.
 var errRecopy = errors.New("a new copy is needed")
 
-// interpreter turns commands of the stream into changes of a window. Effects are what a source sends to replicas: what
-// was executed, conditions met, and an expired key as DEL.
+// interpreter turns commands of the stream into changes of a window. A source sends effects to replicas: executed
+// commands without their conditions, and an expired key as DEL.
 type interpreter struct {
 	rules    *mapping.Rules
 	db       int // that is followed
@@ -29,7 +29,7 @@ type interpreter struct {
 	log      func(format string, args ...any)
 	items    []mapping.Item
 
-	rewinding bool // what comes was applied already: see state.resume
+	rewinding bool // the commands were applied already: see state.resume
 }
 
 // Commands that change no number, whatever their arguments are.
@@ -47,10 +47,10 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// flushed is what a command asks of the loop.
+// flushed is the request of a command to the loop.
 type flushed bool
 
-// command does what a command does. flush is whether all mapped columns are to be emptied after what came before it.
+// command applies a command. flush says that all mapped columns must be emptied after the earlier changes.
 func (in *interpreter) command(args [][]byte) (flush flushed, err error) {
 	var room [32]byte
 	name := room[:min(len(args[0]), len(room))]
@@ -84,7 +84,7 @@ func (in *interpreter) command(args [][]byte) (flush flushed, err error) {
 	return false, in.change(string(name), args)
 }
 
-// control is what concerns the stream and no key.
+// control applies commands about the stream, which name no key.
 func (in *interpreter) control(name string, args [][]byte) (handled bool, err error) {
 	switch name {
 	case "SELECT":
@@ -109,7 +109,7 @@ func (in *interpreter) isDB(arg []byte) bool {
 	return err == nil && db == in.db
 }
 
-// change does what a command on keys of the database does.
+// change applies a command on keys of the database.
 func (in *interpreter) change(name string, args [][]byte) error {
 	n := len(args)
 	switch name {
@@ -167,7 +167,7 @@ func (in *interpreter) change(name string, args [][]byte) error {
 	case "ZADD":
 		rest, plain := args[min(n, 2):], true
 		for ; len(rest) > 0 && isWord(rest[0]); rest = rest[1:] {
-			plain = plain && strings.EqualFold(string(rest[0]), "CH") // the others decide by what is there
+			plain = plain && strings.EqualFold(string(rest[0]), "CH") // the others depend on the present value
 		}
 		switch {
 		case len(rest) < 2 || len(rest)%2 != 0:
@@ -213,7 +213,7 @@ func isWord(b []byte) bool {
 	return len(b) > 0 && (b[0]|0x20) >= 'a' && (b[0]|0x20) <= 'z' && !bytes.EqualFold(b, []byte("inf"))
 }
 
-// parseDelta reads what is added.
+// parseDelta reads the amount to add.
 func parseDelta(b []byte, negate bool) (delta int64, ok bool) {
 	delta, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil || negate && delta == math.MinInt64 {
@@ -225,7 +225,7 @@ func parseDelta(b []byte, negate bool) (delta int64, ok bool) {
 	return delta, true
 }
 
-// touched makes the keys among arguments stale, as what was done to them is not known.
+// touched makes the keys among arguments stale, as the change of them is not known.
 func (in *interpreter) touched(name string, args [][]byte) error {
 	for _, key := range args {
 		m, ok := in.rules.Find(key)
@@ -267,7 +267,7 @@ func (in *interpreter) rereadPairs(name string, key []byte, args [][]byte) error
 // namesPosts tells whether the fields of a key say which posts they are of.
 func namesPosts(m mapping.Match) bool { return m.Shape() != mapping.String && m.Fields() == nil }
 
-// refOf is what is stale together: a key, or a field of one whose fields name posts.
+// refOf returns the unit that becomes stale: a key, or one field of a key whose fields name posts.
 func refOf(m mapping.Match, key, field []byte) ref {
 	if !namesPosts(m) {
 		field = nil
@@ -275,8 +275,7 @@ func refOf(m mapping.Match, key, field []byte) ref {
 	return newRef(key, field)
 }
 
-// passes tells whether what is done to a key is to be passed over. replaces is whether it makes the key fresh, whatever
-// it held.
+// passes tells whether changes of a key are ignored. replaces is whether it makes the key fresh, whatever it held.
 func (in *interpreter) passes(r ref, replaces bool) bool {
 	if in.rewinding {
 		return true

@@ -26,7 +26,7 @@ func newTestInterpreter(t testing.TB) *interpreter {
 	return &interpreter{rules: rules, window: newWindow(rules.Columns()), unknown: map[string]uint64{}, stale: staleKeys{keys: map[ref]*staleKey{}}, log: func(string, ...any) {}}
 }
 
-// effects writes what a window does, and what is stale, in order.
+// effects writes the changes of a window and the stale keys, in order.
 func (in *interpreter) effects() string {
 	var b strings.Builder
 	columns := in.rules.Columns()
@@ -136,7 +136,7 @@ func TestInterpretLarge(t *testing.T) {
 	}
 }
 
-// TestRewinding: of what was applied only additions matter, which may have been refused.
+// TestRewinding: of the applied changes only additions matter, which may have been refused.
 func TestRewinding(t *testing.T) {
 	in := newTestInterpreter(t)
 	in.rewinding = true
@@ -154,7 +154,7 @@ func TestRewinding(t *testing.T) {
 	}
 }
 
-// TestStale: what was read counts from where it was read.
+// TestStale: a value that was read counts from the offset of its read.
 func TestStale(t *testing.T) {
 	in := newTestInterpreter(t)
 	do := func(line string) {
@@ -177,7 +177,7 @@ func TestStale(t *testing.T) {
 		t.Fatal(q.words)
 	}
 	in.stale.found(r, 1000, []mapping.Item{{Mid: 5, Value: 70}}, true)
-	do("INCR n:5") // before 1000: in what was read
+	do("INCR n:5") // before 1000: included in the read
 	in.stale.settle(999, in.window.put)
 	if got := in.effects(); got != "n:5?" {
 		t.Errorf("before its offset: %s", got)

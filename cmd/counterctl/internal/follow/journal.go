@@ -15,10 +15,10 @@ import (
 	"github.com/counterd/counterd/internal/atomicfile"
 )
 
-// note is a line of the journal. What is not there says nothing.
+// note is a line of the journal. A missing field says nothing.
 type note struct {
-	Job      string   `json:"job,omitempty"`      // what is followed and by which rules; the first line
-	Copying  bool     `json:"copying,omitempty"`  // a copy has begun: what was noted before means nothing
+	Job      string   `json:"job,omitempty"`      // the source and the rules; the first line
+	Copying  bool     `json:"copying,omitempty"`  // a copy has begun: earlier notes mean nothing
 	Copied   bool     `json:"copied,omitempty"`   // it is complete
 	Replid   string   `json:"replid,omitempty"`   // the source's history
 	Producer string   `json:"producer,omitempty"` // whose numbers are offsets
@@ -30,7 +30,7 @@ type note struct {
 	Fresh    [][]byte `json:"fresh,omitempty"` // keys that are stale no more
 }
 
-// state is what a journal says.
+// state is the content of a journal.
 type state struct {
 	job      string
 	copying  bool // a copy has begun, ever
@@ -83,7 +83,7 @@ func (s *state) apply(n *note) {
 	}
 }
 
-// errLost is a target that does not have what it acknowledged.
+// errLost: the target lost acknowledged changes.
 var errLost = errors.New("the target does not have what it acknowledged")
 
 // resume tells where to go on when the target says up to which offset it has everything; known is false where it knows
@@ -104,7 +104,7 @@ func (s *state) resume(last uint64, known bool) (from, applied uint64, db int, e
 	return s.window, applied, db, nil
 }
 
-// journal is a file of notes, one a line. What a crash leaves unfinished at its end was never relied on.
+// journal is a file of notes, one a line. Nothing relied on an entry that a crash left unfinished at its end.
 type journal struct {
 	path  string
 	lock  io.Closer // of the directory
@@ -248,8 +248,8 @@ func (j *journal) write(n note, durable bool) error {
 	return j.file.Sync()
 }
 
-// copied notes that a copy is complete, and in one with that which database is selected behind it: a crash between the two
-// would have the commands of that one taken for those of database 0.
+// copied notes in one entry that a copy is complete and which database is selected after it. After a crash between two
+// entries, commands of that database would be taken for commands of database 0.
 func (j *journal) copied(full fullCopy, producer string, db int) error {
 	return j.write(note{Copied: true, Offset: full.offset, Replid: full.replid, Producer: producer, DB: &db}, true)
 }

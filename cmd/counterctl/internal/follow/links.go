@@ -21,12 +21,12 @@ type links struct {
 	history atomic.Pointer[string] // its name, once it has changed
 }
 
-// fullCopy is a snapshot in a file, to be loaded before what is in the spool.
+// fullCopy is a snapshot in a file, to be loaded before the spool.
 type fullCopy struct {
 	path   string
 	replid string
 	offset uint64
-	loaded chan struct{} // closed by who loaded it
+	loaded chan struct{} // closed by its loader
 }
 
 // run runs until ctx ends, or for reasons that waiting does not change. Why it ended is in the spool, behind all that
@@ -85,7 +85,7 @@ func (l *links) one(ctx context.Context) error {
 	return one.stream(l.spool, l.applied.Load, func(n int) { l.offset += uint64(n) })
 }
 
-// snapshot takes a snapshot and hands it to the loop. What comes behind it is spooled while it is loaded.
+// snapshot takes a snapshot and hands it to the loop. The stream after it is spooled while it is loaded.
 func (l *links) snapshot(ctx context.Context, one *link) error {
 	path := filepath.Join(l.Dir, "dump.rdb")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

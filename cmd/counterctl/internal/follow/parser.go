@@ -19,7 +19,7 @@ const (
 var errStream = errors.New("the source sent what is no command")
 
 // parser cuts a stream into commands, as the bytes come. A command is complete or is not there yet. The zero parser is at
-// the beginning of one. It takes memory for what has come, not for what is promised.
+// the beginning of one. It takes memory for bytes that have arrived, not for announced lengths.
 type parser struct {
 	rest []byte   // came and was not looked at
 	pos  int      // in rest
@@ -95,7 +95,7 @@ func (p *parser) head(kind byte) (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// readBody takes what is there of an argument, and tells whether that was all.
+// readBody takes the available bytes of an argument, and tells whether the argument is complete.
 func (p *parser) readBody() (done bool) {
 	part := min(p.body, int64(len(p.rest)-p.pos))
 	if kept := min(part, max(p.body-2, 0)); !p.long { // without the end

@@ -19,7 +19,7 @@ type reader struct {
 	conn *wire.Conn
 }
 
-// found is what a key was.
+// found is the value of a key.
 type found struct {
 	ref   ref
 	items []mapping.Item // that make its numbers what they were

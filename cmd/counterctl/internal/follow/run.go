@@ -13,10 +13,10 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Options say what is followed.
+// Options select the source.
 type Options struct {
 	// Source connects to the Redis as a client that may replicate; Target to the counterd. Connections must outlive the end
-	// of the context that Run has: what is under way is finished then.
+	// of the context that Run has: work in progress is finished then.
 	Source, Target func(context.Context) (*wire.Conn, error)
 	// Name is the source's and the rules', to tell a directory that belongs to another job.
 	Name   string
@@ -142,7 +142,7 @@ func check(o *Options) error {
 	return nil
 }
 
-// session goes on from what is known, or copies everything first, and follows until there is a reason to copy again.
+// session goes on from the journal, or copies everything first, and follows until there is a reason to copy again.
 func (f *follower) session(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errEnd)
@@ -183,7 +183,7 @@ func (f *follower) session(ctx context.Context) error {
 	return f.loop(ctx, links)
 }
 
-// loop applies what comes.
+// loop applies the stream.
 func (f *follower) loop(ctx context.Context, links *links) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -251,7 +251,7 @@ func (f *follower) learn(l *links) error {
 	return f.journal.write(note{Replid: *replid}, true)
 }
 
-// finish makes what the window holds, at the end of ctx.
+// finish makes the changes in the window, at the end of ctx.
 func (f *follower) finish(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -264,7 +264,7 @@ func (f *follower) finish(ctx context.Context) error {
 	return cause
 }
 
-// take gives what came to the parser, and tells whether there was any.
+// take gives the received bytes to the parser, and tells whether there were any.
 func (f *follower) take() (more bool, err error) {
 	n, closed, err := f.spool.take(f.buf)
 	if err != nil {

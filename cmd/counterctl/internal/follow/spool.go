@@ -40,7 +40,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// take reads what is there, and nothing if there is nothing. closed tells, once all was read, why no more comes.
+// take reads the available bytes, possibly none. closed tells, once all was read, why no more comes.
 func (s *spool) take(p []byte) (n int, closed error, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *spool) close(why error) {
 	s.wake()
 }
 
-// reset drops what was not read, and takes more again.
+// reset drops the unread bytes, and accepts more again.
 func (s *spool) reset() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

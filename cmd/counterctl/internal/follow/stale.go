@@ -40,7 +40,7 @@ func (r ref) split() (key, field []byte, ok bool) {
 // staleKey is a key whose number the target does not hold.
 type staleKey struct {
 	need  bool           // it is to be read
-	at    uint64         // it was read: what it was at that offset of the source; else 0
+	at    uint64         // it was read: its value at that offset of the source; else 0
 	items []mapping.Item // that
 	fits  bool           // and whether that is all of its numbers
 }
@@ -104,7 +104,8 @@ func (s *staleKeys) found(key ref, at uint64, items []mapping.Item, fits bool) {
 	}
 }
 
-// settle puts what was read into the window in which the stream comes to where that was. offset is where the stream is.
+// settle puts a value that was read into the window in which the stream reaches the offset of the read. offset is where
+// the stream is.
 func (s *staleKeys) settle(offset uint64, put func(mapping.Item, ref) bool) {
 	left := s.read[:0]
 	for _, key := range s.read {

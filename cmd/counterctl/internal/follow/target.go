@@ -16,15 +16,15 @@ import (
 
 const (
 	answerTimeout = time.Minute
-	endTimeout    = 10 * time.Second // for what is under way when all is to end
+	endTimeout    = 10 * time.Second // for work in progress at the end
 	emptyTimeout  = 10 * time.Minute // for a command on all posts
 	firstWait     = 50 * time.Millisecond
 	longestWait   = 2 * time.Second
 	keysPerWrite  = 4096 // of a command in a transaction
 )
 
-// target is the counterd that is kept up. What may pass (a lost connection, LOADING, MISCONF, a failover) is waited for
-// as long as it takes: what the source sends is spooled meanwhile.
+// target is the counterd that is kept up. It waits for conditions that may pass (a lost connection, LOADING, MISCONF, a
+// failover), however long they last. The stream of the source is spooled meanwhile.
 type target struct {
 	dial     func(context.Context) (*wire.Conn, error)
 	schema   *schema.Schema
@@ -70,7 +70,7 @@ func (t *target) patiently(ctx context.Context, f func(*wire.Conn) error) error 
 // once calls f with a connection, which is closed where its stream may be out of step.
 func (t *target) once(ctx context.Context, f func(*wire.Conn) error) (err error) {
 	if t.conn == nil {
-		conn, err := t.dial(context.WithoutCancel(ctx)) // what is under way when ctx ends is finished
+		conn, err := t.dial(context.WithoutCancel(ctx)) // work in progress is finished when ctx ends
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (t *target) close() {
 	}
 }
 
-// check sees whether a server that was connected to has what was acknowledged.
+// check verifies that a newly connected server has all acknowledged changes.
 func (t *target) check(conn *wire.Conn) error {
 	if !t.some {
 		return nil
@@ -149,7 +149,7 @@ func (t *target) commit(ctx context.Context, w *window, end uint64) (refused []n
 		for range commands - 1 {
 			if err := conn.ReadStatus(); err != nil {
 				var failed *wire.ServerError
-				if errors.As(err, &failed) { // what comes behind it is out of step
+				if errors.As(err, &failed) { // the replies after it are out of step
 					t.close()
 				}
 				return err
@@ -283,7 +283,7 @@ func (t *target) empty(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until what was written is on the target's disk, where it has a log.
+// settle waits until the written changes are on the target's disk, if it has a log.
 func (t *target) settle(ctx context.Context) error {
 	return t.patiently(ctx, func(conn *wire.Conn) error {
 		_ = conn.SetDeadline(time.Now().Add(2 * answerTimeout))

@@ -9,26 +9,26 @@ import (
 )
 
 // Sizes of a window. A target takes 4096 numbers in 2 ms, and its answers are kept for repeats up to 64 KiB. A transaction
-// of the source is one of the target up to what the target takes at once.
+// of the source is one transaction of the target, up to the most that the target takes at once.
 const (
 	windowNumbers = 4096
 	windowMax     = 100_000
 )
 
-// number is one that rules map to.
+// number is a column of a post that rules map to.
 type number struct {
 	mid    uint64
 	column uint16
 }
 
-// change is what a window does to a number: it sets it, deletes it, or adds to it.
+// change is the effect of a window on a number: to set it, delete it, or add to it.
 type change struct {
 	op    mapping.Op
 	value int64
 	ref   ref // whose; of additions only
 }
 
-// window is what a piece of the stream does to numbers.
+// window is the effect of a piece of the stream on numbers.
 type window struct {
 	changes map[number]change
 	limits  []uint64 // by column
@@ -42,8 +42,7 @@ func newWindow(columns []mapping.Column) *window {
 	return w
 }
 
-// put adds an item of a key of the source. ok is false where the number would be none that its column holds: nothing is
-// changed then.
+// put adds an item of a key of the source. ok is false if the column cannot hold the number. Nothing is changed then.
 func (w *window) put(i mapping.Item, r ref) (ok bool) {
 	at := number{i.Mid, i.Column}
 	before, some := w.changes[at]
@@ -67,7 +66,7 @@ func (w *window) put(i mapping.Item, r ref) (ok bool) {
 	return true
 }
 
-// numbers lists what is changed, in order: neighbours share blocks.
+// numbers lists the changed numbers in order: neighbours share blocks.
 func (w *window) numbers() []number {
 	list := make([]number, 0, len(w.changes))
 	for n := range w.changes {

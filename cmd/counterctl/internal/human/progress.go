@@ -9,13 +9,13 @@ import (
 	"github.com/counterd/counterd/cmd/internal/cli"
 )
 
-// Progress returns a function that shows how many bytes of how many are done, and one that removes it: a bar on a
-// terminal, nothing elsewhere.
+// Progress returns a function that shows how many bytes of how many are done, and a function that removes it: a
+// bar on a terminal, nothing elsewhere.
 func Progress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
 	return progress(w, what, progressbar.OptionShowBytes(true))
 }
 
-// CountProgress is Progress for what is counted.
+// CountProgress is Progress for counts.
 func CountProgress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
 	return progress(w, what, progressbar.OptionShowCount())
 }

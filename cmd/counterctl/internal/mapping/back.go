@@ -9,7 +9,7 @@ import (
 
 // Writer makes the commands that write numbers where rules say that a Redis holds them: the way back.
 type Writer struct {
-	// SkipZeros leaves out values all of whose numbers are 0: most programs take one that is missing for that.
+	// SkipZeros leaves out values all of whose numbers are 0: most programs treat a missing key as 0.
 	SkipZeros bool
 
 	rules *Rules
@@ -181,7 +181,7 @@ func (o *object) encode(dst []byte, values []uint64) []byte {
 	return append(dst, '}')
 }
 
-// at is a number, 0 for one that was passed over.
+// at returns a number, 0 for a column that was passed over.
 func at(values []uint64, column int) uint64 {
 	if column < 0 {
 		return 0

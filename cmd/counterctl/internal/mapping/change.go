@@ -1,6 +1,6 @@
 package mapping
 
-// What commands do to keys, in the place of their values: for who follows a server's changes.
+// Changes that commands make to keys, instead of their values. A follower of a server uses them.
 
 // Added appends the item of an addition to a string's number. ok is false where the value is not one plain number.
 func (m Match) Added(dst []Item, delta int64) (_ []Item, ok bool) {

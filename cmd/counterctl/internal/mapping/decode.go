@@ -14,7 +14,7 @@ const skipped = -1
 
 // decoder says what the bytes of a value are.
 type decoder interface {
-	// decode appends an item for each number of a value. What is none goes to the tally.
+	// decode appends an item for each number of a value. Other values go to the tally.
 	decode(dst []Item, r *Rules, at place, value []byte, t *Tally) []Item
 	// encode appends the bytes that decode makes numbers of.
 	encode(dst []byte, values []uint64) []byte

@@ -28,10 +28,10 @@
 // and {mid:36} take small and capital letters; leading zeros do not count. {*} is one byte or more, none of them the byte
 // that follows it in the pattern. Other braces are themselves: post:{{mid}}:likes has a hash tag of Redis Cluster.
 //
-// Between the columns in parentheses stands what stands between the numbers, as in (repost:comment), the same everywhere.
-// In all three packed forms "_" passes a number over. Binary numbers are big endian, and of any width up to 63 bits one
-// behind the other as BITFIELD's are; those with "le" are of whole bytes. The string must have just that length; "..."
-// allows a shorter one, whose missing end reads as zero, as BITFIELD reads it, and a longer one.
+// Between the columns in parentheses stands the separator of the numbers, as in (repost:comment), the same everywhere. In
+// all three packed forms "_" passes a number over. Binary numbers are big endian, and of any width up to 63 bits one behind
+// the other as BITFIELD's are; those with "le" are of whole bytes. The string must have just that length; "..." allows a
+// shorter one, whose missing end reads as zero, as BITFIELD reads it, and a longer one.
 //
 // # One rule for each key
 //

@@ -12,7 +12,8 @@ import (
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
-// expression writes a pattern as a regular expression, in its own way: {*} is bytes up to the one that follows.
+// expression writes a pattern as a regular expression, in its own way: {*} is bytes up to the next literal
+// byte.
 func expression(text string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)

@@ -7,10 +7,10 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Op is what an Item does to its number.
+// Op is the change that an Item makes to its number.
 type Op uint8
 
-// The operations. Rules make items that Set; who follows a server makes others.
+// The operations. Rules make items that Set; a follower of a server makes others.
 const (
 	Set    Op = iota // the number becomes Value
 	Add              // Value is added; it may be below 0
@@ -214,7 +214,7 @@ type Match struct {
 	rules *Rules
 	group *group
 	key   []byte
-	id    uint64 // what the key says of the mid
+	id    uint64 // the part of the mid in the key
 }
 
 // keyMax is the length of the longest key that is looked at.

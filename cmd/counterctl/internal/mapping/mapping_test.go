@@ -210,7 +210,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestPrefix: what SCAN is asked for.
+// TestPrefix: the pattern for SCAN.
 func TestPrefix(t *testing.T) {
 	for rules, want := range map[string]string{
 		"post:{mid}=weibo.repost":                                           "post:*",
@@ -231,7 +231,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestTally: what a resume file keeps of a tally is all of it.
+// TestTally: a resume file keeps the whole tally.
 func TestTally(t *testing.T) {
 	var a, b, c Tally
 	for i := range 7 {

@@ -14,7 +14,7 @@ const patternMax = 512
 // midDigits is how many digits of a mid are read, leading zeros included.
 const midDigits = 64
 
-// part is what an id in a pattern is of a mid.
+// part is the part of a mid that an id in a pattern stands for.
 type part uint8
 
 const (
@@ -109,10 +109,10 @@ func parsePattern(text string) (*pattern, error) {
 	return p, p.check()
 }
 
-// placeholder reads what stands in braces at the start of rest, and returns its length; 0: it is no placeholder.
+// placeholder reads the text in braces at the start of rest, and returns its length; 0: it is no placeholder.
 func (p *pattern) placeholder(rest string) (taken int, err error) {
 	if strings.HasPrefix(rest, "{*}") {
-		p.elements = append(p.elements, element{more: true}) // its class is that of what follows, inverted
+		p.elements = append(p.elements, element{more: true}) // its class is the inverse of the next literal
 		return len("{*}"), nil
 	}
 	body, isID := strings.CutPrefix(rest, "{mid")

@@ -149,7 +149,7 @@ func (c *compiler) named(r *rule, target string) ([]*rule, error) {
 	return list, nil
 }
 
-// target reads what stands behind the =.
+// target reads the text after the =.
 func (c *compiler) target(text string) (decoder, error) {
 	open := strings.IndexAny(text, ".([{")
 	if open < 0 {
@@ -290,7 +290,7 @@ func (c *compiler) packed(counter, name string) (int, error) {
 	return c.column(counter, name)
 }
 
-// column finds a column by its name or suffix. One that is missing is noted, and has no index that may be used.
+// column finds a column by its name or suffix. A missing column is noted, and has no valid index.
 func (c *compiler) column(counter, name string) (int, error) {
 	if !isName(counter) || !isName(name) {
 		return 0, fmt.Errorf("%q is not a column's name", name)
@@ -313,7 +313,7 @@ func (c *compiler) column(counter, name string) (int, error) {
 // unknown is a different column each time, below skipped, so that missing ones do not count as written twice.
 func (c *compiler) unknown() int { return skipped - 1 - len(c.missing.Names) }
 
-// miss notes what is not there, once.
+// miss notes a missing column, once.
 func (c *compiler) miss(counter, column string) {
 	add := func(name, statement string) {
 		for _, known := range c.missing.Names {

@@ -17,7 +17,7 @@ const (
 	WrongType                // the key is of another type than its rule's
 	NotANumber               // the value is not a whole number
 	Negative                 // the value is below 0
-	TooWide                  // the value is above what the column holds
+	TooWide                  // the value is above the column's maximum
 	Malformed                // a packed value of other parts than its rule's
 	Vanished                 // the key was gone, or had expired, when it was read
 	reasons
@@ -41,7 +41,7 @@ type Tally struct {
 	examples [reasons][]string
 }
 
-// Skipped is what a Tally says of one reason.
+// Skipped is the entry of a Tally for one reason.
 type Skipped struct {
 	Reason   Reason
 	Count    uint64

@@ -35,7 +35,7 @@ func (e *SpentError) Error() string { return e.Err.Error() }
 func (e *SpentError) Unwrap() error { return e.Err }
 
 // Do calls try until it returns nil. try reports whether it has made progress, from which on the limit counts anew. Do
-// returns the cause of ctx's end, or a *SpentError for an error that does not pass, or for one that passed too often.
+// returns the cause of ctx's end, or a *SpentError for an error that does not pass, or that came back too often.
 func (p Policy) Do(ctx context.Context, try func() (progress bool, err error)) error {
 	passes := p.Passes
 	if passes == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// TestConditions compares conditions with what they say of single posts.
+// TestConditions compares conditions with their results for single posts.
 func TestConditions(t *testing.T) {
 	sch, err := schema.ParseScript(strings.NewReader("add counter c\nadd column c n hint=8 max=32\n"), schema.Empty())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package rdb reads the snapshots of Redis and Valkey (dump.rdb, and what they send to replicas) piece by piece, whoever
-// wrote them and whatever they hold.
+// Package rdb reads the snapshots of Redis and Valkey (dump.rdb, and the copies they send to replicas) piece by piece, of
+// any writer and with any content.
 //
 //	| "REDIS" version 4 digits, or "VALKEY" 3 digits |
 //	| opcode or type, 1 byte | what belongs to it |      many

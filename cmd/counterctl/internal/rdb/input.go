@@ -45,7 +45,7 @@ func newSource(r io.Reader, limit uint64) *source {
 // offset is how far reading is.
 func (s *source) offset() uint64 { return s.base + uint64(s.pos) }
 
-// sum adds what was consumed to the checksum and returns it.
+// sum adds the consumed bytes to the checksum and returns it.
 func (s *source) sum() uint64 {
 	s.crc = addCRC(s.crc, s.buf[s.summed:s.pos])
 	s.summed = s.pos

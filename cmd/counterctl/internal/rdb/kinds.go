@@ -2,7 +2,7 @@ package rdb
 
 // Opcodes stand where a type may.
 const (
-	opSlotImport = 243 // Valkey; to Redis it is what modules say of a key
+	opSlotImport = 243 // Valkey; Redis uses it for modules' data of a key
 	opSlotInfo   = 244
 	opFunction   = 245
 	opModuleAux  = 247

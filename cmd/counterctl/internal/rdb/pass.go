@@ -78,7 +78,7 @@ func (r *reader) passCount() error {
 	return err
 }
 
-// Parts of what a module wrote.
+// Parts of a module's data.
 const (
 	moduleEnd = iota
 	moduleInt
@@ -88,7 +88,7 @@ const (
 	moduleString
 )
 
-// passModule passes over the id of a module and what it wrote.
+// passModule passes over the id of a module and its data.
 func (r *reader) passModule() error {
 	if err := r.passCount(); err != nil {
 		return err

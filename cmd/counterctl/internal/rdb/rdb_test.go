@@ -53,7 +53,7 @@ func (r *recorder) Pair(field, value []byte, expires int64) error {
 
 func (r *recorder) Long() error { return r.add("%s: long", r.key) }
 
-// golden is what testdata/redis-7.0.rdb holds, as Redis 7.0.15 was told.
+// golden is the content of testdata/redis-7.0.rdb, as Redis 7.0.15 was told.
 var golden = []string{
 	"0 post:1:likes = 0", "0 post:2:likes = 127", "0 post:3:likes = -129", "0 post:4:likes = 70000", "0 post:5:likes = 9223372036854775807", "0 post:6:likes = notanumber",
 	"0 post:7:likes until 4102444800000 = 77", "0 post:8:likes until 4102444800001 = 88",
@@ -169,7 +169,7 @@ func packList(elements ...string) string {
 		start := len(b)
 		b = append(append(b, 0xe0|byte(len(e)>>8), byte(len(e))), e...)
 		n := len(b) - start
-		for i := backLength(n) - 1; i >= 0; i-- { // nobody reads what is in it
+		for i := backLength(n) - 1; i >= 0; i-- { // its content is not read
 			b = append(b, byte(n>>(7*i))&0x7f)
 		}
 	}
@@ -179,7 +179,7 @@ func packList(elements ...string) string {
 	return string(b)
 }
 
-// TestForms reads and passes over what Redis 7.0 does not write any more, or not yet.
+// TestForms reads and passes over forms that Redis 7.0 no longer writes, or not yet.
 func TestForms(t *testing.T) {
 	w := func() *writer { return new(writer) }
 	for name, c := range map[string]struct {
@@ -222,7 +222,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestHostile: claims are not believed, and what is not known is named.
+// TestHostile: claims are not believed, and unknown parts are named.
 func TestHostile(t *testing.T) {
 	w := func() *writer { return new(writer) }
 	for name, c := range map[string]struct {
@@ -254,7 +254,7 @@ func TestHostile(t *testing.T) {
 			h := &recorder{want: func(*Key) bool { return wanted }}
 			_, err := Read(bytes.NewReader(c.file), h)
 			if passed := !wanted && (strings.Contains(name, "listpack") || strings.Contains(name, "LZF") || strings.HasPrefix(name, "a field w") || strings.Contains(name, "TTL")); passed {
-				continue // what is passed over is not looked at
+				continue // skipped values are not checked
 			}
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s (wanted %v): %v, want %v with %q", name, wanted, err, c.want, c.says)
@@ -263,7 +263,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestLong passes over what is above the limit, and goes on behind it.
+// TestLong passes over a string above the limit, and goes on after it.
 func TestLong(t *testing.T) {
 	long := strings.Repeat("x", 1001)
 	file := new(writer).op(typeString).text("k", long).op(typeString).text(long, "v").op(typeHash).text("h").count(2).text("a", long, "b", "1").op(typeHashListpack).text("l", long).

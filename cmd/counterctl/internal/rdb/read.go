@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Key is a key, and what is known before its value.
+// Key is a key, and its attributes, which stand before its value.
 type Key struct {
 	DB      uint64
 	Name    []byte // valid until its value was given; nil: it is longer than MaxString
@@ -41,7 +41,7 @@ type reader struct {
 	field, value []byte // room
 }
 
-// Result is what is known of a file that was read to its end.
+// Result is the summary of a file that was read to its end.
 type Result struct {
 	Version string // as in its first bytes: REDIS0011, VALKEY080
 	Bytes   uint64 // up to the end of the checksum
@@ -114,7 +114,7 @@ func (r *reader) body() error {
 		case opExpireMS:
 			var ms uint64
 			if ms, err = r.uint64(); err == nil {
-				k.Expires = max(1, int64(ms)) // what is before 1970 is over too
+				k.Expires = max(1, int64(ms)) // a time before 1970 is over too
 			}
 		case opIdle:
 			err = r.passCount()
@@ -228,7 +228,7 @@ func (r *reader) pair(kind byte, k *Key) error {
 	return r.unknownType(kind)
 }
 
-// pairs reads a count and so many pairs: what stands before a field, itself, its value, what stands behind.
+// pairs reads a count and so many pairs: the prefix of a field, the field, its value, the suffix.
 func (r *reader) pairs(before func() (int64, error), value func() (ok bool, err error), behind func() (int64, error)) error {
 	n, err := r.count()
 	if err != nil {

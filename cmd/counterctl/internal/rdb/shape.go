@@ -1,6 +1,6 @@
 package rdb
 
-// Shape is what a value is.
+// Shape is the kind of a value.
 type Shape uint8
 
 // The shapes that a Handler may want.

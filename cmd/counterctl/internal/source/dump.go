@@ -21,7 +21,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
 )
 
-// DumpOptions say what is read of a snapshot of Redis or Valkey.
+// DumpOptions select the data of a snapshot of Redis or Valkey.
 type DumpOptions struct {
 	Path  string // "-" is standard input; plain, or packed by gzip or zstd, whatever its name
 	Name  string // for people; Path unless given
@@ -42,8 +42,8 @@ type Dump struct {
 	keys     uint64
 }
 
-// NewDump reads a file once, to its end: one that is damaged or not whole is refused before anything of it is written
-// anywhere. Close frees what it takes.
+// NewDump reads a file once, to its end: a damaged or incomplete file is refused before any of its data are written.
+// Close frees what it takes.
 func NewDump(ctx context.Context, o DumpOptions) (d *Dump, err error) {
 	d = &Dump{o: o, name: cmp.Or(o.Name, o.Path)}
 	info, err := os.Stat(o.Path)
@@ -265,7 +265,7 @@ func (s *dumped) read(most uint64, explain int) {
 	}
 	if err = l.Load(r); err == nil {
 		l.AtMost = 1
-		err = l.flush() // what was counted since
+		err = l.flush() // the counts since
 	}
 	if err == nil {
 		if err = io.EOF; l.Expiring > 0 && s.d.o.Log != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// snapshotFile is what Redis 7.0 wrote; package rdb's tests say what is in it.
+// snapshotFile was written by Redis 7.0; package rdb's tests say what is in it.
 const snapshotFile = "../rdb/testdata/redis-7.0.rdb"
 
 func snapshotRules(t *testing.T) *mapping.Rules {
@@ -123,7 +123,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// TestDumpExpired: what has expired is left out, as Redis leaves it out when it reads the file.
+// TestDumpExpired: expired keys are left out, as Redis leaves them out when it reads the file.
 func TestDumpExpired(t *testing.T) {
 	b := []byte("REDIS0004")
 	for i, ms := range []uint64{1, 1 << 62, 0} {
@@ -146,7 +146,7 @@ func TestDumpExpired(t *testing.T) {
 	}
 }
 
-// TestDumpEnds: who reads no further leaves nothing running.
+// TestDumpEnds: a reader that stops early leaves nothing running.
 func TestDumpEnds(t *testing.T) {
 	d, err := NewDump(t.Context(), DumpOptions{Path: snapshotFile, Rules: snapshotRules(t)})
 	if err != nil {

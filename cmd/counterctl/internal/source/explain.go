@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
 )
 
-// explain adds an example of what maps, if the chunk asks for one.
+// explain adds an example of a mapped key, if the chunk asks for one.
 func (r *Redis) explain(c *transfer.Chunk, from int, key, field, value []byte) {
 	if len(c.Examples) >= c.Explain || len(c.Items) == from {
 		return

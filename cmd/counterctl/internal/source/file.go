@@ -16,7 +16,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// FileOptions say what is read of a file.
+// FileOptions select the data of a file.
 type FileOptions struct {
 	Path    string // "-" is standard input
 	TSV     tsv.Options
@@ -32,12 +32,12 @@ type FileOptions struct {
 type File struct {
 	o        FileOptions
 	identity string
-	spooled  *os.File // what could be read only once; else nil
+	spooled  *os.File // input that can be read only once; else nil
 	rows     uint64   // 0: not counted
 	names    []string // of the file's values
 }
 
-// NewFile finds out what is in a file. Close frees what it takes.
+// NewFile finds out the format of a file. Close frees what it takes.
 func NewFile(ctx context.Context, o FileOptions) (f *File, err error) {
 	f = &File{o: o}
 	info, err := os.Stat(o.Path)
@@ -107,7 +107,7 @@ func (f *File) look(ctx context.Context) error {
 	}
 }
 
-// Columns are what the items of the file's sources are of.
+// Columns are the columns of the items that the file's sources return.
 func (f *File) Columns() (columns []mapping.Column) {
 	for _, name := range f.names {
 		i, _ := f.o.Counter.Field([]byte(name))
@@ -218,7 +218,7 @@ func (s *rows) Next(ctx context.Context, c *transfer.Chunk) error {
 	return s.mark(c)
 }
 
-// mark notes where the next chunk begins. What was read from a pipe cannot be read again.
+// mark notes where the next chunk begins. A pipe cannot be read again.
 func (s *rows) mark(c *transfer.Chunk) (err error) {
 	if s.f.spooled == nil {
 		c.Position, err = json.Marshal(filePosition{s.read})

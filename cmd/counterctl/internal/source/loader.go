@@ -9,16 +9,16 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
 )
 
-// Loader makes items of what a snapshot holds in one database.
+// Loader makes items of the keys of one database of a snapshot.
 type Loader struct {
 	Rules *mapping.Rules
 	DB    int
-	Now   int64 // ms since 1970: what had expired by then is left out, as Redis does; 0: nothing is
+	Now   int64 // ms since 1970: keys that had expired by then are left out, as Redis does; 0: none are
 	// Write is given items when there are many, and at the end. They are its own until it returns.
 	Write func(items []mapping.Item) error
 	// Unfit is told of a value that fits a rule and does not map. It may be nil.
 	Unfit func(m mapping.Match, key, field []byte) error
-	// Explain is told what maps to what; it may be nil.
+	// Explain is told each key with its number; it may be nil.
 	Explain func(items []mapping.Item, key, field, value []byte)
 	// AtMost is how many keys are read between two calls of Write, about; 0: any number.
 	AtMost uint64
@@ -110,7 +110,7 @@ func (l *Loader) Long() error {
 	return l.given(len(l.items), nil, nil, false)
 }
 
-// given tells who wants to know of what was read, and writes items when they are many.
+// given reports the keys read, and writes items when they are many.
 func (l *Loader) given(from int, field, value []byte, fits bool) error {
 	if l.Explain != nil && len(l.items) > from {
 		l.Explain(l.items[from:], l.key, field, value)

@@ -9,7 +9,7 @@ import (
 // position is where the reading is: everything before it is read, nothing behind it.
 //
 // Invariant: the keys that SCAN gave before Cursor are read, but for Keys from Next on; and of the key Keys[Next], if
-// Within is set, what HSCAN or ZSCAN gave before it.
+// Within is set, the cursor that HSCAN or ZSCAN gave before it.
 type position struct {
 	Node   int      `json:"node"`             // index of the node; as many as there are: all is read
 	Cursor string   `json:"cursor,omitempty"` // of the next SCAN; "": there is none to be made, on this node

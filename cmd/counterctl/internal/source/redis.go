@@ -17,7 +17,7 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// RedisOptions say what is read.
+// RedisOptions select the data.
 type RedisOptions struct {
 	Addr  string // host:port, or a unix socket's path
 	Dial  wire.Options
@@ -28,7 +28,7 @@ type RedisOptions struct {
 	Log      func(text string) // may be nil
 }
 
-// ErrRestarted is a server that is another process than the one that gave the cursor.
+// ErrRestarted: the server is another process than the one at the time of the cursor.
 var ErrRestarted = errors.New("the source was restarted while it was read: its cursors mean nothing any more; start the import again")
 
 // answerTimeout is for a batch's answer.
@@ -200,7 +200,7 @@ func (r *Redis) Identity(context.Context) (string, error) {
 	return strings.Join(ids, " "), nil
 }
 
-// Mark is made of what INFO says of changes and of saves, which set the number of changes back.
+// Mark is made of the numbers of changes and of saves in INFO. A save sets the number of changes back.
 func (r *Redis) Mark(ctx context.Context) (string, error) {
 	var marks []string
 	for _, n := range r.nodes {

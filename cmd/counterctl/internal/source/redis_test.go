@@ -31,7 +31,7 @@ func testRules(t testing.TB) *mapping.Rules {
 	return r
 }
 
-// scripted is a server that tells who it is and then, whatever it is asked, says what it is told to. It returns its address.
+// scripted is a server that identifies itself and then gives scripted replies to all commands. It returns its address.
 func scripted(t testing.TB, script *atomic.Pointer[[]byte]) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")

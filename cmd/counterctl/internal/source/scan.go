@@ -24,7 +24,7 @@ const (
 	chunkTime = time.Second
 )
 
-// scanner is what reading a batch needs, kept from one to the next.
+// scanner is the state for reading batches, kept from one batch to the next.
 type scanner struct {
 	glob    string // of SCAN's MATCH; "": none
 	out     []byte
@@ -33,7 +33,7 @@ type scanner struct {
 	found   [][]byte        // keys of the SCAN under way
 	cursor  string
 	ranged  bool // strings are read by GETRANGE
-	single  int  // so many keys are read one by one, as one of them holds what is too large
+	single  int  // so many keys are read one by one, as one of them is too large
 }
 
 // Next fills a chunk.
@@ -108,7 +108,7 @@ func (r *Redis) tooLarge(c *transfer.Chunk, err error) error {
 // enough tells whether no more keys are wanted.
 func enough(c *transfer.Chunk) bool { return c.Most > 0 && c.Keys >= c.Most }
 
-// attempt runs f with retries; what a failed try added to the chunk is taken back.
+// attempt runs f with retries; additions of a failed try to the chunk are taken back.
 func (r *Redis) attempt(ctx context.Context, c *transfer.Chunk, f func() error) error {
 	items, keys, skipped, examples := len(c.Items), c.Keys, c.Skipped, len(c.Examples)
 	return r.withRetries(ctx, func() error {
@@ -129,7 +129,7 @@ func (r *Redis) paged(key []byte) bool {
 // batch reads the next n keys and makes the next SCAN, if it is time for one, in one round trip.
 func (r *Redis) batch(c *transfer.Chunk, n int) error {
 	p, s := &r.pos, &r.scan
-	scans := p.Next+n == len(p.Keys) && (!p.Begun || p.Cursor != "") && !s.ranged && !enough(c) // ranged: then it is known what is too large
+	scans := p.Next+n == len(p.Keys) && (!p.Begun || p.Cursor != "") && !s.ranged && !enough(c) // ranged: then the large value is known
 	s.out = s.out[:0]
 	if scans {
 		s.appendScan(p.Cursor)

@@ -7,9 +7,9 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 )
 
-// Source is what numbers are read from, a chunk at a time. It is used by one goroutine.
+// Source is a source of numbers, which are read a chunk at a time. It is used by one goroutine.
 type Source interface {
-	// Name says what is read, for people; it holds no secret.
+	// Name is the source's name, for people; it holds no secret.
 	Name() string
 	// Identity is the same as long as a position means the same: for a server its run id, for a file its size and time.
 	// It is asked for after Seek and Next have returned, as a source may have to connect to know.
@@ -18,8 +18,9 @@ type Source interface {
 	Total() uint64
 	// Seek says where the first Next begins; it is not called for the start.
 	Seek(position json.RawMessage) error
-	// Next fills a chunk, which is empty before, until it is Full, about; it has at most ChunkMax items. The error
-	// is io.EOF when there are no more; the chunk with it counts. What may pass by itself, a lost connection, it waits for.
+	// Next fills a chunk, which is empty before, until it is Full, about; it has at most ChunkMax items. The error is
+	// io.EOF when there are no more; the chunk with it counts. It waits for conditions that may pass by themselves, such as
+	// a lost connection.
 	Next(ctx context.Context, c *Chunk) error
 	Close() error
 }
@@ -30,7 +31,7 @@ type Marker interface {
 	Mark(ctx context.Context) (string, error)
 }
 
-// Chunk is what a Source has read.
+// Chunk is a piece of a Source's data.
 type Chunk struct {
 	Items   []mapping.Item
 	Keys    uint64 // keys or rows that were read, whether they map or not
@@ -42,7 +43,7 @@ type Chunk struct {
 	Want int
 	// Most is how many keys or rows to read at most, about; 0: as many as fill the chunk.
 	Most uint64
-	// Explain asks for Examples of what is read, a line each.
+	// Explain asks for Examples of the data, a line each.
 	Explain  int
 	Examples []string
 }

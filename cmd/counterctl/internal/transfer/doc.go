@@ -1,8 +1,8 @@
 // Package transfer moves numbers of posts into a running counterd.
 //
-// A Sink writes them, a chunk at a time. The items of a chunk are folded to one for each number and sorted, as
-// neighbours share blocks, and go in commands of 512 numbers, 16 of them under way: MSET for what is set,
-// COUNTER.MINCRBY for what is added, HDEL for what is taken away. A chunk is written when all of it is acknowledged.
+// A Sink writes them, a chunk at a time. The items of a chunk are folded to one for each number and sorted, as neighbours
+// share blocks, and go in commands of 512 numbers, 16 of them under way: MSET to set, COUNTER.MINCRBY to add, HDEL to
+// delete. A chunk is written when all of it is acknowledged.
 //
 // What may pass (a lost connection, a server that loads, is full, or is no primary now) is waited for, and what was not
 // acknowledged is sent again. That a set is made twice changes nothing. Additions bear numbers of a producer (IDMP), and a

@@ -25,7 +25,7 @@ add counter video
 add column video plays hint=8 max=63 suffix=
 `
 
-// fate is what becomes of a command: it is done or not, answered by an error or not, and the connection ends or not.
+// fate is the outcome of a command: it is done or not, answered by an error or not, and the connection ends or not.
 type fate struct {
 	lost   bool   // not done
 	answer string // an error in place of the answer

@@ -20,9 +20,9 @@ type folder struct {
 	items  []mapping.Item
 }
 
-// fold returns one item for each number, which does what all items of it do in their order, sorted by mid: blocks and
-// cold pages are then gone to once, and new posts come in the order that packs densest. The slice is the folder's, and
-// valid until the next call.
+// fold returns one item for each number, with the effect of all its items in their order, sorted by mid: blocks and cold
+// pages are then gone to once, and new posts come in the order that packs densest. The slice is the folder's, and valid
+// until the next call.
 func (f *folder) fold(items []mapping.Item) []mapping.Item {
 	f.items = f.items[:0]
 	for _, i := range f.sort(items) {
@@ -53,8 +53,8 @@ func (f *folder) sort(items []mapping.Item) []ordered {
 	return f.sorted
 }
 
-// both is one item that does what a and then b do. A number that a Delete took away counts as 0 for an Add behind it, as
-// Redis has it. Sums stay within 64 bits: what is beyond them is beyond every column too.
+// both returns one item with the effect of a and then b. A number that a Delete took away counts as 0 for an Add behind
+// it, as Redis has it. Sums stay within 64 bits: a larger sum exceeds every column too.
 func both(a, b mapping.Item) mapping.Item {
 	if b.Op != mapping.Add {
 		return b

@@ -8,10 +8,10 @@ import (
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
-// state is what numbers are: absent ones have none.
+// state is the values of numbers. Absent numbers have none.
 type state map[[2]uint64]int64
 
-// apply does what an item does.
+// apply makes the change of an item.
 func (s state) apply(i mapping.Item) {
 	k := [2]uint64{i.Mid, uint64(i.Column)}
 	switch i.Op {
@@ -24,7 +24,8 @@ func (s state) apply(i mapping.Item) {
 	}
 }
 
-// TestFold: the folded items do what all did, whatever was there before, and are sorted, one for each number.
+// TestFold: the folded items have the effect of all items, whatever the values before, and are sorted, one
+// for each number.
 func TestFold(t *testing.T) {
 	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 0))

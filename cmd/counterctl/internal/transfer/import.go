@@ -13,20 +13,20 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// ImportOptions say what is moved, and how.
+// ImportOptions are the options of an import.
 type ImportOptions struct {
 	// Open opens the source at its start. It is called once, and once more to compare all.
 	Open func(context.Context) (Source, error)
 	// Sink is the target's. Its Producer is set where values are added.
 	Sink SinkOptions
-	// Target is the target's name, Rules are what decides what is read: an import goes on from a resume file of the same.
+	// Target is the target's name, Rules select the data: an import goes on from a resume file with the same two.
 	Target string
 	Rules  []string
 	// Add adds the values that are read to those that are there; otherwise they take their place.
 	Add bool
 	// Resume is the path of the resume file; "": none. An import that adds needs one.
 	Resume string
-	// Verify says what is compared at the end.
+	// Verify selects the comparison at the end.
 	Verify Verify
 	// Progress is told of each chunk; it may be nil.
 	Progress func(what string, done, total, values uint64)
@@ -34,7 +34,8 @@ type ImportOptions struct {
 	Log func(text string)
 }
 
-// saveEvery is how often the resume file is written while values are set: what is read again after a crash takes as long.
+// saveEvery is how often the resume file is written while values are set: the repeated reading after a crash takes as
+// long.
 const saveEvery = time.Second
 
 // forgotten is how long after its last number a producer may be forgotten by a server (its idmp-min-idle is 10 minutes).
@@ -43,7 +44,7 @@ const forgotten = 9 * time.Minute
 // ErrInterrupted is an import that was ended by its context. The resume file, if there is one, says how to go on.
 var ErrInterrupted = errors.New("interrupted")
 
-// Result is what an import came to.
+// Result is the result of an import.
 type Result struct {
 	State
 	Source   string // its name
@@ -62,7 +63,7 @@ type importer struct {
 	prior time.Duration // before this run
 }
 
-// Import moves all that a source has. The result is of what was done, also where there is an error.
+// Import moves all that a source has. The result counts the work done, also if there is an error.
 func Import(ctx context.Context, o ImportOptions) (*Result, error) {
 	result, err := run(ctx, o)
 	if err != nil && ctx.Err() != nil {
@@ -139,7 +140,7 @@ func (im *importer) open(ctx context.Context, result *Result) (err error) {
 			if s.Source != identity {
 				im.Log("the source is another one than it was, or was restarted: beginning anew")
 			}
-			fresh.Before = s.Before // what the columns held before anything was written
+			fresh.Before = s.Before // the columns' sums before anything was written
 			im.state = nil
 		case s.Position != nil:
 			if err := im.src.Seek(s.Position); err != nil {
@@ -198,7 +199,8 @@ func (im *importer) checkLast(ctx context.Context) (last uint64, err error) {
 	return last, nil
 }
 
-// finishPending writes the chunk that was under way when an earlier run ended. What of it was made then is not made again.
+// finishPending writes the chunk that was under way when an earlier run ended. The part of it that was made then is not
+// made again.
 func (im *importer) finishPending(ctx context.Context, last uint64) error {
 	p := im.state.Pending
 	items, err := unpackItems(p.Items, len(im.state.Columns))
@@ -305,7 +307,7 @@ func (im *importer) move(ctx context.Context) error {
 	}
 }
 
-// chunkSize is how many items to read at a time: where few a second are written, what takes a quarter of one, so that
+// chunkSize is how many items to read at a time: if few a second are written, a quarter of a second's worth, so that
 // progress is seen and kept.
 func (im *importer) chunkSize() int {
 	if im.Sink.Rate <= 0 {
@@ -339,7 +341,7 @@ func (im *importer) write(ctx context.Context, c *Chunk) error {
 	return nil
 }
 
-// stopped leaves a resume file of all chunks that are written. One that names a pending chunk stays as it is.
+// stopped leaves a resume file of all chunks that are written. A resume file that names a pending chunk stays as it is.
 func (im *importer) stopped(err error) error {
 	if im.state.Pending != nil {
 		return err

@@ -63,7 +63,7 @@ func (l *list) Next(ctx context.Context, c *Chunk) (err error) {
 	return err
 }
 
-// values makes n items to be set, of different numbers, and the model of what they make.
+// values makes n items to be set, of different numbers, and the model of their effect.
 func values(f *fake, rng *rand.Rand, n int) (items []mapping.Item, want map[string]int64) {
 	for i := range n {
 		items = append(items, mapping.Item{Mid: uint64(i / 3), Column: uint16(i % 3), Value: rng.Int64N(1000)})
@@ -161,7 +161,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportVerify: what is not as it was read is found, by sums or by values.
+// TestImportVerify: a difference from the source is found, by sums or by values.
 func TestImportVerify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
@@ -297,7 +297,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// FuzzItems: damaged items of a resume file are refused, and whole ones are what they were.
+// FuzzItems: damaged items of a resume file are refused, and whole ones are unchanged.
 func FuzzItems(f *testing.F) {
 	f.Add(packItems(nil, []mapping.Item{{Mid: 1<<63 - 1, Value: -1 << 63, Column: 2, Op: mapping.Add}, {Mid: 3}}))
 	f.Add([]byte{0x80})

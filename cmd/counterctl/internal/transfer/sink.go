@@ -27,7 +27,7 @@ const (
 	// 0.53, with 128 as with 512; with 1024 scattered ones took 0.7. Other clients wait 0.3 ms for one at most. An HSET for
 	// each post of three columns takes as much as three keys of an MSET.
 	pairs = 512
-	// window is how many commands are under way: 16 are 250 KB, what a link of 2 ms and 1 Gbit/s holds.
+	// window is how many commands are under way: 16 are 250 KB, which fills a link of 2 ms and 1 Gbit/s.
 	window = 16
 
 	answerTimeout = time.Minute
@@ -51,7 +51,7 @@ type SinkOptions struct {
 	// Patience is how long errors that may pass (a lost connection, LOADING, MISCONF, OOM, READONLY) are waited for without
 	// anything being written in between. 0: a minute.
 	Patience time.Duration
-	// Log is told of what is waited for; it may be nil.
+	// Log is told the reasons of waits; it may be nil.
 	Log func(text string)
 }
 
@@ -71,7 +71,7 @@ type Sink struct {
 	refused uint64
 }
 
-// command is one that is to be sent.
+// command is a command to be sent.
 type command struct {
 	name       string
 	start, end int // in text
@@ -81,7 +81,7 @@ type command struct {
 // ErrChunk is a chunk of more than ChunkMax items.
 var ErrChunk = fmt.Errorf("transfer: a chunk has at most %d items", ChunkMax)
 
-// TargetError is what the server did not take, after all patience.
+// TargetError is an item that the server did not take, after all retries.
 type TargetError struct {
 	Waited time.Duration // 0: waiting does not help
 	Err    error
@@ -131,7 +131,8 @@ func (s *Sink) Put(ctx context.Context, i mapping.Item) error {
 	return s.Flush(ctx)
 }
 
-// Flush writes what was put. After an error it is still there, and Flush goes on with it; additions are not numbered anew.
+// Flush writes the items that were put. After an error it is still there, and Flush goes on with it; additions are not
+// numbered anew.
 func (s *Sink) Flush(ctx context.Context) error {
 	seq := s.seq
 	if err := s.Write(ctx, s.buffer); err != nil {
@@ -142,8 +143,8 @@ func (s *Sink) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Write writes a chunk and returns when the server has acknowledged all of it. The items of a number do what they do in
-// their order; those of different numbers may be made in any order. After an error some of the chunk is made.
+// Write writes a chunk and returns when the server has acknowledged all of it. The items of a number take effect in their
+// order; those of different numbers may be made in any order. After an error some of the chunk is made.
 func (s *Sink) Write(ctx context.Context, items []mapping.Item) error {
 	if len(items) > ChunkMax {
 		return ErrChunk
@@ -231,8 +232,8 @@ func (s *Sink) pairs(name string, items []mapping.Item, most int, numbered bool)
 	}
 }
 
-// send sends what is to do and leaves what was not acknowledged. The error is the first of those that were answered, or
-// the connection's, which is then closed.
+// send sends the commands to do and leaves those that were not acknowledged. The error is the first of those that were
+// answered, or the connection's, which is then closed.
 func (s *Sink) send(ctx context.Context) error {
 	if s.conn == nil {
 		conn, err := s.o.Dial(ctx)

@@ -15,7 +15,7 @@ import (
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
-// model does what items do.
+// model applies items to a map.
 func model(f *fake, values map[string]int64, items []mapping.Item) {
 	for _, i := range items {
 		c := f.columns()[i.Column]
@@ -42,7 +42,7 @@ func randomItems(rng *rand.Rand, n int, mids uint64) []mapping.Item {
 	return items
 }
 
-// TestSink: whatever becomes of connections and commands, each number is what the items make it.
+// TestSink: whatever happens to connections and commands, each number has the value that the items give it.
 func TestSink(t *testing.T) {
 	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
@@ -121,8 +121,8 @@ func TestSinkAgain(t *testing.T) {
 	}
 }
 
-// TestSinkRefused: what cannot be written ends the writing, at once or after all patience, and says why; an addition
-// out of its column's range is counted.
+// TestSinkRefused: an item that cannot be written ends the writing, at once or after all retries, with the reason;
+// an addition out of its column's range is counted.
 func TestSinkRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for text, waited := range map[string]time.Duration{"NOPERM no": 0, "READONLY This port is for reads only: no": 0, "IDMPEXPIRED old": 0,

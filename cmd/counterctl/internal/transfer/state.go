@@ -22,13 +22,13 @@ const stateVersion = 1
 // State is how far an import is, and all that its report says. The resume file is it, as JSON, always whole: it is
 // written beside, synced and renamed.
 //
-// Invariant: what Position, Keys, Sums and Skipped say is of the same chunks, all of which the target has acknowledged.
+// Invariant: Position, Keys, Sums and Skipped are of the same chunks, all of which the target has acknowledged.
 // Pending, if there is one, is the chunk behind them, written before its first command is sent.
 type State struct {
 	Version  int      `json:"version"`
 	Source   string   `json:"source"`   // Source.Identity
 	Target   string   `json:"target"`   // its address
-	Rules    []string `json:"rules"`    // what maps keys to columns
+	Rules    []string `json:"rules"`    // the rules that map keys to columns
 	Columns  []string `json:"columns"`  // whose Sums are
 	Add      bool     `json:"add"`      // values are added, not set
 	Complete bool     `json:"complete"` // there is nothing left to read
@@ -81,7 +81,7 @@ func loadState(path string) (*State, error) {
 	return s, nil
 }
 
-// save puts the state in the place of what a resume file holds.
+// save replaces the content of the resume file with the state.
 func (s *State) save(path string) error {
 	if path == "" {
 		return nil

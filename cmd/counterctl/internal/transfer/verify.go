@@ -13,11 +13,11 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// Verify says what is compared when all is written.
+// Verify selects the comparison when all is written.
 type Verify string
 
-// What may be compared. Sums are those of the target's whole columns, so they prove something where these were empty before,
-// and nobody else writes. To compare values the source is read once more.
+// The kinds of comparison. Sums are those of the target's whole columns, so they prove something where these were empty
+// before, and nobody else writes. To compare values the source is read once more.
 const (
 	VerifyAuto Verify = "auto" // sums; values where those prove nothing or differ
 	VerifySums Verify = "sums"
@@ -25,13 +25,13 @@ const (
 	VerifyNone Verify = "none"
 )
 
-// Verified is what the comparison came to.
+// Verified is the result of the comparison.
 type Verified struct {
-	By        Verify   // what was compared last; VerifyNone: nothing
+	By        Verify   // the kind of the last comparison; VerifyNone: nothing
 	OK        bool     // it is the same
 	Compared  uint64   // values
 	Different uint64   // of those
-	Notes     []string // what differs, or why something was not compared
+	Notes     []string // differences, or the reason why something was not compared
 }
 
 // notesMax is how many differences are named.
