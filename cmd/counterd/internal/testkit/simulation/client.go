@@ -15,15 +15,16 @@ import (
 // client sends one command after another, and keeps a record of what it was answered. It finds the primary as clients of a
 // cluster do: by MOVED, and by trying others.
 type client struct {
-	run      *Run
-	name     string
-	stack    *Stack
-	dice     *Dice
-	numbered bool // all its increments carry numbers, and are sent until they are answered
-	seq      uint64
-	conn     *wire.Conn
-	at       string            // address of conn
-	homes    map[string]string // by key: where it was answered last
+	run       *Run
+	name      string
+	stack     *Stack
+	dice      *Dice
+	forwarded bool // it knows of no cluster, and uses forward ports
+	numbered  bool // all its increments carry numbers, and are sent until they are answered
+	seq       uint64
+	conn      *wire.Conn
+	at        string            // address of conn
+	homes     map[string]string // by key: where it was answered last
 }
 
 func newClient(r *Run, i int, numbered bool) *client {
@@ -91,7 +92,7 @@ func (c *client) ask(key string, words []string) (int64, outcome) {
 	for range 4 {
 		at := c.homes[key]
 		if at == "" {
-			at = Pick(c.dice, c.run.Machines).host + ":7000"
+			at = Pick(c.dice, c.run.Machines).host + c.port()
 		}
 		if c.conn != nil && c.at != at {
 			c.hangUp()
@@ -146,6 +147,14 @@ func (c *client) ask(key string, words []string) (int64, outcome) {
 	}
 	delete(c.homes, key)
 	return 0, refused
+}
+
+// port is that of the nodes that the client connects to.
+func (c *client) port() string {
+	if c.forwarded {
+		return ":7001"
+	}
+	return ":7000"
 }
 
 // say sends a command of an operator to a machine.

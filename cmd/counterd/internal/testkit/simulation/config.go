@@ -25,6 +25,9 @@ type Config struct {
 	BlockItems    int
 	Network       Link
 	EtcdFaults    bool
+	Forward       bool // some clients know of no cluster
+	DiskFaults    bool
+	Weights       [kinds]int // how often each kind of fault is drawn
 }
 
 // Draw draws a configuration.
@@ -35,13 +38,28 @@ func Draw(d *Dice) Config {
 		NodeTimeout: Pick(d, []time.Duration{2 * time.Second, 3 * time.Second, 6 * time.Second}),
 		Retain:      Pick(d, []uint64{0, 1, 1 << 12, 1 << 20}), Compress: d.Chance(500), BlockItems: Pick(d, []int{16, 64, 1024}),
 		Network: Link{Delay: d.Between(0, 5*time.Millisecond), Jitter: d.Between(0, 10*time.Millisecond), Loss: Pick(d, []int{0, 0, 5, 50})}, EtcdFaults: d.Chance(300)}
-	switch d.N(4) {
-	case 0:
+	switch d.N(8) {
+	case 0, 1:
 		c.Nodes = 5
-	case 1:
+	case 2, 3:
 		c.Nodes, c.Shards = 4, 2
+	case 4:
+		c.Nodes, c.Shards = 6, 2
+	case 5:
+		c.Nodes, c.Shards = 9, 3
 	}
-	c.MinInSync = 2
+	if c.MinInSync = 2; c.Nodes/c.Shards == 2 && d.Chance(300) {
+		c.MinInSync = 1
+	}
+	if d.Chance(200) {
+		c.Keys = 30 + d.N(100)
+	}
+	c.Forward, c.DiskFaults = d.Chance(400), d.Chance(300)
+	for kind := range c.Weights {
+		if kind == 0 || d.Chance(700) { // a run without a kind of faults goes further with the others
+			c.Weights[kind] = 1 + d.N(4)
+		}
+	}
 	return c
 }
 
@@ -56,6 +74,7 @@ func (c *Config) server(host string) config.Config {
 	conf.Bind, conf.Port, conf.Dir, conf.ProtectedMode = []string{host}, 7000, "data", false
 	conf.AppendFsync, conf.AOFRetain, conf.AOFCompress, conf.AOFRewriteMin = c.Sync, c.Retain, c.Compress, 1<<20
 	conf.Cluster.Enabled, conf.Cluster.Name, conf.Cluster.Etcd = true, "simulated", []string{"http://127.0.0.1:1"}
+	conf.Cluster.ForwardPort = 7001
 	conf.Cluster.NodeTimeout = int(c.NodeTimeout.Milliseconds())
 	return conf
 }

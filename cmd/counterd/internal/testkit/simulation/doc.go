@@ -40,7 +40,8 @@
 //	run.go                       one run: begin, faults, heal, compare
 //	config.go                    what a seed draws
 //	machine.go                   a machine and the processes on it
-//	nemesis.go                   faults
+//	nemesis.go                   faults, one after another
+//	nemesis_machines.go          what they do to machines, links, disks, etcd and the map
 //	client.go history.go         clients, and what they were answered
 //	network.go half.go conn.go   hosts, links, connections
 //	dice.go story.go             random numbers; what happened

@@ -167,6 +167,30 @@ func (m *Machine) PowerOff(seed uint64, keep int) {
 	m.mu.Unlock()
 }
 
+// Image is a copy of the disk of now, as a snapshot of the machine's volume is, and how many processes it had seen.
+func (m *Machine) Image() (disk *vfs.Sim, starts int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.disk.Kill(), m.starts
+}
+
+// SwapDisk ends the process and gives the machine another disk.
+func (m *Machine) SwapDisk(disk *vfs.Sim) {
+	m.Kill()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc == nil {
+		m.disk = disk
+	}
+}
+
+// Starts is how many processes have been started.
+func (m *Machine) Starts() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.starts
+}
+
 // end ends the process that runs, if it is p or p is nil: its disk stops, and a fork of it is left for the next one.
 func (m *Machine) end(p *process, fork func(old *vfs.Sim) *vfs.Sim, network func(*Stack)) bool {
 	m.mu.Lock()
@@ -219,6 +243,9 @@ func (m *Machine) Stop() {
 	err = errors.Join(err, p.srv.Store().Close())
 	m.run.Story.Say(m.name, "has ended: %v", err)
 	m.end(p, func(old *vfs.Sim) *vfs.Sim { return old.Kill() }, (*Stack).Kill)
+	if m.run.healing.Load() {
+		m.On()
+	}
 }
 
 func (p *process) running() bool {

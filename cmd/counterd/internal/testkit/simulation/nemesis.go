@@ -3,16 +3,47 @@ package simulation
 import (
 	"fmt"
 	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// The kinds of faults.
+const (
+	killed = iota
+	powerLost
+	allPowerLost
+	stopped
+	linksCut
+	networkHealed
+	snapshotMade
+	etcdFails
+	groupsMoved
+	schemaChanged
+	tierChanged
+	diskFails
+	nodeReplaced
+	directoryRolledBack
+	switched
+	kinds // how many there are
 )
 
 // nemesis makes faults happen, one after another. Each has a number; a run may leave out some of them.
 type nemesis struct {
-	run  *Run
-	dice *Dice
-	step int
+	run    *Run
+	dice   *Dice
+	step   int
+	images map[*Machine]image
 }
 
-func newNemesis(r *Run) *nemesis { return &nemesis{run: r, dice: NewDice(r.Seed, "faults")} }
+// image is a copy of a machine's disk.
+type image struct {
+	disk   *vfs.Sim
+	starts int
+}
+
+func newNemesis(r *Run) *nemesis {
+	return &nemesis{run: r, dice: NewDice(r.Seed, "faults"), images: make(map[*Machine]image)}
+}
 
 // work makes faults for as long as the configuration says.
 func (n *nemesis) work() {
@@ -32,37 +63,75 @@ func (n *nemesis) say(format string, args ...any) {
 	n.run.Story.Say(fmt.Sprintf("#%d", n.step), format, args...)
 }
 
+// kind draws a kind of faults by the weights of the configuration.
+func (n *nemesis) kind(d *Dice) int {
+	sum := 0
+	for _, w := range n.run.Config.Weights {
+		sum += w
+	}
+	at := d.N(sum)
+	for kind, w := range n.run.Config.Weights {
+		if at -= w; at < 0 {
+			return kind
+		}
+	}
+	return killed
+}
+
 // fault makes one fault happen.
 func (n *nemesis) fault(d *Dice) {
 	r := n.run
-	m := Pick(d, r.Machines)
-	switch d.N(12) {
-	case 0, 1:
+	kind, m := n.kind(d), Pick(d, r.Machines)
+	switch kind {
+	case killed:
 		n.say("%s is killed", m.name)
 		m.Kill()
 		n.later(d, 5*time.Second, m.On)
-	case 2:
+	case powerLost:
 		n.powerLoss(d, 1)
-	case 3:
+	case allPowerLost:
 		n.powerLoss(d, 1+d.N(len(r.Machines)))
-	case 4:
+	case stopped:
 		n.say("%s is stopped", m.name)
-		go m.Stop()
+		r.lives.Go(m.Stop)
 		n.later(d, 8*time.Second, m.On)
-	case 5, 6:
+	case linksCut:
 		n.cut(d, m)
-	case 7:
+	case networkHealed:
 		n.say("the network is whole again")
 		r.Net.Heal()
-	case 8, 9, 10:
-		n.say("%s makes a snapshot", m.name)
-		go func() {
-			if _, err := r.operator.say(m.host, "BGSAVE"); err != nil {
-				r.Story.Say(m.name, "BGSAVE: %v", err)
+	case snapshotMade:
+		if d.Chance(500) {
+			n.ask(m, "BGSAVE")
+			return
+		}
+		n.say("all nodes make snapshots, until old log is gone") // who comes back takes a full copy
+		for range 3 {
+			for _, m := range r.Machines {
+				n.ask(m, "BGSAVE")
 			}
-		}()
-	case 11:
+			time.Sleep(d.Between(50*time.Millisecond, 400*time.Millisecond))
+		}
+	case etcdFails:
 		n.etcd(d, m)
+	case groupsMoved:
+		n.move(d)
+	case schemaChanged:
+		if column := fmt.Sprint("x", d.N(3)); d.Chance(500) {
+			n.ask(m, "ADD", "COLUMN", "c", column, "hint=4", "max=32", "suffix="+column)
+		} else {
+			n.ask(m, "DROP", "COLUMN", "c", column)
+		}
+	case tierChanged:
+		n.ask(m, Pick(d, []string{"COUNTER.DEMOTE", "COUNTER.DEMOTE", "COUNTER.PROMOTE"}), "c", fmt.Sprint(Pick(d, r.mids)))
+	case diskFails:
+		n.disk(d, m)
+	case nodeReplaced:
+		n.replace(d, m)
+	case directoryRolledBack:
+		n.rollBack(d, m)
+	case switched:
+		n.ask(m, "CLUSTER", "FAILOVER")
 	}
 }
 
@@ -75,75 +144,13 @@ func (n *nemesis) later(d *Dice, most time.Duration, do func()) {
 	})
 }
 
-// powerLoss takes the power of some machines at once. With everysec a machine may lose what it acknowledged in the last
-// seconds, so only one of a shard may: the promise is for the others' copies.
-func (n *nemesis) powerLoss(d *Dice, many int) {
+// ask has an operator send a command to a machine.
+func (n *nemesis) ask(m *Machine, words ...string) {
 	r := n.run
-	if r.Config.Sync != "always" {
-		if many = 1; r.whole() != "" {
-			return
+	n.say("%s is told %v", m.name, words)
+	r.lives.Go(func() {
+		if _, err := r.operator.say(m.host, words...); err != nil {
+			r.Story.Say(m.name, "%v: %v", words, err)
 		}
-	}
-	for _, i := range d.Shuffle(len(r.Machines))[:many] {
-		m := r.Machines[i]
-		seed, keep := d.Bits(), Pick(d, []int{0, 30, 70, 100})
-		n.say("%s loses its power; %d %% of what is not synced survives", m.name, keep)
-		m.PowerOff(seed, keep)
-		n.later(d, 10*time.Second, m.On)
-	}
-}
-
-// cut cuts a machine off, in one direction or both, from one machine, from all, or from clients too.
-func (n *nemesis) cut(d *Dice, m *Machine) {
-	r := n.run
-	out, in := d.Chance(700), d.Chance(700)
-	link := r.Net.Base()
-	link.Cut = true
-	others := r.Machines
-	if d.Chance(500) {
-		others = []*Machine{Pick(d, r.Machines)}
-	}
-	for _, o := range others {
-		if o == m {
-			continue
-		}
-		if out {
-			r.Net.Set(m.host, o.host, link)
-		}
-		if in {
-			r.Net.Set(o.host, m.host, link)
-		}
-		n.say("link cut between %s and %s: out %t, in %t", m.name, o.name, out, in)
-	}
-	if d.Chance(300) {
-		for i := range r.Config.Clients {
-			c := fmt.Sprintf("10.0.1.%d", i+1)
-			r.Net.Set(c, m.host, link)
-			r.Net.Set(m.host, c, link)
-		}
-		n.say("clients do not reach %s", m.name)
-	}
-	n.later(d, 20*time.Second, func() {
-		r.Story.Say("", "the network is whole again")
-		r.Net.Heal()
 	})
-}
-
-// etcd takes etcd away, from one machine or from all.
-func (n *nemesis) etcd(d *Dice, m *Machine) {
-	r := n.run
-	if l := m.etcdLink(); d.Chance(700) && l != nil {
-		out, in := d.Chance(700), d.Chance(700)
-		n.say("%s is cut off from etcd: requests %t, answers %t", m.name, out, in)
-		l.Cut(out, in)
-		n.later(d, 15*time.Second, func() {
-			if l == m.etcdLink() { // of a process that still runs
-				l.Cut(false, false)
-			}
-		})
-		return
-	}
-	n.say("etcd is down")
-	r.Etcd.SetDown(true)
-	n.later(d, 15*time.Second, func() { r.Etcd.SetDown(false) })
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
@@ -26,11 +27,13 @@ type Run struct {
 
 	dice       *Dice
 	keys       []string
+	mids       []uint64
 	etcdFaults registrytest.Faults
 	operator   *client
 	began      time.Time
 	done       chan struct{} // closed at the end
 	lives      sync.WaitGroup
+	healing    atomic.Bool  // nothing may stay ended
 	skip       map[int]bool // faults that are left out: see Play
 	steps      int          // faults that were drawn
 
@@ -48,6 +51,7 @@ func New(seed uint64, live io.Writer) *Run {
 		r.Machines = append(r.Machines, newMachine(r, i))
 	}
 	for i := range r.Config.Keys {
+		r.mids = append(r.mids, uint64(100+i*37))
 		r.keys = append(r.keys, fmt.Sprintf("{%d}.n", 100+i*37))
 	}
 	r.operator = newClient(r, 99, false)
@@ -96,6 +100,7 @@ func (r *Run) Play(skip map[int]bool) {
 	var working sync.WaitGroup
 	for i := range r.Config.Clients {
 		c := newClient(r, i, i%2 == 1)
+		c.forwarded = r.Config.Forward && i%3 == 2
 		working.Go(func() { c.work(ctx) })
 	}
 	n := newNemesis(r)
@@ -119,10 +124,12 @@ func (r *Run) bury() {
 	if !r.ended() {
 		close(r.done)
 	}
+	r.operator.stack.Kill()
 	for _, m := range r.Machines {
 		m.Kill()
 	}
 	r.lives.Wait()
+	time.Sleep(time.Minute) // what is on its way to etcd arrives
 }
 
 // begin makes the cluster.
@@ -201,14 +208,26 @@ func (r *Run) change(f func(m *topology.Map) (topology.Change, error)) {
 	}
 }
 
+// try makes a change of the map, if it can be made now.
+func (r *Run) try(f func(m *topology.Map) (topology.Change, error)) {
+	if c, err := f(r.view()); err == nil {
+		reg := r.Etcd.Open(nil)
+		_ = reg.Commit(context.Background(), c)
+		_ = reg.Close()
+	}
+}
+
 // await waits until what is missing is empty. After ten minutes it is a fault: nothing takes so long in a healthy cluster.
 func (r *Run) await(what string, missing func() string) bool {
 	text := ""
-	for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(100 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 10*time.Minute && !r.ended(); time.Sleep(100 * time.Millisecond) {
 		if text = missing(); text == "" {
 			r.Story.Say("", "%s", what)
 			return true
 		}
+	}
+	if r.ended() {
+		return false
 	}
 	r.Fault("after ten minutes it is not so that %s: %s", what, text)
 	return false
@@ -220,7 +239,13 @@ func (r *Run) whole() string {
 	if len(m.Shards) < r.Config.Shards {
 		return "a shard is missing"
 	}
+	if len(m.Moves) > 0 {
+		return fmt.Sprintf("%d moves are under way", len(m.Moves))
+	}
 	for _, s := range m.Shards {
+		if n := len(m.Members(s.ID)); n < len(r.Machines)/r.Config.Shards {
+			return fmt.Sprintf("shard %d has %d nodes", s.ID, n)
+		}
 		if n := len(m.Members(s.ID)); len(s.InSync) < n {
 			return fmt.Sprintf("shard %d has %d of %d nodes in sync", s.ID, len(s.InSync), n)
 		}
@@ -241,6 +266,7 @@ func (r *Run) whole() string {
 // heal ends all faults, and starts what does not run.
 func (r *Run) heal() {
 	r.Story.Say("", "all faults end")
+	r.healing.Store(true)
 	r.Net.Heal()
 	r.Etcd.SetDown(false)
 	r.etcdFaults = registrytest.Faults{}

@@ -8,9 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -36,6 +38,7 @@ type result struct {
 	acks      int
 	faults    []string
 	story     string
+	met       map[string]int
 }
 
 // TestWholeSystem plays whole clusters through faults.
@@ -44,6 +47,7 @@ func TestWholeSystem(t *testing.T) {
 	first := testseed.Of(t)
 	var simulated time.Duration
 	played, steps, acks := 0, 0, 0
+	met := map[string]int{}
 	began := time.Now()
 	for i := range *runs * *again {
 		seed := first + uint64(i / *again)
@@ -52,6 +56,9 @@ func TestWholeSystem(t *testing.T) {
 		simulated += r.simulated
 		steps += r.steps
 		acks += r.acks
+		for message, n := range r.met {
+			met[message] += n
+		}
 		if len(r.faults) == 0 {
 			continue
 		}
@@ -65,6 +72,11 @@ func TestWholeSystem(t *testing.T) {
 			t.Errorf("seed %d, run %d: %s", seed, played, f)
 		}
 		break
+	}
+	if testing.Verbose() {
+		for _, message := range slices.Sorted(maps.Keys(met)) {
+			t.Logf("%6d %s", met[message], message)
+		}
 	}
 	took := time.Since(began)
 	t.Logf("%d runs from seed %d, %d faults, %d answers, %.2f simulated hours in %s: %.4f hours a second",
@@ -86,7 +98,7 @@ func play(t *testing.T, seed uint64, skip map[int]bool) (got result) {
 		}
 		r := New(seed, live)
 		r.Play(skip)
-		got = result{simulated: r.now(), steps: r.steps, acks: r.History.Acks(), faults: r.Faults(), story: r.Story.String()}
+		got = result{simulated: r.now(), steps: r.steps, acks: r.History.Acks(), faults: r.Faults(), story: r.Story.String(), met: r.Story.Met()}
 	})
 	return got
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ type Story struct {
 
 	mu    sync.Mutex
 	lines []string
+	met   map[string]int // messages of processes, by text
 }
 
 // Say adds a line about a part of the run.
@@ -28,6 +30,23 @@ func (s *Story) Say(who, format string, args ...any) {
 	if s.live != nil {
 		fmt.Fprintln(s.live, line)
 	}
+}
+
+// meet counts a message.
+func (s *Story) meet(message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.met == nil {
+		s.met = make(map[string]int)
+	}
+	s.met[message]++
+}
+
+// Met is how often processes logged each message: which mechanisms a run has met.
+func (s *Story) Met() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.met)
 }
 
 // String is the whole story.
@@ -58,6 +77,7 @@ func (h *storyHandler) Handle(_ context.Context, r slog.Record) error {
 		fmt.Fprintf(&b, " %.200s", a.String())
 		return true
 	})
+	h.story.meet(r.Message)
 	h.story.Say(h.who, "%s", b.String())
 	return nil
 }
