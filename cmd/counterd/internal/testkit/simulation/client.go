@@ -80,7 +80,7 @@ func (c *client) increment(key string) {
 // read makes one attempt to read.
 func (c *client) read(_ context.Context, key string) {
 	a := attempt{client: c.name, read: true, from: c.run.now()}
-	a.value, a.outcome = c.ask(key, []string{"GET", key})
+	a.value, a.outcome = c.ask(key, c.run.reading(key))
 	a.till = c.run.now()
 	if a.outcome == acknowledged {
 		c.run.History.Add(key, a)
@@ -89,7 +89,7 @@ func (c *client) read(_ context.Context, key string) {
 
 // ask sends a command to the node that should have the key. refused tells that it was not done for certain.
 func (c *client) ask(key string, words []string) (int64, outcome) {
-	for range 4 {
+	for range 6 {
 		at := c.homes[key]
 		if at == "" {
 			at = Pick(c.dice, c.run.Machines).host + c.port()
@@ -130,9 +130,15 @@ func (c *client) ask(key string, words []string) (int64, outcome) {
 				continue
 			}
 			return 0, refused
+		case "READONLY", "MASTERDOWN": // a replica
+			delete(c.homes, key)
+			if c.run.Config.Standalone {
+				continue
+			}
+			return 0, refused
 		case "UNCERTAIN":
 			return 0, uncertain
-		case "CLUSTERDOWN", "LOADING", "READONLY", "MISCONF", "NOREPLICAS", "TRYAGAIN", "IDMPFULL", "MASTERDOWN":
+		case "CLUSTERDOWN", "LOADING", "MISCONF", "NOREPLICAS", "TRYAGAIN", "IDMPFULL":
 			delete(c.homes, key)
 			return 0, refused
 		case "IOERR":

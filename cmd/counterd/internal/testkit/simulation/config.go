@@ -10,6 +10,7 @@ import (
 
 // Config is how a run is made up. Draw draws one.
 type Config struct {
+	Standalone    bool // a primary and replicas without etcd, whose role FAILOVER hands over
 	Nodes, Shards int
 	MinInSync     int
 	Clients       int
@@ -36,7 +37,7 @@ func Draw(d *Dice) Config {
 		Patience: d.Between(2*time.Second, 12*time.Second), Lasts: d.Between(20*time.Second, 90*time.Second),
 		Every: d.Between(500*time.Millisecond, 6*time.Second), Sync: Pick(d, []string{"always", "everysec"}),
 		NodeTimeout: Pick(d, []time.Duration{2 * time.Second, 3 * time.Second, 6 * time.Second}),
-		Retain:      Pick(d, []uint64{0, 1, 1 << 12, 1 << 20}), Compress: d.Chance(500), BlockItems: Pick(d, []int{16, 64, 1024}),
+		Retain:      Pick(d, []uint64{0, 0, 1, 1 << 12, 1 << 20}), Compress: d.Chance(500), BlockItems: Pick(d, []int{16, 64, 1024}),
 		Network: Link{Delay: d.Between(0, 5*time.Millisecond), Jitter: d.Between(0, 10*time.Millisecond), Loss: Pick(d, []int{0, 0, 5, 50})}, EtcdFaults: d.Chance(300)}
 	switch d.N(8) {
 	case 0, 1:
@@ -47,6 +48,9 @@ func Draw(d *Dice) Config {
 		c.Nodes, c.Shards = 6, 2
 	case 5:
 		c.Nodes, c.Shards = 9, 3
+	}
+	if d.Chance(300) {
+		c.Standalone, c.Nodes, c.Shards = true, 2+d.N(3), 1
 	}
 	if c.MinInSync = 2; c.Nodes/c.Shards == 2 && d.Chance(300) {
 		c.MinInSync = 1
@@ -64,8 +68,8 @@ func Draw(d *Dice) Config {
 }
 
 func (c *Config) String() string {
-	return fmt.Sprintf("%d nodes in %d shards, %d clients on %d keys, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, links %+v, etcd faults %t, %s with a fault each %s",
-		c.Nodes, c.Shards, c.Clients, c.Keys, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Network, c.EtcdFaults, c.Lasts, c.Every)
+	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, links %+v, etcd faults %t, %s with a fault each %s",
+		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Network, c.EtcdFaults, c.Lasts, c.Every)
 }
 
 // server is the configuration of a node.
@@ -73,6 +77,10 @@ func (c *Config) server(host string) config.Config {
 	conf := config.Default()
 	conf.Bind, conf.Port, conf.Dir, conf.ProtectedMode = []string{host}, 7000, "data", false
 	conf.AppendFsync, conf.AOFRetain, conf.AOFCompress, conf.AOFRewriteMin = c.Sync, c.Retain, c.Compress, 1<<20
+	if c.Standalone {
+		conf.AnnounceIP = host // by this a node knows that it is meant: the system does not know the address
+		return conf
+	}
 	conf.Cluster.Enabled, conf.Cluster.Name, conf.Cluster.Etcd = true, "simulated", []string{"http://127.0.0.1:1"}
 	conf.Cluster.ForwardPort = 7001
 	conf.Cluster.NodeTimeout = int(c.NodeTimeout.Milliseconds())

@@ -38,6 +38,7 @@
 // # Files
 //
 //	run.go                       one run: begin, faults, heal, compare
+//	standalone.go                a primary and replicas without etcd
 //	config.go                    what a seed draws
 //	machine.go                   a machine and the processes on it
 //	nemesis.go                   faults, one after another

@@ -24,6 +24,7 @@ const (
 	nodeReplaced
 	directoryRolledBack
 	switched
+	leftBehind
 	kinds // how many there are
 )
 
@@ -82,6 +83,9 @@ func (n *nemesis) kind(d *Dice) int {
 func (n *nemesis) fault(d *Dice) {
 	r := n.run
 	kind, m := n.kind(d), Pick(d, r.Machines)
+	if r.Config.Standalone && (kind == etcdFails || kind == groupsMoved || kind == nodeReplaced || kind == directoryRolledBack) {
+		kind = switched
+	}
 	switch kind {
 	case killed:
 		n.say("%s is killed", m.name)
@@ -105,13 +109,7 @@ func (n *nemesis) fault(d *Dice) {
 			n.ask(m, "BGSAVE")
 			return
 		}
-		n.say("all nodes make snapshots, until old log is gone") // who comes back takes a full copy
-		for range 3 {
-			for _, m := range r.Machines {
-				n.ask(m, "BGSAVE")
-			}
-			time.Sleep(d.Between(50*time.Millisecond, 400*time.Millisecond))
-		}
+		n.snapshots(d)
 	case etcdFails:
 		n.etcd(d, m)
 	case groupsMoved:
@@ -130,8 +128,37 @@ func (n *nemesis) fault(d *Dice) {
 		n.replace(d, m)
 	case directoryRolledBack:
 		n.rollBack(d, m)
+	case leftBehind:
+		n.leaveBehind(d, m)
 	case switched:
+		if r.Config.Standalone {
+			n.ask(m, "FAILOVER", "TIMEOUT", fmt.Sprint(1000*(1+d.N(10))))
+			return
+		}
 		n.ask(m, "CLUSTER", "FAILOVER")
+	}
+}
+
+// snapshots has all nodes make snapshots until old log is gone.
+func (n *nemesis) snapshots(d *Dice) {
+	for range 3 {
+		for _, m := range n.run.Machines {
+			n.ask(m, "BGSAVE")
+		}
+		time.Sleep(d.Between(50*time.Millisecond, 400*time.Millisecond))
+	}
+}
+
+// leaveBehind ends a node until the log that it needs is gone, so that it takes a full copy. It may become the primary right
+// behind that.
+func (n *nemesis) leaveBehind(d *Dice, m *Machine) {
+	n.say("%s is left behind", m.name)
+	m.Kill()
+	time.Sleep(d.Between(0, time.Second))
+	n.snapshots(d)
+	m.On()
+	if d.Chance(500) {
+		n.later(d, 4*time.Second, func() { n.ask(m, "CLUSTER", "FAILOVER") })
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 func (n *nemesis) powerLoss(d *Dice, many int) {
 	r := n.run
 	if r.Config.Sync != "always" {
-		if many = 1; r.whole() != "" || r.Config.MinInSync < 2 {
+		if many = 1; r.Config.Standalone || r.whole() != "" || r.Config.MinInSync < 2 {
 			return
 		}
 	}
@@ -135,6 +135,7 @@ func (n *nemesis) replace(d *Dice, m *Machine) {
 	st := srv.Cluster().Now()
 	old, shard := st.Self, st.Shard.ID
 	n.say("%s is replaced by a machine with an empty disk", m.name)
+	delete(n.images, m) // of another node
 	m.PowerOff(d.Bits(), 0)
 	m.SwapDisk(vfs.NewSim())
 	m.On()

@@ -137,6 +137,9 @@ func (r *Run) begin() bool {
 	for _, m := range r.Machines {
 		m.On()
 	}
+	if r.Config.Standalone {
+		return r.replicate()
+	}
 	if !r.await("all nodes are registered", func() string {
 		if n := len(r.view().Live); n < len(r.Machines) {
 			return fmt.Sprintf("%d are", n)
@@ -161,6 +164,20 @@ func (r *Run) begin() bool {
 	if !r.await("all nodes are in sync", r.whole) {
 		return false
 	}
+	if !r.addSchema() {
+		return false
+	}
+	if r.Config.EtcdFaults {
+		r.etcdFaults = registrytest.Faults{Delay: 20 * time.Millisecond, RequestLost: .02, AnswerLost: .05, Late: .02, LateBy: 3 * time.Second, WatchLost: .02}
+		for _, m := range r.Machines {
+			m.etcdLink().SetFaults(r.etcdFaults)
+		}
+	}
+	return true
+}
+
+// addSchema makes the counter that clients use.
+func (r *Run) addSchema() bool {
 	for _, line := range []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n", "ADD COLUMN c m hint=8 max=32 suffix=m"} {
 		if !r.await(line, func() string {
 			if _, err := r.operator.say(r.Machines[0].host, strings.Fields(line)...); err != nil {
@@ -169,12 +186,6 @@ func (r *Run) begin() bool {
 			return ""
 		}) {
 			return false
-		}
-	}
-	if r.Config.EtcdFaults {
-		r.etcdFaults = registrytest.Faults{Delay: 20 * time.Millisecond, RequestLost: .02, AnswerLost: .05, Late: .02, LateBy: 3 * time.Second, WatchLost: .02}
-		for _, m := range r.Machines {
-			m.etcdLink().SetFaults(r.etcdFaults)
 		}
 	}
 	return true
@@ -235,6 +246,9 @@ func (r *Run) await(what string, missing func() string) bool {
 
 // whole tells what the cluster lacks.
 func (r *Run) whole() string {
+	if r.Config.Standalone {
+		return r.following()
+	}
 	m := r.view()
 	if len(m.Shards) < r.Config.Shards {
 		return "a shard is missing"
@@ -287,7 +301,7 @@ func (r *Run) verify() {
 	for _, key := range r.History.Keys() {
 		final, got := int64(0), outcome(refused)
 		r.await("the last value of "+key+" is read", func() string {
-			if final, got = r.operator.ask(key, []string{"GET", key}); got != acknowledged {
+			if final, got = r.operator.ask(key, r.reading(key)); got != acknowledged {
 				return "it is refused"
 			}
 			return ""
@@ -310,18 +324,22 @@ func (r *Run) same() string {
 		if srv == nil {
 			return m.name + " does not run"
 		}
-		st := srv.Cluster().Now()
-		if st == nil || st.Shard == nil {
-			continue
+		shard := topology.ShardID(1)
+		if !r.Config.Standalone {
+			st := srv.Cluster().Now()
+			if st.Shard == nil {
+				continue
+			}
+			shard = st.Shard.ID
 		}
 		d, err := srv.Store().Admin().Digests("c", 0, 1<<40, 1)
 		if err != nil {
 			return fmt.Sprintf("%s: %v", m.name, err)
 		}
-		if other, ok := first[st.Shard.ID]; ok && other != d[0] {
+		if other, ok := first[shard]; ok && other != d[0] {
 			return fmt.Sprintf("%s has %s, another node of its shard %s", m.name, d[0], other)
 		}
-		first[st.Shard.ID] = d[0]
+		first[shard] = d[0]
 	}
 	return ""
 }

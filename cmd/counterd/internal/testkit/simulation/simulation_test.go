@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"testing"
@@ -44,6 +45,7 @@ type result struct {
 // TestWholeSystem plays whole clusters through faults.
 func TestWholeSystem(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines run in the same order more often
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	first := testseed.Of(t)
 	var simulated time.Duration
 	played, steps, acks := 0, 0, 0
