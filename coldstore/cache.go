@@ -117,14 +117,14 @@ func (c *Cache) shard(file uint32, page int) *cacheShard {
 }
 
 // take returns room for a page of 1<<shift bytes; 0 if there is no memory. The caller holds s.mu.
-func (s *cacheShard) take(c *Cache, shift int) entryID {
+func (s *cacheShard) allocEntry(c *Cache, shift int) entryID {
 	list := &s.spare[shift-page.MinShift]
 	if n := len(*list); n > 0 {
 		id := (*list)[n-1]
 		*list = (*list)[:n-1]
 		return id
 	}
-	return c.entries.take(shift)
+	return c.entries.alloc(shift)
 }
 
 func newPageBuf(shift int) pageBuf {
@@ -132,11 +132,11 @@ func newPageBuf(shift int) pageBuf {
 }
 
 // give takes room back. The caller holds s.mu.
-func (s *cacheShard) give(c *Cache, id entryID, shift int) {
+func (s *cacheShard) freeEntry(c *Cache, id entryID, shift int) {
 	if list := &s.spare[shift-page.MinShift]; len(*list) < spareEntries {
 		*list = append(*list, id)
 	} else {
-		c.entries.give(id)
+		c.entries.freeEntry(id)
 	}
 }
 
@@ -146,7 +146,7 @@ func (s *cacheShard) insert(f *File, i int, id entryID) {
 	c := f.cache
 	size := entryBytes(f.h.pageShift)
 	if f.cached[i].Load() != 0 || size > s.limit || f.closed.Load() {
-		s.give(c, id, f.h.pageShift)
+		s.freeEntry(c, id, f.h.pageShift)
 		return
 	}
 	s.evict(c, size)
@@ -191,7 +191,7 @@ func (s *cacheShard) drop(c *Cache, id entryID) {
 	s.pages--
 	s.used -= entryBytes(f.h.pageShift)
 	o.file = nil
-	s.give(c, id, f.h.pageShift)
+	s.freeEntry(c, id, f.h.pageShift)
 }
 
 // remove drops all pages of a file that is being closed.

@@ -156,7 +156,7 @@ func TestPrefetch(t *testing.T) {
 	generation.Add(1)
 	fs.asked = nil
 	for _, mid := range []uint64{batch[0].mid, batch[1].mid, 0} {
-		files[0].Ask(files[0].Locate(mid))
+		files[0].Prefetch(files[0].Locate(mid))
 	}
 	if len(fs.asked) != 2 {
 		t.Errorf("Ask asked for %d pages, want 2", len(fs.asked))

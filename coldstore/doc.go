@@ -2,7 +2,7 @@
 // readable one row, one column at a time where they lie.
 //
 // A Writer takes the rows of one block in order of mid and makes a file; Open maps one; File answers point reads
-// (Get; Locate, Ask, Touch and GetAt for a batch), scans (Iterate; PageScan with conditions) and checks (Verify). Cache holds
+// (Get; Locate, Prefetch, Touch and GetAt for a batch), scans (Iterate; PageScan with conditions) and checks (Verify). Cache holds
 // pages for all files. The package knows nothing of overlays, logs or manifests: the caller names the files, makes them
 // visible and removes them.
 //
@@ -75,7 +75,7 @@
 //
 // Disk: with nothing in memory one row takes 70 us, 20 rows of 20 files 330 us, 4.8 times as long (BenchmarkDisk, on a
 // virtual machine). 20 reads in parallel past the kernel's cache take 770 us there by threads, 470 by one asynchronous
-// call; 20 madvise calls alone, which is how Ask asks, take 160 and have 20 requests in the disk's queue.
+// call; 20 madvise calls alone, which is how Prefetch asks, take 160 and have 20 requests in the disk's queue.
 //
 // # Reading safely
 //

@@ -19,8 +19,8 @@ type entryID uint32
 //	| page 0 | page 1 |  ...  | page n | dir 0 | dir 1 |  ...  |   all pages of a chunk have the same room
 //	+--------+--------+- ... -+--------+-------+-------+- ... -+
 //
-// A chunk is never unmapped while the cache is in use, so who has an old entryID may look at its memory, and finds
-// anything. What a lower limit frees goes back to the kernel by page.
+// A chunk is never unmapped while the cache is in use, so a reader with an old entryID may read its memory, and finds arbitrary
+// bytes. Memory that a lower limit frees goes back to the kernel by page.
 type entries struct {
 	refs atomic.Pointer[[]chunk] // all chunks; replaced under mu
 	mem  *chunkMemory
@@ -74,7 +74,7 @@ func (s *entries) init(c *Cache) {
 }
 
 // take returns a free entry with room for 1<<shift bytes; 0 if the kernel gives no memory.
-func (s *entries) take(shift int) entryID {
+func (s *entries) alloc(shift int) entryID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := &s.free[shift-page.MinShift]
@@ -94,7 +94,7 @@ func (s *entries) take(shift int) entryID {
 }
 
 // give takes an entry back.
-func (s *entries) give(id entryID) {
+func (s *entries) freeEntry(id entryID) {
 	s.mu.Lock()
 	list := &s.free[s.chunk(id).shift-page.MinShift]
 	*list = append(*list, id)

@@ -293,7 +293,7 @@ func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool
 		return found, err
 	}
 	s.misses++
-	id := s.take(c, f.h.pageShift)
+	id := s.allocEntry(c, f.h.pageShift)
 	s.mu.Unlock()
 	if id == 0 {
 		return false, &UnreadableError{File: f.name, Len: 1 << f.h.pageShift, Err: syscall.ENOMEM}
@@ -309,7 +309,7 @@ func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool
 	if err == nil {
 		s.insert(f, i, id)
 	} else {
-		s.give(c, id, f.h.pageShift)
+		s.freeEntry(c, id, f.h.pageShift)
 	}
 	s.mu.Unlock()
 	return found, err

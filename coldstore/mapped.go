@@ -30,9 +30,9 @@ const (
 // limit.
 func LimitMapped(most int64) { mapped.budget.most.Store(most) }
 
-// copied is called behind each copy of n bytes from a mapping. Who comes first after the limit looks; who comes when as
-// much again was copied waits for that. The caller holds no mapping's lock: they are taken here, and who waits for the one
-// that looks must not keep it from that.
+// copied is called behind each copy of n bytes from a mapping. The first caller behind the limit measures and releases
+// mappings. A caller that comes when as much again was copied waits for the first one. The caller must hold no mapping's
+// lock: copied takes these locks, and a caller that waits must not block the one that measures.
 func (p *mappings) copied(n int64) {
 	b := &p.budget
 	most := b.most.Load()

@@ -50,7 +50,7 @@ func (f *File) PageScan() *PageScan {
 
 // Close gives the memory back, to the next scan.
 func (s *PageScan) Close() {
-	s.end()
+	s.closeFile()
 	pageScans.Put(s)
 }
 

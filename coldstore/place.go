@@ -36,9 +36,9 @@ func (f *File) Cached(at Place) bool {
 	return uint(i) >= uint(len(f.cached)) || f.cached[i].Load() != 0
 }
 
-// Ask starts to bring the page at a place of this file into memory, and does not wait. It asks the disk for a page that
+// Prefetch starts to bring the page at a place of this file into memory, and does not wait. It asks the disk for a page that
 // is neither cached nor believed to be in the kernel's cache (see residency).
-func (f *File) Ask(at Place) {
+func (f *File) Prefetch(at Place) {
 	i := int(at)
 	if uint(i) >= uint(len(f.cached)) || f.closed.Load() {
 		return
@@ -65,7 +65,7 @@ func (f *File) Load(at Place) {
 	s.mu.Lock()
 	id := entryID(0)
 	if entryBytes(f.h.pageShift) <= s.limit {
-		id = s.take(f.cache, f.h.pageShift)
+		id = s.allocEntry(f.cache, f.h.pageShift)
 	}
 	s.mu.Unlock()
 	if id == 0 {
@@ -81,7 +81,7 @@ func (f *File) Load(at Place) {
 	if err == nil {
 		s.insert(f, i, id)
 	} else {
-		s.give(f.cache, id, f.h.pageShift)
+		s.freeEntry(f.cache, id, f.h.pageShift)
 	}
 	s.mu.Unlock()
 }
@@ -101,8 +101,8 @@ func (f *File) Touch(at Place, mid uint64) {
 // warmBytes is how much of a file Warm reads at a time.
 const warmBytes = 128 << 10
 
-// Warm reads the whole file, and keeps nothing of it: the kernel has it in memory then, and who reads it soon after does not
-// wait for the disk. Errors are left to that read.
+// Warm reads the whole file into the kernel's memory and keeps nothing of it, so that reads soon after do not wait for the
+// disk. Those reads report the errors.
 func (f *File) Warm() {
 	if f.broken != nil {
 		return

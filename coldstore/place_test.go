@@ -17,7 +17,7 @@ func getBatch(batch []lookup) {
 	for i := range batch {
 		l := &batch[i]
 		if l.at = l.file.Locate(l.mid); len(batch) > 1 {
-			l.file.Ask(l.at)
+			l.file.Prefetch(l.at)
 		}
 	}
 	for i := range batch {

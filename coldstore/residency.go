@@ -8,7 +8,7 @@ import (
 
 // Residency: which pages of a file the kernel probably has in memory.
 //
-// A batch of lookups asks the disk for all its pages before it waits for the first one (File.Ask). But an madvise costs
+// A batch of lookups asks the disk for all its pages before it waits for the first one (File.Prefetch). But an madvise costs
 // 1 us on a page that is there already, more than reading it (0.5 us). So each file remembers which pages were read since
 // memory was last found to have been taken away, and asks only for the others. Memory counts as taken away when the copy
 // of a page that is believed to be resident takes over slowRead. That starts a new generation, in which all files forget

@@ -44,12 +44,12 @@ func (f *File) newScanner() *scanner {
 }
 
 func (s *scanner) close() {
-	s.end()
+	s.closeFile()
 	scanners.Put(s)
 }
 
-// End closes the file.
-func (s *scanner) end() {
+// closeFile closes the file.
+func (s *scanner) closeFile() {
 	if s.file != nil {
 		_ = s.file.Close() // it was only read
 	}

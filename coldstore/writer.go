@@ -222,7 +222,7 @@ func (w *Writer) page(from int, final bool) (int, error) {
 		cols[i] = c[from:]
 	}
 	if w.shift == 0 {
-		w.begin(mids, cols)
+		w.startFile(mids, cols)
 	}
 	room := 1 << w.shift
 	if len(w.index) == 0 {
@@ -255,8 +255,8 @@ func (w *Writer) page(from int, final bool) (int, error) {
 	return p.N, w.flush(writeChunk)
 }
 
-// begin chooses the page size from the first rows and puts the header in place.
-func (w *Writer) begin(mids []uint64, cols [][]uint64) {
+// startFile chooses the page size from the first rows and puts the header in place.
+func (w *Writer) startFile(mids []uint64, cols [][]uint64) {
 	n := len(w.columns)
 	// Page 0 shares its room with the header; a quarter of a page holds both the header and any one row.
 	least := 4 * (headerSize(n) + page.HeadLen + 2*n + 20 + 12*n + page.TailLen)
@@ -334,7 +334,7 @@ func (w *Writer) finish() error {
 		return err
 	}
 	if w.shift == 0 {
-		w.begin(nil, nil)
+		w.startFile(nil, nil)
 	}
 	f := footer{
 		items: w.stats.Items, pages: len(w.index), headerCRC: w.headerCRC,

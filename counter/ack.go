@@ -28,7 +28,7 @@ func (a *Ack) WaitsHere() bool { return a.log != nil && a.log.Waits(a.pos, a.see
 // is one write, which may hang.
 func (a *Ack) Write() {
 	if a.log != nil && a.log.CommitHere(a.pos) == nil {
-		_ = a.log.ShowHere(a.seen)
+		_ = a.log.CommitReadHere(a.seen)
 	}
 }
 
@@ -38,7 +38,7 @@ func (a *Ack) Await(w persist.Waiter) bool {
 	if a.log == nil || a.here || !a.log.Quorum().Required() || a.log.Waits(a.pos, a.seen) {
 		return false
 	}
-	if a.log.CommitHere(a.pos) != nil || a.log.ShowHere(a.seen) != nil { // Commit tells
+	if a.log.CommitHere(a.pos) != nil || a.log.CommitReadHere(a.seen) != nil { // Commit tells
 		return false
 	}
 	return a.log.Quorum().Await(max(a.pos, a.seen), w)
@@ -55,9 +55,9 @@ func (a *Ack) Commit() error {
 	if err == nil {
 		pos = seen
 		if here {
-			err = log.ShowHere(seen)
+			err = log.CommitReadHere(seen)
 		} else {
-			err = log.Show(seen)
+			err = log.CommitRead(seen)
 		}
 	}
 	if err != nil {

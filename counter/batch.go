@@ -74,7 +74,7 @@ func (b *Batch) BeginExclusive() error {
 	b.open, b.exclusive, b.number = true, true, b.s.changeSets.Add(1)
 	b.startReading()
 	if b.s.log != nil && !b.silent {
-		b.s.log.Hold()
+		b.s.log.HoldFrame()
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (b *Batch) End() {
 	if b.exclusive {
 		b.exclusive = false
 		if b.s.log != nil && !b.silent {
-			b.s.log.Release()
+			b.s.log.ReleaseFrame()
 		}
 		b.s.gate.Unlock()
 	} else {

@@ -21,7 +21,7 @@ func (b *Batch) fetch() {
 	if len(b.cold) > 1 { // one alone is asked for by reading it
 		for _, i := range b.cold {
 			op := &b.ops[i]
-			op.block.Cold.File.Ask(op.at)
+			op.block.Cold.File.Prefetch(op.at)
 		}
 		for _, i := range b.cold {
 			op := &b.ops[i]

@@ -99,7 +99,7 @@ func (a *appender) AppendOnceSet(once []byte, counter uint32, column uint16, mid
 	return pos
 }
 
-// AppendWhole is Append for records that are one change, as if between Hold and Release. Without records it only ends the
+// AppendWhole is Append for records that are one change, as if between HoldFrame and ReleaseFrame. Without records it only ends the
 // open frame, so that a frame ends at the offset it returns: a replica stops there too.
 func (a *appender) AppendWhole(records []byte) (pos uint64, err error) {
 	if len(records) > format.MaxAppend {
@@ -108,8 +108,8 @@ func (a *appender) AppendWhole(records []byte) (pos uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.tail.held { // else they are a part of something larger
-		a.tail.hold()
-		defer a.tail.letGo()
+		a.tail.holdFrame()
+		defer a.tail.releaseFrame()
 	}
 	if len(records) > 0 {
 		c := a.tail.room(len(records))
@@ -118,20 +118,20 @@ func (a *appender) AppendWhole(records []byte) (pos uint64, err error) {
 	return a.tail.position(), nil
 }
 
-// Hold keeps what is appended until Release in one frame of its own: after a crash all of it is there or none, and who
-// applies it elsewhere is told that it is one change. Only what is larger than MaxFramePayload is more than one frame.
-// Whoever waits for it in Commit or Sync waits for Release: the holder must not. REQUIRES: one holder at a time, and no
-// AppendFrame.
-func (a *appender) Hold() {
+// HoldFrame keeps the records that are appended until ReleaseFrame in one frame of their own. After a crash all of them are
+// there or none, and the frame tells replicas that they are one change. Records of more than MaxFramePayload bytes take
+// more than one frame. Commit and Sync of such a record wait for ReleaseFrame, so the holder must not call them. REQUIRES:
+// one holder at a time, and no AppendFrame.
+func (a *appender) HoldFrame() {
 	a.mu.Lock()
-	a.tail.hold()
+	a.tail.holdFrame()
 	a.mu.Unlock()
 }
 
-// Release ends Hold.
-func (a *appender) Release() {
+// ReleaseFrame ends HoldFrame.
+func (a *appender) ReleaseFrame() {
 	a.mu.Lock()
-	a.tail.letGo()
+	a.tail.releaseFrame()
 	a.writeDone.Broadcast()
 	a.mu.Unlock()
 }

@@ -68,7 +68,7 @@ func (l *Log) Close() error {
 	}
 	l.admission.refuse(reasonClosed, format.ErrClosed)
 	l.mu.Unlock()
-	l.quorum.end()
+	l.quorum.endWaits()
 	if !l.opts.Manual {
 		close(l.stop)
 		l.loops.Wait()

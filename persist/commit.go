@@ -39,21 +39,21 @@ func (l *Log) CommitWithin(ctx context.Context, pos uint64) error {
 	return l.quorum.waitWithin(ctx, pos)
 }
 
-// Show returns nil when the changes below pos may be shown to a reader: a kill of the process does not take them back,
-// under SyncAlways a power failure does not, and neither does another node that replaces this one. Show does what Commit
+// CommitRead returns nil when the changes below pos may be shown to a reader: a kill of the process does not take them back,
+// under SyncAlways a power failure does not, and neither does another node that replaces this one. CommitRead does what Commit
 // does, except that it does not wait for a disk that fell behind: a reader adds no bytes.
 //
-// Under SyncAlways, and where the disk hangs, Show returns the errors of Commit. It always returns an *UnconfirmedError.
+// Under SyncAlways, and where the disk hangs, CommitRead returns the errors of Commit. It always returns an *UnconfirmedError.
 // Otherwise what is in memory is shown although the disk takes nothing: until the disk is well, a kill may take it back.
-func (l *Log) Show(pos uint64) error {
-	if err := l.ShowHere(pos); err != nil {
+func (l *Log) CommitRead(pos uint64) error {
+	if err := l.CommitReadHere(pos); err != nil {
 		return err
 	}
 	return l.quorum.wait(pos)
 }
 
-// ShowHere is Show for this node alone.
-func (l *Log) ShowHere(pos uint64) error {
+// CommitReadHere is CommitRead for this node alone.
+func (l *Log) CommitReadHere(pos uint64) error {
 	if l.progress.shown(pos) {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (l *Log) ShowHere(pos uint64) error {
 	return err
 }
 
-// Waits reports whether CommitHere(pos) or ShowHere(shown) would wait for a sync, for healing or for a disk that stalls,
+// Waits reports whether CommitHere(pos) or CommitReadHere(shown) would wait for a sync, for healing or for a disk that stalls,
 // not only for a write().
 func (l *Log) Waits(pos, shown uint64) bool {
 	p := &l.progress

@@ -105,7 +105,7 @@ func (c *committer) awaitRoles() {
 	}
 }
 
-// allButOpenFrame reports whether everything is written but a frame that stays open: see appender.Hold.
+// allButOpenFrame reports whether everything is written but a frame that stays open: see appender.HoldFrame.
 func (c *committer) allButOpenFrame() bool {
 	return c.end.tail.held && c.progress.written.Load() == c.end.tail.sealed
 }

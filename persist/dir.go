@@ -37,7 +37,7 @@ func OpenDir(fsys vfs.FS, path string) (*Dir, error) {
 			return nil, err
 		}
 	}
-	lock, err := takeLock(fsys, path)
+	lock, err := newDirLock(fsys, path)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func (d *Dir) Manifests() []*format.Manifest {
 	return slices.Clone(d.manifests)
 }
 
-// Reject takes manifests whose files turned out bad out of those that Manifests returns and that count: the next
-// snapshot keeps the good ones. What they name stays until then, for whoever wants to look at it.
+// Reject removes manifests whose files turned out bad from the list that Manifests returns. The next snapshot keeps the good
+// ones only. The files that the bad ones name stay until then, so that they can be examined.
 func (d *Dir) Reject(bad []*format.Manifest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

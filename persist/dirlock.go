@@ -39,16 +39,16 @@ func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 	return fsys.Lock(filepath.Join(dir, format.LockName))
 }
 
-func takeLock(fsys vfs.FS, path string) (*dirLock, error) {
+func newDirLock(fsys vfs.FS, path string) (*dirLock, error) {
 	l := &dirLock{fsys: fsys, path: path}
-	if err := l.take(); err != nil {
+	if err := l.lockFile(); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", path, err)
 	}
 	l.dir = logfile.NameOf(fsys, path)
 	return l, nil
 }
 
-func (l *dirLock) take() error {
+func (l *dirLock) lockFile() error {
 	name := filepath.Join(l.path, format.LockName)
 	lock, err := l.fsys.Lock(name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *dirLock) check() error {
 		return nil
 	}
 	if _, serr := l.fsys.Stat(l.file.Path); vfs.IsNotExist(serr) {
-		if terr := l.take(); terr != nil {
+		if terr := l.lockFile(); terr != nil {
 			err = fmt.Errorf("%w (taking it again: %w)", err, terr)
 		}
 	}

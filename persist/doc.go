@@ -87,8 +87,8 @@
 //  1. Ready before the change: it is refused while nothing has happened yet.
 //  2. Append under the block's lock: the log's order is the order of effects.
 //  3. write() before the reply, in every policy (Commit): a kill -9 loses nothing acknowledged. Under SyncAlways also
-//     the sync. The same before others are told of the change (Show), and before replicas get it (NewFollower).
-//     Where other nodes must have it first (Confirm), the reply and Show wait for them too, and replicas do not.
+//     the sync. The same before others are told of the change (CommitRead), and before replicas get it (NewFollower).
+//     Where other nodes must have it first (Confirm), the reply and CommitRead wait for them too, and replicas do not.
 //  4. Segments become durable in log order, so durable bytes are a prefix; a frame tells how long the prefix was.
 //  5. The log is synced past an image before a manifest names it (Sync, then WriteManifest); files and their directory
 //     are synced before the manifest is; an old manifest goes before the files that only it names.
@@ -123,9 +123,16 @@
 //
 // # Locks
 //
-// Block lock of the engine, then Log.mu; Packer.mu, then SegmentList.drop, then Log.mu, then claims.mu; Quorum.mu, then what Waiter.Resume
-// takes. Dir.mu and dirLock.mu alone. No file is touched under Log.mu: the roles of writer and syncer are taken under it
-// and worked without it (committer.go).
+// A goroutine takes locks in this order only:
+//
+//	a block's lock of the engine, then Log.mu, then claims.mu
+//	Packer.mu, then SegmentList.drop, then Log.mu, then claims.mu
+//	Quorum.mu, then what Waiter.Resume takes
+//	Dir.mu or dirLock.mu, and none besides
+//
+// Log.mu is the mu of appender. It guards the tail, the segment files, admission, judge, committer, healer, diskCalls and
+// doubts. No file is touched under it: the roles of writer, syncer and healer are taken under it and worked without it
+// (committer.go).
 //
 // # Files
 //

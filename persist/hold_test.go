@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// TestHold: what is appended between Hold and Release is one frame and nothing else is in it, whatever others wait for
+// TestHold: what is appended between HoldFrame and ReleaseFrame is one frame and nothing else is in it, whatever others wait for
 // meanwhile and however large it gets; above MaxFramePayload it is several frames. It says that it is one change, and
 // the frames around it do not.
 func TestHold(t *testing.T) {
@@ -23,7 +23,7 @@ func TestHold(t *testing.T) {
 		must(t, l.Sync())
 		written := l.Written()
 		before := l.AppendSet(1, 1, 2, 2)
-		l.Hold()
+		l.HoldFrame()
 		done := make(chan error, 2)
 		records, pos := 1, before
 		for i := 0; pos < before+uint64(size); i++ {
@@ -40,7 +40,7 @@ func TestHold(t *testing.T) {
 		if now := l.Written(); now > before && size < format.MaxFramePayload {
 			t.Errorf("%d bytes: held, and written up to %d, before %d", size, now, before)
 		}
-		l.Release()
+		l.ReleaseFrame()
 		l.AppendSet(1, 1, 3, 3)
 		records++
 		must(t, <-done)

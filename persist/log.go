@@ -27,8 +27,7 @@ import (
 //	SegmentList, Packer     the files that are kept
 //	claims, Quorum, doubts, readers, nameWatch
 //
-// Lock order: a block's lock (of the caller), then mu. Packer.mu, then SegmentList.drop, then mu. mu, then claims.mu.
-// No file is touched under mu.
+// doc.go has the lock order. No file is touched under mu.
 type Log struct {
 	opts LogOptions
 
@@ -124,7 +123,7 @@ func (l *Log) Written() uint64 { return l.progress.written.Load() }
 // Durable returns the offset up to which bytes survive a power failure.
 func (l *Log) Durable() uint64 { return l.progress.durable.Load() }
 
-// Visible returns the offset up to which others may have what the log holds. Behind it ShowHere waits.
+// Visible returns the offset up to which others may have what the log holds. Behind it CommitReadHere waits.
 func (l *Log) Visible() uint64 { return l.progress.visible() }
 
 // Policy returns the sync policy.

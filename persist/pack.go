@@ -16,15 +16,14 @@ import (
 //     compared; the file is synced
 //  2. the file gets the segment's name, and so takes its place, and the directory is synced
 //
-// A crash leaves the one or the other under that name, whole: both are durable by then. Who reads the segment as it was
-// goes on. A full disk, a failing one, damage and a segment that packing does not make smaller leave it as it is.
+// After a crash the name has the old file or the packed one, whole: both are durable by then. A reader that has the old file
+// open goes on with it. The segment stays as it is if the disk is full or fails, if the segment is damaged, or if packing
+// does not make it smaller.
 
 // packGain is what packing must save, as a share of a segment: less is not worth what reading it costs.
 const packGain = 16
 
 // Packer packs segments. It knows the list of segments and their directory, and reaches nothing else of the log.
-//
-// Lock order: mu, then SegmentList.drop, then Log.mu.
 type Packer struct {
 	list  *SegmentList
 	maker *logfile.Maker
@@ -66,8 +65,8 @@ func (p *Packer) Pack(before uint64, pace func() error) (packed bool, err error)
 	}
 }
 
-// findPacked notes which segments an earlier process packed. What cannot be read now Pack finds out. REQUIRES: nobody
-// else uses the log yet.
+// findPacked notes which segments an earlier process packed. Pack reports the segments that cannot be read. REQUIRES: no
+// other goroutine uses the log yet.
 func (p *Packer) findPacked() {
 	files := p.list.files
 	segs := files.segs

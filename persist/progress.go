@@ -35,7 +35,7 @@ func (p *progress) visible() uint64 {
 	return p.written.Load()
 }
 
-// shown reports whether ShowHere(pos) has nothing to do.
+// shown reports whether CommitReadHere(pos) has nothing to do.
 func (p *progress) shown(pos uint64) bool { return p.visible() >= pos }
 
 // reached reports whether CommitHere(pos) has nothing to do. A writer that is half of MaxUnsynced ahead of the disk waits

@@ -12,7 +12,7 @@ import (
 )
 
 // Quorum knows which part of the log all other nodes have that must have it before a change is acknowledged. The owner of
-// the log knows these nodes and tells how far all of them are (Confirm). Log.Commit and Log.Show wait for Quorum after they
+// the log knows these nodes and tells how far all of them are (Confirm). Log.Commit and Log.CommitRead wait for Quorum after they
 // have waited for this node's disk. Readers of the log do not wait for it: otherwise no node would get what it has to
 // confirm.
 //
@@ -25,21 +25,21 @@ type Quorum struct {
 	confirmed atomic.Uint64 // all other nodes that must have the log have it below this offset
 
 	mu       sync.Mutex // guards the rest
-	hopeless error      // why who waits is not to wait any longer; nil: there is hope
+	hopeless error      // why callers do not wait any longer; nil: they wait
 	ended    bool       // hopeless stays
 	waiting  []waiting
 }
 
-// waiting is who wants to know of an offset.
+// waiting is a Waiter and the offset that it waits for.
 type waiting struct {
 	pos uint64
 	who Waiter
 }
 
-// Waiter is told that what it waited for has come, or never will. Resume must not wait, nor call the log.
+// Waiter is resumed when its offset is confirmed or in doubt. Resume must not wait, nor call the log.
 type Waiter interface{ Resume() }
 
-// everywhere is the confirmed offset of a log that needs nobody.
+// everywhere is the confirmed offset of a log that no other node must have.
 const everywhere = math.MaxUint64
 
 // UnconfirmedError says that a change was made and is not known to be on all nodes that must have it.
@@ -63,11 +63,12 @@ func (q *Quorum) Require(on bool) {
 // Required tells whether acknowledgements wait for Confirm. One atomic load.
 func (q *Quorum) Required() bool { return q.confirmed.Load() != everywhere }
 
-// Confirmed is the offset below which everybody has the log who must; the largest number where nobody must.
+// Confirmed returns the offset below which all nodes that must have the log have it. If no node must have it, Confirmed
+// returns the largest number.
 func (q *Quorum) Confirmed() uint64 { return q.confirmed.Load() }
 
-// Confirm tells that everybody who must have the log has it up to pos. It may fall, as more must have it: what is
-// acknowledged behind its return is with them too.
+// Confirm says that all nodes that must have the log have it up to pos. pos may be lower than before, when more nodes must
+// have the log: changes that are acknowledged after Confirm has returned are on those nodes too.
 func (q *Quorum) Confirm(pos uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,8 +80,8 @@ func (q *Quorum) Confirm(pos uint64) {
 	q.resume(n)
 }
 
-// Doubt has all who wait for Confirm, and who would, answered by an *UnconfirmedError of err, until it is called with
-// nil. What is confirmed already is acknowledged as ever.
+// Doubt makes all callers that wait for Confirm, now or later, return an *UnconfirmedError of err, until Doubt is called
+// with nil. Changes that are already confirmed are still acknowledged.
 func (q *Quorum) Doubt(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -92,9 +93,9 @@ func (q *Quorum) Doubt(err error) {
 	}
 }
 
-// end is Doubt for good, by ErrClosed, or by what it was called with last: who was told to go on and did not come
-// to it yet hears that reason.
-func (q *Quorum) end() {
+// endWaits is a Doubt that does not end. The error is the one of the last Doubt, so that a caller that was resumed and has
+// not read the reason yet gets that reason, or else ErrClosed.
+func (q *Quorum) endWaits() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended = true; q.hopeless == nil {
@@ -114,8 +115,8 @@ func (q *Quorum) resume(n int) {
 	q.waiting = slices.Delete(q.waiting, 0, n)
 }
 
-// Await has w told when the log is confirmed up to pos, or that is in doubt: then it should ask again. false: it is so
-// already, and w is not told.
+// Await resumes w when the log is confirmed up to pos, or when that is in doubt; w should then read the state again. Await
+// returns false, and does not resume w, if the log is confirmed up to pos or in doubt already.
 func (q *Quorum) Await(pos uint64, w Waiter) bool {
 	if q.confirmed.Load() >= pos {
 		return false

@@ -78,7 +78,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// TestCommitConfirmed: Commit and Show return when everybody has what they were asked for, with others who wait at the
+// TestCommitConfirmed: Commit and CommitRead return when everybody has what they were asked for, with others who wait at the
 // same time; what is closed under them they tell of.
 func TestCommitConfirmed(t *testing.T) {
 	l := quorumLog(t)
@@ -96,7 +96,7 @@ func TestCommitConfirmed(t *testing.T) {
 		all.Go(func() {
 			f := l.Commit
 			if i%2 == 0 {
-				f = l.Show
+				f = l.CommitRead
 			}
 			err := f(end)
 			var unconfirmed *UnconfirmedError

@@ -15,7 +15,7 @@ import (
 // them verified, and Packer replaces their files. It knows the segment files, which roles are held and why changes are
 // refused, and reaches nothing else of the log.
 //
-// Lock order: drop, then Log.mu, which guards the list itself. No file is touched under Log.mu.
+// Log.mu guards the list itself. doc.go has the lock order.
 type SegmentList struct {
 	files     *segmentFiles
 	admission *admission

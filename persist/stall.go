@@ -7,11 +7,12 @@ import (
 )
 
 // A call of the disk may not end for a long time: a frozen file system, a network's file system that is away, a drive
-// that tries again and again. Whoever called cannot be freed, but nobody else has to wait for it without a bound:
+// that tries again and again. The goroutine that made the call cannot be freed, but others must not wait for it without a
+// bound:
 //
 //   - After stallSample the log stalls. Items whose last change is safe are shown although others of their block wait
 //     (Doubts), and connections that would wait leave their event loop (Waits).
-//   - After MaxUnsyncedAge the log hangs. Ready refuses changes. Whoever waits gets an error that matches ErrHang.
+//   - After MaxUnsyncedAge the log hangs. Ready refuses changes, and callers that wait get an error that matches ErrHang.
 //
 // Both end when the call does. Nothing is lost: the bytes stay in memory, and the call may have written them or not.
 

@@ -45,7 +45,7 @@ func TestHang(t *testing.T) {
 				synctest.Wait()
 				began := time.Now()
 				for what, wait := range map[string]func() error{
-					"Commit": func() error { return l.Commit(pos) }, "Show": func() error { return l.Show(pos) }, "Sync": l.Sync,
+					"Commit": func() error { return l.Commit(pos) }, "CommitRead": func() error { return l.CommitRead(pos) }, "Sync": l.Sync,
 				} {
 					go func() {
 						if err := wait(); !errors.Is(err, ErrHang) || !errors.Is(err, format.ErrNotReady) {

@@ -41,7 +41,7 @@ type tail struct {
 	durable uint64
 	sealed  uint64
 	epoch   uint32
-	held    bool // see Log.Hold
+	held    bool // see Log.HoldFrame
 	now     func() time.Time
 }
 
@@ -119,12 +119,12 @@ func (t *tail) stretch(n int) *chunk {
 }
 
 // hold keeps what is appended from now on in a frame of its own, until it is let go.
-func (t *tail) hold() {
+func (t *tail) holdFrame() {
 	t.sealOpen()
 	t.held = true
 }
 
-func (t *tail) letGo() {
+func (t *tail) releaseFrame() {
 	t.sealOpen()
 	t.held = false
 }
@@ -156,7 +156,7 @@ func (t *tail) slices(dst [][]byte, from, to uint64) [][]byte {
 	return dst
 }
 
-// release forgets the bytes below durable. Whoever reads them must have finished.
+// release forgets the bytes below durable. REQUIRES: all reads of them have ended.
 func (t *tail) release(durable uint64) {
 	t.durable = durable
 	n := 0

@@ -66,7 +66,7 @@ func (s *bitset) parse(c *Cutter, n int) {
 		c.Bad = true
 		return
 	}
-	s.ef.take(c, int(m), l, int(m)+(n-1)>>l)
+	s.ef.cutBits(c, int(m), l, int(m)+(n-1)>>l)
 }
 
 // rank returns how many positions below i are in the set, and whether i is. 0 <= i < n. b is the page.

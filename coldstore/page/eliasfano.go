@@ -71,11 +71,11 @@ func (e *eliasFano) parse(c *Cutter, n int, top uint64) {
 		c.Bad = true
 		return
 	}
-	e.take(c, n, l, n+int(top>>l))
+	e.cutBits(c, n, l, n+int(top>>l))
 }
 
-// take takes low and high, of hbits bits, off c.
-func (e *eliasFano) take(c *Cutter, n int, l uint, hbits int) {
+// cutBits takes low and high, of hbits bits, off c.
+func (e *eliasFano) cutBits(c *Cutter, n int, l uint, hbits int) {
 	e.n, e.l, e.hbits = int32(n), uint8(l), int32(hbits)
 	e.low = int32(c.Bits(n, l))
 	e.high = int32(c.Bits(hbits, 1))

@@ -72,7 +72,7 @@ type Encoder struct {
 
 // Plan fills p for the first n rows of mids and columns (column-major).
 func (e *Encoder) Plan(p *Plan, mids []uint64, columns [][]uint64, n int) {
-	e.begin(columns, n)
+	e.startPage(columns, n)
 	e.numbers = e.numbers[:0]
 	e.choose(p, mids, columns, n, nil)
 }
@@ -83,8 +83,8 @@ func (e *Encoder) Replan(p *Plan, mids []uint64, columns [][]uint64, n int, like
 	e.choose(p, mids, columns, n, like)
 }
 
-// begin takes the rows of another page up.
-func (e *Encoder) begin(columns [][]uint64, n int) {
+// startPage starts a page of other rows.
+func (e *Encoder) startPage(columns [][]uint64, n int) {
 	if len(e.usual) != len(columns) {
 		e.usual = e.usual[:0]
 		for _, col := range columns {
@@ -93,7 +93,7 @@ func (e *Encoder) begin(columns [][]uint64, n int) {
 			e.usual = append(e.usual, v)
 		}
 	}
-	e.sparse.begin(e.usual)
+	e.sparse.startPage(e.usual)
 }
 
 func (e *Encoder) choose(p *Plan, mids []uint64, columns [][]uint64, n int, like *Plan) {
@@ -102,7 +102,7 @@ func (e *Encoder) choose(p *Plan, mids []uint64, columns [][]uint64, n int, like
 	if e.OneGroup {
 		p.Mids.Size++
 	}
-	e.sparse.take(columns, n)
+	e.sparse.setRows(columns, n)
 	p.Live, p.common = e.sparse.live, append(p.common[:0], e.sparse.common...)
 	m := len(p.Live)
 	some := m > 0 && m < n

@@ -22,8 +22,8 @@ type sparseCounts struct {
 	big   []uint64 // in the order of the rows
 }
 
-// begin begins with no rows.
-func (s *sparse) begin(common []uint64) {
+// startPage starts with no rows.
+func (s *sparse) startPage(common []uint64) {
 	s.common = append(s.common[:0], common...)
 	s.seen, s.all, s.n, s.live = 0, s.all[:0], 0, nil
 	if len(s.counts) != len(common) {
@@ -35,9 +35,9 @@ func (s *sparse) begin(common []uint64) {
 	}
 }
 
-// look finds the live ones among the first n rows. It has no branch that depends on them, as a processor would guess
+// findLive finds the live ones among the first n rows. It has no branch that depends on them, as a processor would guess
 // every third wrong.
-func (s *sparse) look(columns [][]uint64, n int) {
+func (s *sparse) findLive(columns [][]uint64, n int) {
 	k := len(s.all)
 	s.all = slices.Grow(s.all, n-s.seen+1)[:k+n-s.seen+1]
 	if len(columns) == 3 { // the usual number
@@ -63,10 +63,10 @@ func (s *sparse) look(columns [][]uint64, n int) {
 // nonzero is 1 if x is not 0.
 func nonzero(x uint64) int { return int((x | -x) >> 63) }
 
-// take makes it the first n rows.
-func (s *sparse) take(columns [][]uint64, n int) {
+// setRows makes it the first n rows.
+func (s *sparse) setRows(columns [][]uint64, n int) {
 	if n > s.seen {
-		s.look(columns, n)
+		s.findLive(columns, n)
 	}
 	m, _ := slices.BinarySearch(s.all, int32(n))
 	was := len(s.live)

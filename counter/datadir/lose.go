@@ -25,7 +25,7 @@ type LoseOptions struct {
 }
 
 // LoseUnreadable gives up what cannot be read of the cold files of a data directory, and the ranges of images that no
-// snapshot has a good one of. Nobody may have the directory open, and it must open but for the image of a last block.
+// snapshot has a good one of. The directory must not be open, and a start must fail for nothing but the image of a last block.
 //
 //  1. the directory is given a past that no other node has in common: replicas take a full copy, and so does this node
 //     if it is one. What is given up stands in no log, so they would go on with other posts than this node

@@ -80,7 +80,7 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 			if err := r.mendDiverged(); err != nil {
 				return err
 			}
-			return r.tellCold()
+			return r.reportCold()
 		}
 		if int64(corrupt.LogOffset) <= last {
 			return fmt.Errorf("repair made no progress: %w", err)
@@ -164,7 +164,7 @@ func (r *repair) walkLog() error {
 func (r *repair) mend(bad *format.CorruptError) error {
 	r.sayf("%v", bad)
 	if bad.LogOffset < r.replay() {
-		done, err := r.beginBehind(bad)
+		done, err := r.startLogBehind(bad)
 		if done || err != nil {
 			return err
 		}
@@ -172,9 +172,9 @@ func (r *repair) mend(bad *format.CorruptError) error {
 	return r.cut(max(bad.LogOffset, r.replay()))
 }
 
-// beginBehind makes the log begin with the first whole frame behind damage that nobody replays. It returns false if
+// startLogBehind makes the log begin with the first whole frame behind damage that nobody replays. It returns false if
 // there is none at or before the offset to replay from.
-func (r *repair) beginBehind(bad *format.CorruptError) (bool, error) {
+func (r *repair) startLogBehind(bad *format.CorruptError) (bool, error) {
 	segs, err := logfile.Segments(r.fsys, r.dir)
 	if err != nil {
 		return false, err

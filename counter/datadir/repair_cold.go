@@ -14,9 +14,9 @@ func anyUnusable(faults []*snapfile.BlockFault) bool {
 	return slices.ContainsFunc(faults, func(f *snapfile.BlockFault) bool { return f.Unusable })
 }
 
-// tellCold says what is damaged of the cold files of the manifest that everything starts from. All else is repaired by
+// reportCold says what is damaged of the cold files of the manifest that everything starts from. All else is repaired by
 // then.
-func (r *repair) tellCold() error {
+func (r *repair) reportCold() error {
 	var errs []error
 	for _, f := range r.faults {
 		switch {

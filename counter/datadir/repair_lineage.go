@@ -25,8 +25,8 @@ func (r *repair) mendLineage() error {
 	return nil
 }
 
-// restoreLineage makes HISTORY anew from the log's last segment. A log under one id is one log from its beginning, so
-// others who know the id agree with it; of those who know an older one only nobody can tell.
+// restoreLineage makes HISTORY anew from the log's last segment. A log has one id from its beginning, so other nodes that know
+// the id agree with it. Whether nodes that know only an older id agree cannot be known.
 func (r *repair) restoreLineage() error {
 	h := r.walked.History
 	if !r.noLineage || h.ReplID == (format.ReplID{}) {

@@ -86,7 +86,7 @@ func appendArchivePart(dst []byte, kind uint16, name string, length uint64) []by
 
 // Writer writes the state of an open log's directory as an archive. Its size is known before the first byte is
 // written, unless it is compressed, and it takes memory for one frame and one buffer, or else for an image or 1 MiB of
-// log, twice. Nobody may remove the files and the log while it is at work. NOT safe for concurrent use; must be closed.
+// log, twice. The files and the log must stay while the Writer works. NOT safe for concurrent use; must be closed.
 type Writer struct {
 	fsys    vfs.FS
 	dir     string

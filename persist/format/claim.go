@@ -28,9 +28,9 @@ type Claim struct {
 //
 // # Order
 //
-// A claim is written only after the sync of the log that it speaks of returned. Whoever takes bytes from the end of the
-// log (finishCut, wipe, and tools by DropClaim) drops the file durably before the log's new end can count. Within one
-// process the durable offset never falls.
+// A claim is written only after the sync of the log that it speaks of returned. Code that removes bytes from the end of the
+// log (finishCut, wipe, and tools by DropClaim) first removes the file, durably. Within one process the durable offset
+// never falls.
 //
 // A claim counts for the log of its history alone: while HISTORY has terms, one of them must be the claim's, and the
 // claim counts up to the end of that term. What is behind the end are the bytes of another term: a program that does not

@@ -56,7 +56,7 @@ type FrameHeader struct {
 // End returns the log offset behind the frame.
 func (h *FrameHeader) End() uint64 { return h.Start + FrameHeaderLen + uint64(h.Length) }
 
-// Frame is one verified frame. Raw and Payload are valid until the next call of whoever returned it.
+// Frame is one verified frame. Raw and Payload are valid until the next call of the reader that returned the frame.
 type Frame struct {
 	FrameHeader
 	Raw     []byte // header and records, as on disk and on the wire
@@ -85,9 +85,9 @@ func (f *Frame) Records(rec *Record, after uint64, fn func(pos uint64, rec *Reco
 	return nil
 }
 
-// Cut returns a frame, header included, of the records that end at or before a log offset; nil if there are none. A
-// once goes where its change goes, and of what is one change nothing is left: nobody ever saw a part of it. One behind
-// which nothing is left goes too: if it had no change, the write changes nothing again.
+// Cut returns a frame, header included, of the records that end at or before a log offset; nil if there are none. A once
+// record is cut together with its change. A frame that is one change is cut whole, as no reader ever saw a part of it. A
+// once with no record behind it is cut too: if it had no change, repeating it changes nothing.
 func (f *Frame) Cut(at uint64) ([]byte, error) {
 	if f.Whole {
 		return nil, nil

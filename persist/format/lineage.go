@@ -44,7 +44,7 @@ const (
 	InstallName              // what was staged gets its names
 )
 
-// maxTerms are kept: the oldest go first. Whoever comes with an older history is given a full copy.
+// maxTerms is how many terms are kept; the oldest are dropped first. A replica whose history is older gets a full copy.
 const maxTerms = 256
 
 // MaxLineageText bounds the text of a lineage, in bytes.

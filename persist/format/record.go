@@ -117,9 +117,10 @@ type Record struct {
 // A once says that the change behind it, in the same frame, is a producer's number seq, so that the two are there or
 // neither is. If the frame is one change it speaks of all of that, wherever it stands. If not, it speaks of the next
 // record, which a result of kind next must have, and be a set; a once whose change changed nothing may have none. A
-// define gives a number to a producer, and takes it from whoever had it; for one that has it already it sets a higher
-// epoch, or another base. Without an id nobody has the number any more. With the base near to the producer's present sequence numbers, and up to 16,384 producers, an
-// INCR's once takes 8 bytes at most; the id alone would be that much, in each record.
+// define gives a number to a producer; the producer that had the number before loses it. For a producer that has the number
+// already, define sets a higher epoch, or another base. A define without an id frees the number. With the base near to the
+// producer's present sequence numbers, and up to 16,384 producers, an INCR's once takes at most 8 bytes; the id alone would
+// take as many, in each record.
 
 // AppendSet appends a KindSet record to dst.
 func AppendSet(dst []byte, counter uint32, column uint16, mid, value uint64) []byte {

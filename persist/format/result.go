@@ -41,8 +41,8 @@ func (k ResultKind) String() string {
 	return fmt.Sprintf("result(%d)", uint8(k))
 }
 
-// Result is what a write with a producer answered, kept so that it can be answered again. It is no reply in the bytes
-// of a protocol: the one who asks again may speak another version.
+// Result is the answer of a numbered change, which is kept so that a repeat of the change gets it again. It is not a reply in
+// the bytes of a protocol: the client that repeats may speak another version.
 type Result struct {
 	Kind ResultKind
 	N    uint64 // ResultInt, ResultBulk

@@ -9,9 +9,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// PackedFile shows a packed segment as the segment file that it was, so that whoever reads the log need not know:
-// header, frames, no padding. A chunk that is damaged shows as bytes that are no frame, and damage tells why; the rest
-// of the file is not touched by it. It keeps the chunk that was read last. NOT safe for concurrent use.
+// PackedFile shows a packed segment as the segment file that it was: header and frames, without padding. Readers of the log
+// need not know that it is packed. A damaged chunk shows as bytes that are no frame, and damage tells why; the rest of the
+// file can be read. PackedFile keeps the chunk that was read last. NOT safe for concurrent use.
 //
 // Invariant: chunks are in order, the first at start; each ends where the next begins, the last at end and at index.
 type PackedFile struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// OpenSegmentFile opens a segment file for reading. One that is packed shows itself as the segment that it was.
+// OpenSegmentFile opens a segment file for reading. A packed segment reads as the segment that it was.
 func OpenSegmentFile(fsys vfs.FS, s *Segment) (vfs.File, error) {
 	file, err := fsys.Open(s.Path)
 	if err != nil {

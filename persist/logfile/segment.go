@@ -46,7 +46,7 @@ func ReadSegmentHeader(f vfs.File, s *Segment) (h format.SegmentHeader, fault *f
 	return format.DecodeSegmentHeader(b, s.Path, s.Start)
 }
 
-// CutSegment cuts what lies in a segment file behind a log offset. One that is packed has nothing there.
+// CutSegment cuts what lies in a segment file behind a log offset. A packed segment has nothing there and stays as it is.
 func CutSegment(fsys vfs.FS, seg *Segment, at uint64) error {
 	file, err := fsys.Open(seg.Path)
 	if err != nil {

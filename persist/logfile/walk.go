@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Visitor is told what Walk reads, in log order. Any of its functions may be nil. One that returns io.EOF ends
-// the walk without an error, any other error ends it with that one.
+// Visitor has the functions that Walk calls with what it reads, in log order. Each of them may be nil. If a function returns
+// io.EOF, Walk stops and returns nil. If it returns any other error, Walk stops and returns that error.
 type Visitor struct {
 	Segment func(Header) error
 	Frame   func(SegmentInfo, *format.Frame) error // the frame is valid during the call
@@ -38,9 +38,10 @@ type Walked struct {
 	Torn       *format.TornTail // how the log ends, if not cleanly; nothing was cut
 }
 
-// Walk reads the log of a data directory that nobody appends to, from the segment that holds an offset, and changes
-// nothing. Records that end at or before from are not told; frames of its segment are. knownDurable is as in
-// LogOptions. Damage gives a *CorruptError after everything before it was told.
+// Walk reads the log of a data directory, from the segment that holds an offset, and changes nothing. The log must not be
+// open. Walk does not call Record for records that end at or before from, but it calls Frame for all frames of that
+// segment. knownDurable is as in LogOptions. At damage Walk returns a *CorruptError, after it has passed on everything before
+// the damage.
 func Walk(fsys vfs.FS, dir string, from, knownDurable uint64, v Visitor) (Walked, error) {
 	segs, err := ListSegments(fsys, dir)
 	if err != nil {

@@ -32,8 +32,8 @@ type CutTail struct {
 // log's past is from now on.
 //
 // An offset that no snapshot and log reach back to gives ErrGone, and nothing was changed or saved: part of what lies
-// behind the offset may be in snapshots alone. A full copy is needed, and SaveDiverged before it. Nobody may have the
-// directory open (vfs.ErrLocked). A crash leaves a cut that FinishBegun finishes.
+// behind the offset may be in snapshots alone. A full copy is needed, and SaveDiverged before it. The directory must not be
+// open (vfs.ErrLocked). After a crash FinishBegun finishes the cut.
 func Cut(fsys vfs.FS, dir string, at uint64, lineage format.Lineage) (tail CutTail, err error) {
 	lock, err := persist.LockDir(fsys, dir)
 	if err != nil {

@@ -49,8 +49,8 @@ func BeginInstall(fsys vfs.FS, dir string, start uint64, lineage format.Lineage,
 // Position returns the log offset where the next frame must start.
 func (in *Install) Position() uint64 { return in.log.End() }
 
-// Append takes a frame of the primary, header included. One that is not whole or not the next gives an error that
-// matches ErrCorrupt, one of a term that the lineage does not have a *TermError.
+// Append appends a frame of the primary, header included. A frame that is not whole, or not the next one, gives an error that
+// matches ErrCorrupt. A frame of a term that the lineage does not have gives a *TermError.
 func (in *Install) Append(raw []byte) error {
 	var f format.Frame
 	fault := format.DecodeFrame(raw, in.log.End(), &f)

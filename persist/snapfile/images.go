@@ -59,7 +59,7 @@ func (w *Images) Write(h format.ImageHeader, parts ...[]byte) (info format.Image
 	to := imageWriter{file: one.file}
 	if to.write(h, parts); to.err != nil {
 		one.err = to.err
-		return info, w.give(&one)
+		return info, w.publishFile(&one)
 	}
 	w.waiting = append(w.waiting, one)
 	if w.bytes += to.off; len(w.waiting) >= imagesAtOnce || w.bytes >= imageBytesAtOnce {
@@ -81,7 +81,7 @@ func (w *Images) Flush() error {
 	syncs.Wait()
 	var errs []error
 	for i := range w.waiting {
-		if err := w.give(&w.waiting[i]); err != nil {
+		if err := w.publishFile(&w.waiting[i]); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -98,8 +98,8 @@ func (w *Images) Abort() {
 	w.waiting, w.bytes = w.waiting[:0], 0
 }
 
-// give closes a file and gives it its name, or removes it if there was an error.
-func (w *Images) give(one *waitingImage) error {
+// publishFile closes a file and gives it its name, or removes it if there was an error.
+func (w *Images) publishFile(one *waitingImage) error {
 	err := errors.Join(one.err, one.file.Close())
 	if err == nil {
 		err = w.FS.Rename(one.temp, filepath.Join(format.ImageDir(w.Dir), one.name))

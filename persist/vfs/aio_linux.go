@@ -61,7 +61,8 @@ type aioContext struct {
 	lost  bool // the event may still come
 }
 
-// idleContexts are those that nobody uses. More than these are closed: each is a descriptor and some pages of the kernel.
+// idleContexts are contexts that are not in use. At most mostIdleContexts are kept and the others are closed: each takes a
+// descriptor and some pages of the kernel.
 var idleContexts struct {
 	mu   sync.Mutex
 	list []*aioContext
@@ -73,7 +74,7 @@ const mostIdleContexts = 20
 // noAIO: the kernel said once that it has none.
 var noAIO atomic.Bool
 
-func takeContext() (*aioContext, error) {
+func openContext() (*aioContext, error) {
 	idleContexts.mu.Lock()
 	if n := len(idleContexts.list); n > 0 {
 		c := idleContexts.list[n-1]
@@ -94,7 +95,7 @@ func takeContext() (*aioContext, error) {
 	return c, nil
 }
 
-func (c *aioContext) giveBack() {
+func (c *aioContext) closeOrKeep() {
 	idleContexts.mu.Lock()
 	keep := len(idleContexts.list) < mostIdleContexts
 	if keep {
@@ -117,14 +118,14 @@ func syncParked(fd int, opcode uint16) error {
 	if noAIO.Load() {
 		return errNoAIO
 	}
-	c, err := takeContext()
+	c, err := openContext()
 	if err != nil {
 		return errNoAIO
 	}
 	if err = c.sync(fd, opcode); c.lost {
 		c.close()
 	} else {
-		c.giveBack()
+		c.closeOrKeep()
 	}
 	return err
 }
@@ -142,7 +143,7 @@ func (c *aioContext) sync(fd int, opcode uint16) error {
 			break
 		}
 		if errno != unix.EINTR {
-			noAIO.Store(true) // it is forbidden; the sync may have failed, and what became of it nobody else is to take
+			noAIO.Store(true) // the call is forbidden; the sync may have failed, and no other sync may get its event
 			c.lost = true
 			return os.NewSyscallError("io_getevents", errno)
 		}

@@ -97,8 +97,8 @@ type fault struct {
 	short bool
 }
 
-// ask counts the call with all rules, sleeps and hangs, and returns the fault.
-func (f *Faulty) ask(kind Op, names ...string) fault {
+// faultOf counts the call with all rules, sleeps and hangs, and returns the fault.
+func (f *Faulty) faultOf(kind Op, names ...string) fault {
 	var got fault
 	var delay time.Duration
 	var hangs []<-chan struct{}
@@ -138,7 +138,7 @@ func (f *Faulty) ask(kind Op, names ...string) fault {
 
 // fail returns the error for a call on a name, nil if it may go on.
 func (f *Faulty) fail(kind Op, names ...string) error {
-	if err := f.ask(kind, names...).err; err != nil {
+	if err := f.faultOf(kind, names...).err; err != nil {
 		return pathError(kind.String(), names[0], err)
 	}
 	return nil

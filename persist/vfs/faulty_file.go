@@ -16,14 +16,14 @@ type faultyFile struct {
 type syncFailer interface{ failSync() }
 
 func (f *faultyFile) ReadAt(p []byte, off int64) (int, error) {
-	if got := f.faulty.ask(OpRead, f.Name()); got.err != nil {
+	if got := f.faulty.faultOf(OpRead, f.Name()); got.err != nil {
 		return 0, &IOError{Op: "read", Name: f.Name(), Off: off, Want: len(p), Err: got.err}
 	}
 	return f.File.ReadAt(p, off)
 }
 
 func (f *faultyFile) WriteAt(p []byte, off int64) (int, error) {
-	got := f.faulty.ask(OpWrite, f.Name())
+	got := f.faulty.faultOf(OpWrite, f.Name())
 	if got.err == nil {
 		return f.File.WriteAt(p, off)
 	}
@@ -82,11 +82,11 @@ func (f *faultyFile) Close() error {
 // cannot read a mapped page: a panic under debug.SetPanicOnFault, else the end of the process. The rule's Err only
 // has to be there.
 func (f *faultyFile) Map(size int64) ([]byte, func() error, error) {
-	if got := f.faulty.ask(OpMap, f.Name()); got.err != nil {
+	if got := f.faulty.faultOf(OpMap, f.Name()); got.err != nil {
 		return nil, nil, &IOError{Op: "map", Name: f.Name(), Want: int(size), Err: got.err}
 	}
 	data, unmap, err := f.File.Map(size)
-	if err != nil || size == 0 || f.faulty.ask(OpMapRead, f.Name()).err == nil {
+	if err != nil || size == 0 || f.faulty.faultOf(OpMapRead, f.Name()).err == nil {
 		return data, unmap, err
 	}
 	bad, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)

@@ -109,9 +109,9 @@ func (s *Sim) Ops() int {
 	return s.ops
 }
 
-// begin numbers a mutating operation that passed all its checks and records it. It returns how many percent of it
+// startOp numbers a mutating operation that passed all its checks and records it. It returns how many percent of it
 // to do: 100, or less together with ErrCrashed. REQUIRES: mu is held and check returned nil.
-func (s *Sim) begin(o op) (percent int, err error) {
+func (s *Sim) startOp(o op) (percent int, err error) {
 	o.num = s.ops
 	s.ops++
 	percent = 100
@@ -126,7 +126,7 @@ func (s *Sim) begin(o op) (percent int, err error) {
 
 // mutate runs do as the mutating operation o, which is atomic. REQUIRES: as begin.
 func (s *Sim) mutate(o op, do func()) error {
-	percent, err := s.begin(o)
+	percent, err := s.startOp(o)
 	if percent == 100 {
 		do()
 	}

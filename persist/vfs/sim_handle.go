@@ -173,7 +173,7 @@ func (h *simHandle) WriteAt(p []byte, off int64) (int, error) {
 	if err != nil {
 		return 0, h.ioError("write", off, len(p), 0, err)
 	}
-	percent, err := h.sim.begin(op{kind: OpWrite, name: h.name, off: off, len: int64(len(p))})
+	percent, err := h.sim.startOp(op{kind: OpWrite, name: h.name, off: off, len: int64(len(p))})
 	n := tornLen(off, len(p), percent)
 	h.node.file.writeAt(p[:n], off)
 	if err != nil {

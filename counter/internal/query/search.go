@@ -320,7 +320,7 @@ func (s *Search) prefetchPages() {
 	for _, mid := range ahead {
 		if blk := s.Space.Of(mid).Dir.Load().Find(mid); blk.Cold != nil {
 			file := blk.Cold.File
-			file.Ask(file.Locate(mid))
+			file.Prefetch(file.Locate(mid))
 		}
 	}
 }
