@@ -28,7 +28,7 @@ const (
 
 // Variants yields damaged copies of a file, each with a description. A quick run has one bit of each of the first header bytes,
 // and a random sample of everything else; with -every-damage there is every bit, every length, every sector and every pair
-// of sectors. No variant equals the file. The random ones replay by -seed.
+// of sectors. Zeros at the end of a file, up to which it is preallocated, count as one sector. No variant equals the file. The random ones replay by -seed.
 func Variants(t testing.TB, whole []byte, header int) iter.Seq2[string, []byte] {
 	t.Helper()
 	return variants(whole, min(header, len(whole)), *every, seed.Rand(t))
@@ -48,7 +48,14 @@ func AllFound(t testing.TB, whole []byte, found func(error) bool, read func([]by
 	}
 }
 
+// used is the number of bytes of a file that are not only zeros up to its end, and a sector more: what a log segment is
+// preallocated with makes no difference anywhere else.
+func used(whole []byte) int {
+	return min(len(bytes.TrimRight(whole, "\x00"))+sector, len(whole))
+}
+
 func variants(whole []byte, header int, all bool, rng *rand.Rand) iter.Seq2[string, []byte] {
+	used := used(whole)
 	return func(yield func(string, []byte) bool) {
 		more := true
 		try := func(b []byte, format string, args ...any) bool {
@@ -77,9 +84,9 @@ func variants(whole []byte, header int, all bool, rng *rand.Rand) iter.Seq2[stri
 		for i := 0; i < header && !all && more; i++ {
 			flip(8*i + rng.IntN(8))
 		}
-		sample(0, 8*len(whole), someBits, flip)
+		sample(0, 8*used, someBits, flip)
 		cut := func(n int) { try(bytes.Clone(whole[:n]), "cut to %d of %d bytes", n, len(whole)) }
-		sample(0, len(whole), someLengths, cut)
+		sample(0, used, someLengths, cut)
 		for n := max(0, len(whole)-4); n < len(whole) && more; n++ {
 			cut(n)
 		}
@@ -88,7 +95,7 @@ func variants(whole []byte, header int, all bool, rng *rand.Rand) iter.Seq2[stri
 				try(append(bytes.Clone(whole), make([]byte, n)...), "%d zeros behind it", n)
 			}
 		}
-		sectors := (len(whole) + sector - 1) / sector
+		sectors := (used + sector - 1) / sector
 		part := func(b []byte, i int) []byte { return b[i*sector : min((i+1)*sector, len(b))] }
 		sample(0, sectors, someSectors, func(i int) {
 			b := bytes.Clone(whole)
