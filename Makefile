@@ -187,6 +187,7 @@ crash:
 	$(GO) test -count=1 -run Crash -timeout 3h ./persist/snapfile ./persist/past
 	$(GO) test -count=1 -run 'Crash|Fault|DamagedFiles|RestoreEverywhere|PartialRows|ReplicaModel|EvenlySpaced' -timeout 3h ./counter -long -every-damage
 	$(GO) test -count=1 -run 'Spread' -timeout 3h ./counter/internal/hot -long
+	$(GO) test -count=1 -run 'Heals' -timeout 3h ./cmd/counterd/internal/server -all-damage
 	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ColdServes|ReplicaCuts|ReplicaLostTail|ClientExact|ClientHistory' -timeout 3h ./cmd/counterd/e2e/...
 
 DOWN_AFTER ?= 3s

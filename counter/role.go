@@ -38,6 +38,7 @@ const (
 func (r *Replication) recover(l format.Lineage, rec *persist.Recovery) error {
 	if found := rec.History; len(l.Terms) == 0 && found.ReplID != (format.ReplID{}) {
 		l.Terms = []format.Term{{ReplID: found.ReplID, Epoch: found.Epoch}}
+		l.Replica = l.Replica || found.Replica // HISTORY is gone, and a replica must not come back as a primary
 	}
 	if rec.Strange != nil {
 		r.s.opts.Logger.Error("the file HISTORY does not belong to this log; treating the log as unknown to other nodes", "error", rec.Strange)

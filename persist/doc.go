@@ -66,6 +66,9 @@
 //	*.tmp                                         a file that never got its name: removed       vfs/atomic.go
 //	                                              at start
 //	*.broken-<n>                                  what a tool took out                          past/aside.go
+//	HEALING                                       note that damaged files are set aside, and    format/healing.go
+//	                                              another node's data is awaited
+//	*.damaged-<n>                                 the n-th set of such files and folders        past/healing.go
 //
 // An archive (archive/writer.go) is a file outside of the directory. The names themselves stand in format/names.go: they are part
 // of the format.

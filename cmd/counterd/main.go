@@ -117,7 +117,7 @@ func serve(conf config.Config, passed []string, log *slog.Logger, level *slog.Le
 	if err := srv.Listen(); err != nil { // before loading: clients are told LOADING, and a taken port is seen at once
 		return err
 	}
-	store, err := open(conf, srv, log, manager)
+	store, err := srv.OpenStore()
 	if err != nil {
 		_ = shutdown(srv)
 		return err

@@ -22,6 +22,8 @@ var (
 	ErrTornKept   = errors.New("the torn tail of a start; remove it when it is not wanted")
 	ErrDiverged   = errors.New("what this node held and its primary did not; remove it when it is not wanted")
 	ErrBegun      = errors.New("a crash broke this off; the next start goes on with it")
+	ErrDamaged    = errors.New("damaged, and set aside by a start; remove it when the node is whole and it is not wanted")
+	ErrHealing    = errors.New("damaged files were set aside; the data of another node has not arrived yet, and nothing is served")
 )
 
 // Problem is one thing that Check found.
@@ -317,10 +319,19 @@ func (c *checker) listLeftovers() error {
 				c.add(filepath.Join(dir, name), false, ErrUnfinished)
 			case past.IsAside(name):
 				c.add(filepath.Join(dir, name), false, ErrSetAside)
+			case dir == c.dir && name == format.HealingName:
+				c.add(filepath.Join(dir, name), true, ErrHealing)
+			case dir == c.dir && isDamaged(name):
+				c.add(filepath.Join(dir, name), false, ErrDamaged)
 			case dir == c.dir && logfile.IsTornTail(name):
 				c.add(filepath.Join(dir, name), false, ErrTornKept)
 			}
 		}
 	}
 	return nil
+}
+
+func isDamaged(name string) bool {
+	_, _, ok := format.ParseDamaged(name)
+	return ok
 }

@@ -43,7 +43,7 @@ var table = []Row{
 	{"LOADING", Transient, "the server is loading data, replacing its data during a role change, or shutting down"},
 	{"READONLY This port is for reads only:", Permanent, "a change was sent to `readonly-port`; send it to `port`"},
 	{"READONLY", Transient, "this node is a replica, or does not know its role yet; send the change to the primary"},
-	{"MASTERDOWN", Transient, "a replica has no connection to its primary, and `replica-serve-stale-data` is `no`"},
+	{"MASTERDOWN", Transient, "a replica has no connection to its primary, and `replica-serve-stale-data` is `no`; or the node's files were damaged, and it is copying the data of another node"},
 	{"NOREPLICAS", Transient, "fewer replicas are connected than `min-replicas-to-write` asks for, or fewer nodes of the shard are in sync than `--min-insync`"},
 	{"MISCONF", Transient, "the disk is full, slow, failing or hanging. The server accepts changes again when the disk works"},
 	{"OOM", Transient, "memory has exceeded `maxmemory` for a second because the disk cannot keep up, or the system is out of memory"},

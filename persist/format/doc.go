@@ -35,6 +35,7 @@
 //	lineage_point.go  whether a log holds what another node had
 //	term.go           which frames a history admits
 //	claim.go          DURABLE: how far the log was durable
+//	healing.go        HEALING: damaged files were set aside
 //	image.go          header and footer of an image
 //	manifest.go       a manifest: what a snapshot is made of, and the rules for it
 //	manifest_text.go  a manifest as text

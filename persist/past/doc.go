@@ -1,6 +1,6 @@
 // Package past changes what a data directory says of its past, while nobody has the directory open: it cuts the end of a log
 // that a primary has otherwise (Cut), puts a primary's data in the place of a directory's own (Install), and keeps what is
-// taken out.
+// taken out. It empties a damaged directory, to be filled with the data of another node (GiveUp).
 //
 // # Crash rules
 //
@@ -15,5 +15,6 @@
 //	cut.go       cuts the end of a log
 //	install.go   takes over a primary's snapshot and log
 //	diverged.go  files that keep what was cut or replaced
+//	healing.go   sets the files of a damaged directory aside, until another node's data is there
 //	aside.go     files that tools take out of a directory
 package past

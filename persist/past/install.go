@@ -181,9 +181,12 @@ func wipe(fsys vfs.FS, dir string) error {
 	return fsys.SyncDir(format.LogDir(dir))
 }
 
-// FinishBegun finishes a cut or an installation that a crash broke off, and clears away one that never came to count.
-// It is to be called before OpenDir.
+// FinishBegun finishes a cut, an installation or a GiveUp that a crash broke off, and clears away an installation that never
+// came to count. It is to be called before OpenDir.
 func FinishBegun(fsys vfs.FS, dir string) (err error) {
+	if err := resumeGiveUp(fsys, dir); err != nil {
+		return err
+	}
 	l, err := logfile.ReadLineage(fsys, dir)
 	if err != nil {
 		return err

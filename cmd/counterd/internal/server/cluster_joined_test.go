@@ -60,7 +60,7 @@ func (k *joinedCluster) start(i, port int) {
 		return counter.Open(conf.Dir, options)
 	}
 	srv.Open = open
-	store, err := open()
+	store, err := srv.OpenStore()
 	if err != nil {
 		k.t.Fatal(err)
 	}

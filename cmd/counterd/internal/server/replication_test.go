@@ -5,6 +5,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -103,9 +104,11 @@ func (n *replNode) start(primary string) *replNode {
 	if n.listening != nil {
 		n.listening()
 	}
-	store, err := s.Open()
+	store, err := s.OpenStore()
 	if err != nil {
-		n.t.Fatal(err)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		n.t.Fatal(errors.Join(err, s.Shutdown(ctx)))
 	}
 	if primary == "" && !store.Replica() {
 		if err := store.AlterScript(wireSchema); err != nil {

@@ -269,6 +269,10 @@ func (s *Server) Store() *counter.Store { return s.store() }
 // Opening tells whether a store is being opened, and an empty one holds its place.
 func (s *Server) Opening() bool { return s.progress.active() }
 
+// OpenStore opens the store of the data directory by Open. A damaged directory does not prevent it where another node has
+// the data.
+func (s *Server) OpenStore() (*counter.Store, error) { return s.role.Open(s.Open) }
+
 // Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it
 // cannot be opened the server ends: there is nothing to serve.
 func (s *Server) Reopen(change func(dir string) error) error {
@@ -286,7 +290,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	if err == nil {
 		err = change(dir)
 	}
-	store, oerr := s.Open()
+	store, oerr := s.OpenStore()
 	if oerr != nil {
 		s.log.Error("cannot reopen the store; the server stops", "error", oerr)
 		s.terminated.Do(func() { go s.Terminate() })

@@ -177,6 +177,10 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 	if conf.MinReplicas > 0 && conf.MinReplicasMaxLag > 0 {
 		r.MinReplicas, r.GoodReplicas = conf.MinReplicas, s.role.Peers().Good(time.Duration(conf.MinReplicasMaxLag)*time.Second)
 	}
+	if h := s.role.Replication().Healing(); h != nil {
+		r.Healing, r.Since, r.Priority = h.Reason, time.Since(time.UnixMilli(h.Since)), 0 // Sentinel must not name it
+	}
+	r.Healed = s.role.Replication().Healed()
 	cuts, last := s.role.Replication().Cuts()
 	r.Cuts = cuts
 	if cuts > 0 {

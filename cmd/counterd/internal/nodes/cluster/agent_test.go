@@ -433,8 +433,10 @@ func TestDirectory(t *testing.T) {
 		`{"format":2,"node":"` + string(d.Node()) + `"}`: "format 2",
 		`{"format":1,"node":"x"}`:                        "40 lower-case",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, HomeName), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{HomeName, HomeCopyName} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if _, err := OpenDirectory(vfs.OS(), dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)

@@ -32,8 +32,12 @@ type Home interface {
 	SetStarts(list []topology.Start) error
 }
 
-// HomeName is the file in a data directory that holds it.
-const HomeName = "node.json"
+// HomeName is the file in a data directory that holds it. HomeCopyName is a copy, which is written first: it takes the place
+// of a file that is damaged or gone. Where both are gone, the directory is a new node's.
+const (
+	HomeName     = "node.json"
+	HomeCopyName = "node.json.copy"
+)
 
 // maxNote is far more than a note has.
 const maxNote = 1 << 20
@@ -86,7 +90,7 @@ func parseNote(text []byte) (n note, err error) {
 		return damaged("one line of JSON", err)
 	}
 	if n.Format > homeFormat || n.Format < 1 {
-		return note{}, fmt.Errorf("got format %d, want %d at most: a newer counterd wrote it", n.Format, homeFormat)
+		return note{}, fmt.Errorf("got format %d, want %d at most: %w", n.Format, homeFormat, errNewer)
 	}
 	if err := n.Node.Check(); err != nil {
 		return damaged("the id of a node", err)
@@ -96,8 +100,8 @@ func parseNote(text []byte) (n note, err error) {
 
 // Directory is the Home of a data directory. It is safe for concurrent use.
 type Directory struct {
-	fs   vfs.FS
-	path string
+	fs         vfs.FS
+	path, copy string // of the two files
 
 	writing sync.Mutex // held while the file is written, which a disk that hangs does not end
 	mu      sync.Mutex // guards note; a leaf
@@ -108,21 +112,44 @@ var _ Home = (*Directory)(nil)
 
 // OpenDirectory reads the note of a data directory, and makes one where there is none. The directory must be locked.
 func OpenDirectory(fsys vfs.FS, dir string) (*Directory, error) {
-	d := &Directory{fs: fsys, path: filepath.Join(dir, HomeName)}
-	text, err := vfs.ReadFile(fsys, d.path, maxNote)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		var id [20]byte
-		_, _ = rand.Read(id[:]) // never fails
-		return d, d.change(func(n *note) { n.Format, n.Node = homeFormat, topology.NodeID(hex.EncodeToString(id[:])) })
-	case err != nil:
+	d := &Directory{fs: fsys, path: filepath.Join(dir, HomeName), copy: filepath.Join(dir, HomeCopyName)}
+	var err error
+	if d.note, err = readNote(fsys, d.path); errors.Is(err, errNewer) {
 		return nil, err
-	default:
-		if d.note, err = parseNote(text); err != nil {
-			return nil, fmt.Errorf("%s: %w", d.path, err)
-		}
 	}
-	return d, nil
+	second, cerr := readNote(fsys, d.copy)
+	same := func(*note) {}
+	switch {
+	case err == nil && cerr == nil:
+		return d, nil
+	case err == nil:
+		return d, d.change(same)
+	case cerr == nil:
+		d.note = second
+		return d, d.change(same)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case !errors.Is(cerr, fs.ErrNotExist):
+		return nil, cerr
+	}
+	var id [20]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return d, d.change(func(n *note) { n.Format, n.Node = homeFormat, topology.NodeID(hex.EncodeToString(id[:])) })
+}
+
+var errNewer = errors.New("a newer counterd wrote it")
+
+// readNote reads one of the two files.
+func readNote(fsys vfs.FS, path string) (note, error) {
+	text, err := vfs.ReadFile(fsys, path, maxNote)
+	if err != nil {
+		return note{}, err
+	}
+	n, err := parseNote(text)
+	if err != nil {
+		return note{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return n, nil
 }
 
 // change writes the note with a change; behind an error it is as before.
@@ -135,7 +162,11 @@ func (d *Directory) change(f func(*note)) error {
 	if err != nil {
 		return err
 	}
-	err = vfs.WriteFileAtomic(d.fs, d.path, text)
+	for _, path := range []string{d.copy, d.path} {
+		if err == nil {
+			err = vfs.WriteFileAtomic(d.fs, path, text)
+		}
+	}
 	if err == nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -29,6 +29,9 @@ func TestDirectoryDamage(t *testing.T) {
 	found := func(err error) bool { return errors.Is(err, format.ErrCorrupt) || err == same }
 	damagetest.AllFound(t, whole, found, func(b []byte) error {
 		filetest.Put(t, disk, path, b)
+		if err := vfs.RemoveIfThere(disk, path+".copy"); err != nil {
+			return err
+		}
 		again, err := OpenDirectory(disk, filetest.Dir)
 		switch {
 		case err != nil:
@@ -56,5 +59,43 @@ func TestDirectoryWithoutSum(t *testing.T) {
 	filetest.Must(t, d.Join("def"))
 	if text, err := vfs.ReadFile(disk, path, maxNote); err != nil || !bytes.Contains(text, []byte(noteSum)) {
 		t.Errorf("got %q, %v", text, err)
+	}
+}
+
+// TestDirectoryCopy: no damage of one of the two files takes a node's id or its starts, and both are whole behind it.
+func TestDirectoryCopy(t *testing.T) {
+	disk := filetest.NewFS(t)
+	d, err := OpenDirectory(disk, filetest.Dir)
+	filetest.Must(t, err)
+	filetest.Must(t, d.Join("abc"))
+	filetest.Must(t, d.SetStarts([]topology.Start{{Count: 7, Token: "a"}}))
+	paths := []string{filepath.Join(filetest.Dir, HomeName), filepath.Join(filetest.Dir, HomeCopyName)}
+	whole, err := vfs.ReadFile(disk, paths[0], maxNote)
+	filetest.Must(t, err)
+	flipped := bytes.Clone(whole)
+	flipped[bytes.Index(whole, []byte(d.Node()))] ^= 1
+	for _, path := range paths {
+		for _, bad := range [][]byte{nil, {}, make([]byte, len(whole)), whole[:len(whole)/2], flipped} {
+			if bad != nil {
+				filetest.Put(t, disk, path, bad)
+			} else {
+				filetest.Must(t, disk.Remove(path))
+			}
+			again, err := OpenDirectory(disk, filetest.Dir)
+			if err != nil || !reflect.DeepEqual(again.note, d.note) {
+				t.Fatalf("%s as %q: %v", path, bad, err)
+			}
+			for _, path := range paths {
+				if text, err := vfs.ReadFile(disk, path, maxNote); err != nil || !bytes.Equal(text, whole) {
+					t.Fatalf("%s is %q behind it, %v", path, text, err)
+				}
+			}
+		}
+	}
+	for _, path := range paths { // then it is no new node's directory
+		filetest.Put(t, disk, path, flipped)
+	}
+	if again, err := OpenDirectory(disk, filetest.Dir); !errors.Is(err, format.ErrCorrupt) {
+		t.Fatalf("%+v, %v, want ErrCorrupt", again, err)
 	}
 }

@@ -123,7 +123,7 @@ func (a *Agent) keepMembership() {
 	}
 	if other := a.doubled(); other != "" {
 		a.loop.fault("the node does not join", errors.New("a process at "+other+" is this node too, "+string(a.loop.id)+
-			": is one's directory a copy of the other's? Stop one; without its node.json it is a node of its own"))
+			": is one's directory a copy of the other's? Stop one; without its node.json and node.json.copy it is a node of its own"))
 		return
 	}
 	if c, err := topology.RegisterNode(a.loop.m, a.loop.conf.Node); (err != nil || len(c.Put) > 0) && a.loop.idle() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -57,7 +58,7 @@ type confirmedNote struct {
 }
 
 const (
-	confirmedName   = "CONFIRMED"
+	confirmedName   = past.ConfirmedName
 	confirmedFormat = "counterd confirmed 1\nshard %d\nhistory %s\nepoch %d\noffset %d\n"
 	maxConfirmed    = 1 << 10
 

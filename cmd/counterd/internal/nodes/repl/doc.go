@@ -86,6 +86,7 @@
 //	link.go linksession.go       the replica's side: the link to the primary, and one connection of it
 //	copy.go fetched.go           a full copy, and the files of one that have arrived
 //	mend.go                      a full copy that replaces lost files
+//	healing.go                   a damaged directory that is emptied and filled again
 //	peer.go peersync.go          the primary's side: one replica, and how it resumes or gets a full copy
 //	peerfeed.go peers.go         the stream to a replica; all replicas
 //	quorum.go confirmed.go       changes that enough replicas have; the file CONFIRMED

@@ -41,6 +41,9 @@ func (n *Node) LeadAt(epoch uint64) error {
 	if n.peers.quorum.leads() == epoch && epoch != 0 {
 		return nil
 	}
+	if n.Healing() != nil {
+		return ErrHealing
+	}
 	if err := n.enter(epoch); err != nil {
 		return err
 	}

@@ -239,6 +239,7 @@ func (s *session) caughtUp(log *counter.Replication, end uint64) {
 	if s.goal == 0 {
 		s.goal = end
 	}
+	s.healed(log)
 	if s.id == "" || log.Durable() < s.goal || !log.Behind() {
 		return
 	}

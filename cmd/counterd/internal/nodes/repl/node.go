@@ -75,6 +75,7 @@ type Node struct {
 	learned   func(epoch uint64) // see OnEpoch
 	confirmed confirmed
 	compared  compareStats
+	healing   healing
 
 	change sync.Mutex // held while the role changes; outermost
 
@@ -173,6 +174,9 @@ func (n *Node) Lead() error {
 	defer n.change.Unlock()
 	if n.settings().NodeID != "" {
 		return counter.ErrElected
+	}
+	if n.Healing() != nil {
+		return ErrHealing
 	}
 	before := n.unlink()
 	store := n.host.Store()
@@ -324,6 +328,9 @@ func (n *Node) CutFiles() int {
 
 // Connected tells whether the node may feed replicas: a primary, or a replica whose log is the primary's.
 func (n *Node) Connected() error {
+	if n.Healing() != nil {
+		return errors.New("NOMASTERLINK " + ErrHealing.Error())
+	}
 	if !n.host.Store().Replica() {
 		return nil
 	}

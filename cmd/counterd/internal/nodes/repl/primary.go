@@ -29,7 +29,9 @@ func (n *Node) remember(a Address) error {
 // forget removes the note.
 func (n *Node) forget() error { return n.unnote(primaryName) }
 
-func (n *Node) notePath(name string) string { return filepath.Join(n.host.Store().Path(), name) }
+func (n *Node) notePath(name string) string { return notePath(n.host.Store().Path(), name) }
+
+func notePath(dir, name string) string { return filepath.Join(dir, name) }
 
 // note writes an address into a file, durably.
 func (n *Node) note(name string, note addressNote) error {
@@ -63,9 +65,10 @@ func (n *Node) Remembered() (Address, error) {
 }
 
 // noted reads a note; the zero value if there is none.
-func (n *Node) noted(name string) (addressNote, error) {
-	path := n.notePath(name)
-	text, err := vfs.ReadFile(n.fs, path, maxAddressNote)
+func (n *Node) noted(name string) (addressNote, error) { return readAddress(n.fs, n.notePath(name)) }
+
+func readAddress(fs vfs.FS, path string) (addressNote, error) {
+	text, err := vfs.ReadFile(fs, path, maxAddressNote)
 	if isNotExist(err) {
 		return addressNote{}, nil
 	}

@@ -14,6 +14,10 @@ import (
 // to be damaged ends the connection: the client knows that something is missing.
 func (s *peerServer) sendArchive(c PeerConn, psync bool) {
 	out, store := &c.Call().Out, s.host.Store()
+	if s.repl.Healing() != nil { // it would be a backup of nothing
+		out.Error(errHealing)
+		return
+	}
 	a, err := store.Admin().Archive()
 	if err != nil {
 		c.Call().StoreError(err)

@@ -29,10 +29,12 @@ const (
 	guardFew                    // fewer replicas follow than min-replicas-to-write
 	guardPauseWrite             // changes wait
 	guardPauseAll               // everything waits
+	guardHealing                // the data was damaged, and that of another node is not here yet; with guardReplica and guardStale
 )
 
 const (
 	errMasterDown = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+	errHealing    = "MASTERDOWN The data of this node was damaged. It copies the data of another node, and answers when it has all of it."
 	errFew        = "NOREPLICAS Not enough good replicas to write."
 )
 
@@ -61,6 +63,8 @@ func refused(b uint32, f command.Flags) string {
 	switch {
 	case f&command.Write != 0 && b&guardReplica != 0:
 		return items.ErrReadOnly
+	case b&guardHealing != 0 && f&command.Stale == 0:
+		return errHealing
 	case b&guardStale != 0 && f&command.Stale == 0:
 		return errMasterDown
 	case f&command.Write == 0:
@@ -135,6 +139,8 @@ func (n *Role) why() uint32 {
 	c := n.config.Get()
 	link, linked := n.repl.Link()
 	switch {
+	case n.repl.Healing() != nil:
+		return guardReplica | guardStale | guardHealing
 	case linked || n.host.Store().Replica(): // a link may wait for the disk to make the store a replica
 		if !c.ServeStale && link.State != repl.LinkConnected {
 			return guardReplica | guardStale

@@ -113,6 +113,18 @@ func (n *Role) Reopen(change func(dir string) error) error {
 	return n.host.Reopen(change)
 }
 
+// Open opens a store in the directory of the configuration by open. A damaged directory is emptied where another node has
+// the data: see repl.Node.Open. The guard knows so before anybody sees the store.
+func (n *Role) Open(open func() (*counter.Store, error)) (*counter.Store, error) {
+	c := n.config.Get()
+	dir := c.Dir
+	if !c.AppendOnly {
+		dir = ""
+	}
+	defer n.RoleChanged()
+	return n.repl.Open(dir, c.Cluster.Enabled || c.ReplicaOf != "", open)
+}
+
 // Publish is the host's: see repl.Host.
 func (n *Role) Publish(shard bool, channel string, message []byte) {
 	n.host.Publish(shard, channel, message)

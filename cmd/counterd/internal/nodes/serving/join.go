@@ -36,6 +36,11 @@ func (m *Member) Join(store *counter.Store, reg registry.Registry) error {
 	if err != nil {
 		return err
 	}
+	if m.node.Replication().Healing() != nil && len(home.Starts()) > 0 {
+		if err := home.SetStarts(nil); err != nil { // it lacks what it acknowledged, as an older copy of the directory does
+			return err
+		}
+	}
 	host := newAgentHost(m)
 	host.schema.registry = reg
 	m.node.Elect(string(home.Node()), host.notify)

@@ -250,6 +250,9 @@ func (j *judge) disk(now time.Time, v *facts.State, say sayer) {
 
 // damage: what cannot be read.
 func (j *judge) damage(v *facts.State, say sayer) {
+	if v.Replication.Healing != "" {
+		say(Bad, "healing", "The data of this node was damaged, and it copies the data of another node", "Reads get MASTERDOWN until it has all of it. The damaged files are kept as *.damaged-*: "+facts.Clip(v.Replication.Healing))
+	}
 	lost := v.Tiers.Broken
 	unusable := int64(0)
 	for i := range v.Usage {

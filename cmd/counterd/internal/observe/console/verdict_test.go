@@ -109,6 +109,7 @@ func TestVerdict(t *testing.T) {
 		{"certificate", Warn, "The TLS certificate expires in 3 days", func(v *facts.State) { v.Process.Certificate = at.Add(80 * time.Hour) }},
 		{"certificate", Bad, "The TLS certificate has expired", func(v *facts.State) { v.Process.Certificate = at.Add(-time.Hour) }},
 		{"panics", Warn, "1 internal error since the start", func(v *facts.State) { v.Process.Panics = 1 }},
+		{"healing", Bad, "The data of this node was damaged, and it copies the data of another node", func(v *facts.State) { v.Replication.Healing = "a bad page" }},
 		{"diverged", Note, "2 files contain changes that this node took back", func(v *facts.State) { v.Replication.Diverged = 2 }},
 	} {
 		var j judge

@@ -20,6 +20,10 @@ type Replication struct {
 	LastCut  string
 	Diverged int // files with changes that were taken back
 
+	Healing string        // what was damaged, while the node has no data of its own; empty: it has
+	Since   time.Duration // how long that has been so
+	Healed  uint64        // times that the node got its data back
+
 	Compare Compare
 }
 

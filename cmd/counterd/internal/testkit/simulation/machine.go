@@ -123,7 +123,7 @@ func (p *process) start() error {
 	if err := srv.Listen(); err != nil {
 		return err
 	}
-	store, err := p.open()
+	store, err := srv.OpenStore()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,386 @@
+// Scenario: one file of a node is damaged, and the node is whole again without a person.
+
+package server
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/internal/testkit/seed"
+	"github.com/counterd/counterd/persist/format"
+)
+
+// damageKind is a kind of file of a data directory.
+type damageKind struct {
+	name string
+	find func(t *testing.T, dir string) string // a path
+}
+
+// fileLike finds the first file that matches, or the last.
+func fileLike(pattern string, last bool) func(t *testing.T, dir string) string {
+	return func(t *testing.T, dir string) string {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no file, %v", pattern, err)
+		}
+		if last {
+			return files[len(files)-1]
+		}
+		return files[0]
+	}
+}
+
+// named finds the file of a block that the newest manifest names.
+func named(tier format.Tier, at int) func(t *testing.T, dir string) string {
+	return func(t *testing.T, dir string) string {
+		t.Helper()
+		manifests, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
+		if err != nil || len(manifests) == 0 {
+			t.Fatal("no manifest", err)
+		}
+		text, err := os.ReadFile(manifests[len(manifests)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := format.ParseManifest("", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var paths []string
+		_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+			if b.Tier == tier {
+				paths = append(paths, b.Path(dir))
+			}
+			return nil
+		})
+		if len(paths) == 0 {
+			t.Fatalf("the manifest names no file of tier %s", tier)
+		}
+		return paths[(at+len(paths))%len(paths)]
+	}
+}
+
+var damageKinds = []damageKind{
+	{"image", named(format.TierHot, 0)},
+	{"last image", named(format.TierHot, -1)},
+	{"overlay", named(format.TierOverlay, 0)},
+	{"cold file", named(format.TierCold, 0)},
+	{"producers", named(format.TierProducers, 0)},
+	{"manifest", fileLike("MANIFEST-*", true)},
+	{"packed log", fileLike("log/*.aof", false)},
+	{"log", fileLike("log/*.aof", true)},
+	{"HISTORY", fileLike("HISTORY", false)},
+	{"DURABLE", fileLike("DURABLE", false)},
+	{"PRIMARY", fileLike("PRIMARY", false)},
+}
+
+// damages are what happens to a file. size is that of what counts in it.
+var damages = []struct {
+	name string
+	make func(path string, text []byte) error
+}{
+	{"bit at the beginning", func(path string, b []byte) error { b[min(20, len(b)-1)] ^= 1; return os.WriteFile(path, b, 0o640) }},
+	{"bit in the middle", func(path string, b []byte) error { b[used(b)/2] ^= 1; return os.WriteFile(path, b, 0o640) }},
+	{"bit at the end", func(path string, b []byte) error { b[used(b)-1] ^= 1; return os.WriteFile(path, b, 0o640) }},
+	{"page zeroed", func(path string, b []byte) error {
+		n := used(b)
+		clear(b[n/3 : n/3+min(4096, n/2)])
+		return os.WriteFile(path, b, 0o640)
+	}},
+	{"truncated", func(path string, b []byte) error { return os.WriteFile(path, b[:used(b)/2], 0o640) }},
+	{"emptied", func(path string, _ []byte) error { return os.WriteFile(path, nil, 0o640) }},
+	{"deleted", func(path string, _ []byte) error { return os.Remove(path) }},
+}
+
+// used is the length of a file without the zeros at its end.
+func used(b []byte) int {
+	n := len(b)
+	for n > 1 && b[n-1] == 0 {
+		n--
+	}
+	return n
+}
+
+// damagePair is a primary and its replica, with all kinds of files, and a copy of what their directories had.
+type damagePair struct {
+	t         *testing.T
+	a, b      *replNode
+	templates [2]string
+	posts     int
+}
+
+func newDamagePair(t *testing.T) *damagePair {
+	t.Helper()
+	p := &damagePair{t: t, a: newReplNode(t), b: newReplNode(t), posts: 400}
+	for _, n := range []*replNode{p.a, p.b} {
+		n.opts.RetainBytes = 1 << 10
+		n.opts.CompressLog = true
+		n.change = func(c *config.Config) { c.AOFRetain, c.AOFCompress = 1<<10, true }
+	}
+	p.a.start("")
+	p.b.start(p.a.addr())
+	w := p.a.dial()
+	for i := range p.posts {
+		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
+	}
+	w.want("INCR 5.cntrn IDMP writer 1", ":1")
+	same(t, p.a, p.b)
+	for _, n := range []*replNode{p.a, p.b} {
+		n.dial().want("SAVE", "+OK")
+		n.dial().want("COUNTER.DEMOTE weibo 3", "+OK")
+		n.dial().want("COUNTER.DEMOTE weibo 100", "+OK")
+	}
+	w.want("INCR 4.cntcm", ":13")
+	for i := range 3 {
+		w.want(fmt.Sprintf("INCR 6.cntrn IDMP writer %d", i+2), fmt.Sprintf(":%d", i+1))
+		for k := range 300 { // enough that segments are packed
+			w.want("MSET"+strings.Repeat(fmt.Sprintf(" %d.cntrn %d", 7+k, k), 20), "+OK")
+		}
+		same(t, p.a, p.b)
+		p.a.dial().want("SAVE", "+OK")
+		p.b.dial().want("SAVE", "+OK")
+	}
+	w.want("SET 399.cntrn 77", "+OK")
+	same(t, p.a, p.b)
+	for i, n := range []*replNode{p.b, p.a} {
+		n.stop()
+		p.templates[1-i] = t.TempDir()
+		copyTree(t, p.templates[1-i], n.dir)
+	}
+	return p
+}
+
+// reset stops the nodes and puts their directories back.
+func (p *damagePair) reset(t *testing.T) {
+	t.Helper()
+	for i, n := range []*replNode{p.a, p.b} {
+		n.t = t
+		n.stop()
+		n.forget()
+		if err := os.RemoveAll(n.dir); err != nil {
+			t.Fatal(err)
+		}
+		copyTree(t, n.dir, p.templates[i])
+	}
+}
+
+func copyTree(t *testing.T, to, from string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o750)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), text, 0o640)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// damage damages a file of a node; false: it has none, or nothing in it.
+func damageFile(t *testing.T, path string, how func(string, []byte) error) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
+		t.Fatalf("%s is empty", path)
+	}
+	if err == nil {
+		err = how(path, text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// honest reads some posts of a node: each is what the primary has, or an error.
+func (p *damagePair) honest(n *replNode, want []string) {
+	p.t.Helper()
+	c := n.dial()
+	defer c.conn.Close()
+	for i := 0; i < p.posts; i += 7 {
+		got := c.do(fmt.Sprintf("GET %d.cntcm", i)).String()
+		if got != want[i] && !strings.HasPrefix(got, "-LOADING") && !strings.HasPrefix(got, "-MASTERDOWN") && !strings.HasPrefix(got, "-IOERR") &&
+			!strings.HasPrefix(got, "LOADING") && !strings.HasPrefix(got, "MASTERDOWN") && !strings.HasPrefix(got, "IOERR") {
+			p.t.Fatalf("post %d: %q, want %q or an error", i, got, want[i])
+		}
+	}
+}
+
+// cells returns the cells of the table that a test tries: three of them, or all with -all-damage.
+func cells(t *testing.T) (list [][2]int) {
+	for k := range damageKinds {
+		for d := range damages {
+			list = append(list, [2]int{k, d})
+		}
+	}
+	if !*allDamage {
+		r := seed.Rand(t)
+		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		list = list[:3]
+	}
+	return list
+}
+
+var allDamage = flag.Bool("all-damage", false, "damage each kind of file in each way")
+
+// TestReplicaHeals damages a file of a stopped replica. The replica starts, never gives a wrong answer, and has everything
+// again. Its configuration names no primary: the directory does.
+func TestReplicaHeals(t *testing.T) {
+	p := newDamagePair(t)
+	for _, cell := range cells(t) {
+		kind, d := damageKinds[cell[0]], damages[cell[1]]
+		t.Run(kind.name+"/"+d.name, func(t *testing.T) {
+			p.t = t
+			p.reset(t)
+			p.a.start("")
+			damageFile(t, kind.find(t, p.b.dir), d.make)
+			w := p.a.dial()
+			w.want("INCR 4.cntcm", ":14")
+			var want []string
+			for i := range p.posts {
+				want = append(want, w.do(fmt.Sprintf("GET %d.cntcm", i)).String())
+			}
+			primary := ""
+			if kind.name == "PRIMARY" {
+				primary = p.a.addr()
+			}
+			p.b.start(primary)
+			until(t, "the replica is whole", func() bool {
+				p.honest(p.b, want)
+				return p.b.info("master_link_status") == "up" && p.b.info("cold_files_unusable") == "0" && p.b.info("counterd_healing") == "0"
+			})
+			same(t, p.a, p.b)
+			c := p.b.dial()
+			for i := range p.posts {
+				c.want(fmt.Sprintf("GET %d.cntcm", i), want[i])
+			}
+			p.b.stop()
+			p.b.start(primary)
+			same(t, p.a, p.b)
+			if names, err := os.ReadDir(p.b.dir); err != nil || slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() == format.HealingName }) {
+				t.Errorf("%s is left, %v", format.HealingName, err)
+			}
+		})
+	}
+}
+
+// TestHealing: a replica whose directory is useless, and whose primary is away, serves nothing, leads nothing, feeds nobody and
+// gives no backup, also behind a restart. Nothing of what it had is removed.
+func TestHealing(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	b.start(a.addr())
+	w := a.dial()
+	w.want("SET 1.cntcm 5", "+OK")
+	same(t, a, b)
+	b.stop()
+	a.stop()
+	if err := os.WriteFile(filepath.Join(b.dir, format.HistoryName), []byte("counterd history 1\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		b.start("")
+		r := b.dial()
+		for _, command := range []string{"GET 1.cntcm", "SCAN 0", "COUNTER.DIGEST", "SET 1.cntcm 6"} {
+			if got := r.do(command).Text; !strings.HasPrefix(got, "MASTERDOWN The data of this node was damaged") && !strings.HasPrefix(got, "READONLY") {
+				t.Errorf("%s: %q", command, got)
+			}
+		}
+		if got := r.do("REPLICAOF NO ONE").Text; !strings.Contains(got, "set aside") {
+			t.Errorf("it becomes a primary: %q", got)
+		}
+		if got := r.do("SYNC").Text; !strings.HasPrefix(got, "MASTERDOWN") {
+			t.Errorf("a backup of nothing: %q", got)
+		}
+		peer := b.dial()
+		peer.want("REPLCONF listening-port 7 version counterd capa counterd1", "+OK")
+		if got := peer.do("PSYNC ? -1").Text; !strings.HasPrefix(got, "NOMASTERLINK") && !strings.HasPrefix(got, "MASTERDOWN") {
+			t.Errorf("a replica of it: %q", got)
+		}
+		if b.info("counterd_healing") != "1" || b.info("slave_priority") != "0" || b.info("role") != "slave" {
+			t.Errorf("INFO: healing %s, priority %s, role %s", b.info("counterd_healing"), b.info("slave_priority"), b.info("role"))
+		}
+		b.stop()
+	}
+	if files, err := filepath.Glob(filepath.Join(b.dir, "log"+".damaged-1", "*.aof")); err != nil || len(files) == 0 {
+		t.Errorf("the log was not kept: %v, %v", files, err)
+	}
+	a.start("")
+	b.start("")
+	until(t, "the replica is whole", func() bool { return b.info("counterd_healing") == "0" })
+	same(t, a, b)
+	b.dial().want("GET 1.cntcm", `"5"`)
+	if b.info("counterd_healed") != "1" {
+		t.Errorf("healed %s times", b.info("counterd_healed"))
+	}
+}
+
+// TestClusterNodeHeals damages a file of a stopped node of a shard that was in sync. The node starts, leaves the in-sync set,
+// never leads while it lacks something, and is in sync again.
+func TestClusterNodeHeals(t *testing.T) {
+	t.Parallel()
+	k := joinNodes(t, 3)
+	k.create(0, 1, 2)
+	k.alter(wireSchema)
+	want := 0
+	incr := func() {
+		w := wireDial(t, k.nodes[k.primary()], 2)
+		defer w.conn.Close()
+		for range 10 {
+			want++
+			w.want("INCR {42}.cntcm", fmt.Sprintf(":%d", want))
+		}
+	}
+	for _, name := range []string{format.HistoryName, "log/*.aof", "node.json"} {
+		incr()
+		p := k.primary()
+		port, id := k.nodes[p].config.Get().Port, k.id(p)
+		k.stop(p)
+		files, err := filepath.Glob(filepath.Join(k.dirs[p], name))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", name, files, err)
+		}
+		damageFile(t, files[0], damages[4].make)
+		k.await("another leads", func() bool { return k.primary() >= 0 })
+		incr()
+		k.start(p, port)
+		if got := k.id(p); got != id {
+			t.Errorf("%s: the node is %s now, and was %s", name, got, id)
+		}
+		k.await("it is in sync again", func() bool {
+			return len(k.view().Shards[0].InSync) == 3 && k.nodes[p].role.Replication().Healing() == nil
+		})
+		if healed := k.nodes[p].role.Replication().Healed(); healed != 1 && name != "node.json" {
+			t.Errorf("%s: healed %d times", name, healed)
+		}
+	}
+	incr()
+	k.await("all have all", func() bool {
+		for _, srv := range k.nodes {
+			if n, _, err := srv.Store().Get("42.cntcm"); err != nil || n != uint64(want) {
+				return false
+			}
+		}
+		return true
+	})
+}

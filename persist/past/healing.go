@@ -1,0 +1,200 @@
+package past
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// A directory that damage made useless, while another node has the data, is emptied and filled again (format.Healing):
+//
+//  1. GiveUp notes in HEALING, durably, that the files are being set aside
+//  2. it renames all that is data: <name>.damaged-<n>. A log, images and cold files are renamed with their folder
+//  3. it writes a HISTORY of a replica that has no log yet
+//  4. it notes that another node's data is awaited
+//  5. an Install brings the data
+//  6. Healed removes HEALING, when the node has all that the other one had; then it removes sets before the newest
+//
+// A crash at any point leaves HEALING: a start goes on with step 2, which may be done again. The files that are set aside
+// are never removed before the node is whole, and the newest set not even then: it may hold the last copy of a change.
+
+// GiveUp sets the files of a data directory aside, as damage made it useless. now is in unix ms. Nobody may have the
+// directory open (vfs.ErrLocked).
+func GiveUp(fsys vfs.FS, dir, reason string, now int64) (err error) {
+	lock, err := lockDir(fsys, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	return giveUp(fsys, dir, format.Healing{Since: now, Reason: reason})
+}
+
+// giveUp begins another set.
+func giveUp(fsys vfs.FS, dir string, h format.Healing) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return err
+	}
+	h.Aside, h.Set = true, 1
+	for _, name := range names {
+		if _, n, ok := format.ParseDamaged(name); ok {
+			h.Set = max(h.Set, n+1)
+		}
+	}
+	if err := writeHealing(fsys, dir, &h); err != nil {
+		return err
+	}
+	return finishGiveUp(fsys, dir, h)
+}
+
+// finishGiveUp does steps 2 to 4. It may be done again after a crash at any point.
+func finishGiveUp(fsys vfs.FS, dir string, h format.Healing) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		aside := format.DamagedName(name, h.Set)
+		if !isData(name) || slices.Contains(names, aside) { // HISTORY that step 3 wrote before a crash
+			continue
+		}
+		if err := fsys.Rename(filepath.Join(dir, name), filepath.Join(dir, aside)); err != nil {
+			return err
+		}
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		return err
+	}
+	if err := logfile.WriteLineage(fsys, dir, &format.Lineage{Replica: true}); err != nil {
+		return err
+	}
+	h.Aside = false
+	return writeHealing(fsys, dir, &h)
+}
+
+// isData tells whether a name in a data directory is of something that recovery reads, or of what is known of it.
+func isData(name string) bool {
+	if _, ok := format.ParseManifestName(name); ok || format.IsStaged(name) {
+		return true
+	}
+	return slices.Contains([]string{format.HistoryName, format.ClaimName, ConfirmedName, format.LogDirName, format.ImageDirName, format.ColdDirName}, name)
+}
+
+// ConfirmedName is the file of package repl that says how far the log was confirmed. It goes with the log.
+const ConfirmedName = "CONFIRMED"
+
+func writeHealing(fsys vfs.FS, dir string, h *format.Healing) error {
+	return vfs.WriteFileAtomic(fsys, format.HealingPath(dir), h.Text())
+}
+
+// ReadHealing returns what HEALING says; nil: there is no such file. One that cannot be read is a *CorruptError.
+func ReadHealing(fsys vfs.FS, dir string) (*format.Healing, error) {
+	name := format.HealingPath(dir)
+	text, err := vfs.ReadFile(fsys, name, format.MaxHealing)
+	if vfs.IsNotExist(err) {
+		return nil, nil
+	}
+	if errors.Is(err, vfs.ErrTooLarge) {
+		return nil, &format.CorruptError{File: name, Want: fmt.Sprintf("at most %d bytes", format.MaxHealing), Got: "more", Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := format.DecodeHealing(name, text)
+	if err != nil {
+		return nil, err
+	}
+	return &h, nil
+}
+
+// resumeGiveUp goes on with what a crash broke off.
+func resumeGiveUp(fsys vfs.FS, dir string) (err error) {
+	if h, err := ReadHealing(fsys, dir); err == nil && (h == nil || !h.Aside) {
+		return nil
+	}
+	lock, err := lockDir(fsys, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	h, err := ReadHealing(fsys, dir) // again: whoever had the lock may have finished it
+	switch {
+	case errors.Is(err, format.ErrCorrupt): // nobody knows what of the directory is data
+		return giveUp(fsys, dir, format.Healing{Reason: err.Error()})
+	case err != nil || h == nil || !h.Aside:
+		return err
+	}
+	return finishGiveUp(fsys, dir, *h)
+}
+
+func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
+	lock, err := persist.LockDir(fsys, dir)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	return lock, nil
+}
+
+// Healed notes, durably, that the directory has all data again, and removes the sets of files that were set aside before
+// the newest. kept is how many files and folders stay.
+func Healed(fsys vfs.FS, dir string) (kept int, err error) {
+	if err := vfs.RemoveIfThere(fsys, format.HealingPath(dir)); err != nil {
+		return 0, err
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		return 0, err
+	}
+	names, err := fsys.List(dir)
+	if err != nil {
+		return 0, err
+	}
+	newest := uint64(0)
+	for _, name := range names {
+		if _, n, ok := format.ParseDamaged(name); ok {
+			newest = max(newest, n)
+		}
+	}
+	for _, name := range names {
+		switch _, n, ok := format.ParseDamaged(name); {
+		case !ok:
+		case n == newest:
+			kept++
+		default:
+			if err := removeAll(fsys, filepath.Join(dir, name)); err != nil {
+				return kept, err
+			}
+		}
+	}
+	return kept, nil
+}
+
+// removeAll removes a file, or a folder of files.
+func removeAll(fsys vfs.FS, path string) error {
+	info, err := fsys.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		names, err := fsys.List(path)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := vfs.RemoveIfThere(fsys, filepath.Join(path, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return vfs.RemoveIfThere(fsys, path)
+}
