@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
@@ -53,7 +51,7 @@ func (c *call) sample() {
 // noteSlow keeps a command that was executed by itself, if it took long. EXEC is left to the commands in it.
 func (c *call) noteSlow(cmd *row, args [][]byte, took time.Duration) {
 	if c.srv.slow.Slow(took) && !cmd.Is("exec") {
-		c.addSlow(took, slowlog.Arguments(args, func(i int) bool { return secret(cmd, args, i) }))
+		c.addSlow(took, slowlog.Arguments(args, func(i int) bool { return secret(cmd.Name, args, i) }))
 	}
 }
 
@@ -61,25 +59,6 @@ func (c *call) noteSlow(cmd *row, args [][]byte, took time.Duration) {
 func (c *call) addSlow(took time.Duration, args []string) {
 	name, _, _ := c.info.names()
 	c.srv.slow.Add(slowlog.Entry{Took: took, Args: args, Addr: c.info.addr(), Name: name})
-}
-
-// secret tells whether argument i could be a password.
-func secret(cmd *row, args [][]byte, i int) bool {
-	switch cmd.Name {
-	case "auth":
-		return i > 0
-	case "hello":
-		return i >= 2 && resp.EqualFold(args[i-1], "AUTH") || i >= 3 && resp.EqualFold(args[i-2], "AUTH")
-	case "acl|setuser", "acl|deluser", "acl|getuser":
-		return i > 1
-	case "acl|dryrun": // what stands behind a command's name may be a password
-		return i > 3
-	case "command|getkeys", "command|getkeysandflags":
-		return i > 2
-	case "config|set":
-		return i >= 3 && i%2 == 1 && config.Secret(string(args[i-1]))
-	}
-	return false
 }
 
 // noteSlowBatch keeps a batch that took long: a single command with the keys of its operations, several as the first
@@ -132,7 +111,7 @@ func (c *call) self() *tracking.Client {
 	if c.reads == nil {
 		return nil
 	}
-	return c.reads.client
+	return c.reads.known
 }
 
 // touched tells who watches, or may hold, what the batch changed. REQUIRES it run and not ended.
@@ -150,7 +129,7 @@ func (c *call) touchedItems(def *schema.Counter, mids []uint64) {
 // stopTracking ends CLIENT TRACKING.
 func (c *call) stopTracking() {
 	if c.reads != nil {
-		c.srv.tracking.Disable(c.reads.client)
+		c.srv.tracking.Disable(c.reads.known)
 		c.reads = nil
 	}
 }

@@ -220,7 +220,7 @@ func (c *call) observe(cmd *row, args [][]byte) {
 		c.reads.remember(c.items.Batch.Schema(), cmd, args, c.executing)
 	}
 	if c.srv.monitors.n.Load() > 0 {
-		c.srv.monitors.show(c.info.monitored(), cmd, args)
+		c.srv.monitors.show(c.info.monitored(), cmd.Access(), args)
 	}
 }
 
@@ -332,7 +332,7 @@ func (c *call) commit() {
 func (c *call) commitDeferred() error {
 	err := c.ack.Commit()
 	if err != nil && c.reads != nil { // invalidations between the replies are dropped with them
-		c.srv.tracking.Doubt(c.reads.client)
+		c.srv.tracking.Doubt(c.reads.known)
 	}
 	return err
 }

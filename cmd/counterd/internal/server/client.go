@@ -7,6 +7,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 )
@@ -78,7 +79,7 @@ func (c *client) execute(cmd *row, args [][]byte) {
 		c.call.noteSlow(cmd, args, took)
 	}
 	if c.srv.monitors.n.Load() > 0 {
-		c.srv.monitors.show(c.info.monitored(), cmd, args)
+		c.srv.monitors.show(c.info.monitored(), cmd.Access(), args)
 	}
 }
 
@@ -142,7 +143,7 @@ func (c *client) Malformed(err error) {
 
 // Notices appends the invalidations that wait for a client that tracks its keys.
 func (c *client) Notices() {
-	if t := c.tracker.client.Load(); t != nil {
+	if t := c.tracker.known.Load(); t != nil {
 		appendNotices(&c.call.items.Out, t, c.subscriber.subscribed())
 	}
 }
@@ -178,7 +179,7 @@ const replicaHolds = 64 << 10
 func (c *client) Standing() (s front.Standing) {
 	s.Unread = int64(c.subscriber.outbox.Unread())
 	s.Quiet = c.subscriber.subscribed() || c.subscriber.monitor.Load()
-	if t := c.tracker.client.Load(); t != nil {
+	if t := c.tracker.known.Load(); t != nil {
 		s.Unread += int64(t.Pending())
 	}
 	if p := c.info.peer.Load(); p != nil {
@@ -211,7 +212,7 @@ func (c *client) publish(argsMem int) {
 	c.info.set(s)
 	beside := c.multi.bytes + c.subscriber.outbox.Bytes()
 	if c.call.reads != nil && c.call.reads.mode.Broadcast {
-		beside += c.call.reads.client.PrefixBytes()
+		beside += c.call.reads.known.PrefixBytes()
 	}
 	c.session.Charge(beside)
 }
@@ -224,4 +225,19 @@ func (s *shared) connected() []*client {
 		list[i] = s.Handler().(*client)
 	}
 	return list
+}
+
+// container is a command that only has subcommands.
+func container(name, group, since, summary string, sub ...*row) *row {
+	return command.Container(func(h front.Handler) *resp.Replies { return &h.(*client).call.items.Out }, name, group, since, summary, sub...)
+}
+
+// onClient makes a handler that sees the client one of the command table's.
+func onClient(run func(*client, [][]byte)) func(front.Handler, [][]byte) {
+	return func(h front.Handler, args [][]byte) { run(h.(*client), args) }
+}
+
+// onCall makes a handler that sees the call alone one of the command table's.
+func onCall(run func(*call, [][]byte)) func(front.Handler, [][]byte) {
+	return func(h front.Handler, args [][]byte) { run(&h.(*client).call, args) }
 }

@@ -18,7 +18,7 @@ func clientCommand() *row {
 	const flags = command.NoScript | command.Loading | command.Stale
 	sub := func(name string, arity int, extra command.Flags, since, syntax, summary string, run func(*client, [][]byte)) *row {
 		return &row{Name: "client|" + name, Arity: arity, Flags: flags | extra, Group: "connection", Since: since, Complexity: "O(1)",
-			Syntax: syntax, Summary: summary, Run: run}
+			Syntax: syntax, Summary: summary, Run: onClient(run)}
 	}
 	list := sub("list", -2, command.Admin, "2.4.0", "[TYPE type] [ID client-id [client-id ...]]", "Returns all client connections, one per line.", runClientList)
 	kill := sub("kill", -3, command.Admin, "2.4.0", "old-address | [ID client-id] [TYPE type] [ADDR address] [LADDR address] [USER username] [SKIPME yes-or-no] [MAXAGE maxage]",

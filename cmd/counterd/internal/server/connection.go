@@ -5,13 +5,11 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/internal/version"
 )
 
 // Commands about the connection itself.
@@ -19,19 +17,19 @@ import (
 func connectionCommands() []*row {
 	return []*row{
 		{Name: "ping", Arity: -1, Flags: command.Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Returns PONG, or the given message.", Syntax: "[message]", Run: runPing},
+			Summary: "Returns PONG, or the given message.", Syntax: "[message]", Run: onClient(runPing)},
 		{Name: "echo", Arity: 2, Flags: command.Fast | command.Loading | command.Stale, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Returns the given message.", Syntax: "message", Run: runEcho},
+			Summary: "Returns the given message.", Syntax: "message", Run: onClient(runEcho)},
 		{Name: "quit", Arity: -1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.Now | command.AllowBusy, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Closes the connection.", Run: runQuit},
+			Summary: "Closes the connection.", Run: onClient(runQuit)},
 		{Name: "reset", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.Now | command.AllowBusy, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
-			Summary: "Resets the connection to the state of a new one.", Run: runReset},
+			Summary: "Resets the connection to the state of a new one.", Run: onClient(runReset)},
 		{Name: "select", Arity: 2, Flags: command.Loading | command.Stale | command.Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Selects database 0, the only one.", Syntax: "index", Run: runSelect},
+			Summary: "Selects database 0, the only one.", Syntax: "index", Run: onClient(runSelect)},
 		{Name: "hello", Arity: -1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.AllowBusy, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
-			Summary: "Selects the protocol version and optionally authenticates the connection.", Syntax: "[protover [AUTH username password] [SETNAME clientname]]", Run: runHello},
+			Summary: "Selects the protocol version and optionally authenticates the connection.", Syntax: "[protover [AUTH username password] [SETNAME clientname]]", Run: onClient(runHello)},
 		{Name: "auth", Arity: -2, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.AllowBusy, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Authenticates the connection.", Syntax: "[username] password", Run: runAuth},
+			Summary: "Authenticates the connection.", Syntax: "[username] password", Run: onClient(runAuth)},
 	}
 }
 
@@ -99,13 +97,6 @@ func runSelect(c *client, args [][]byte) {
 	}
 }
 
-// Version is what INFO and HELLO report as the version of Redis whose commands and replies are followed: clients choose
-// what they send by it. counterd's own is ServerVersion.
-const Version = "7.0.15"
-
-// ServerVersion is counterd's own version.
-var ServerVersion = version.String()
-
 // runHello: HELLO [protover [AUTH username password] [SETNAME clientname]].
 func runHello(c *client, args [][]byte) {
 	proto := c.call.items.Out.Protocol()
@@ -164,7 +155,7 @@ func runHello(c *client, args [][]byte) {
 	c.call.items.Out.BulkString("id")
 	c.call.items.Out.Int(c.session.ID())
 	c.call.items.Out.BulkString("mode")
-	c.call.items.Out.BulkString(c.call.mode())
+	c.call.items.Out.BulkString(c.routing.serverMode())
 	c.call.items.Out.BulkString("role")
 	if c.srv.role.Replica() {
 		c.call.items.Out.BulkString("replica")
@@ -200,18 +191,10 @@ func runAuth(c *client, args [][]byte) {
 	c.call.items.Out.Status("OK")
 }
 
-// mode is what INFO and HELLO say of it. Clients of the forward port are to know of no cluster.
-func (c *call) mode() string {
-	if c.srv.cluster != nil && c.session.Port() != front.Forward {
-		return "cluster"
-	}
-	return "standalone"
-}
-
 func gatherCommands() []*row {
 	return []*row{
 		{Name: "counter.link", Arity: 3, Flags: command.Admin | command.NoScript | command.NoMulti | command.Fast | command.Loading | command.Stale, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-			Summary: "Internal: marks the connection as a link of another cluster node.", Syntax: "format node-id | OWNING groups | STILL groups", Run: runLink, Asks: command.NoData},
+			Summary: "Internal: marks the connection as a link of another cluster node.", Syntax: "format node-id | OWNING groups | STILL groups", Run: onClient(runLink), Asks: command.NoData},
 	}
 }
 

@@ -40,7 +40,7 @@ func newClient(srv *shared, trusted bool, port front.Port) *front.Session {
 	c.routing = routing{member: srv.cluster, session: s, blocking: &c.blocking, internal: port == front.Forward}
 	c.call = call{srv: srv, session: s, info: &c.info, login: &c.login, routing: &c.routing}
 	c.subscriber = subscriber{registry: &srv.pubsub, monitors: &srv.monitors, stats: &srv.stats, log: srv.log, session: s, out: &c.call.items.Out, confined: &c.confined}
-	c.tracker.table, c.tracker.session = &srv.tracking, s
+	c.tracker.keys, c.tracker.session = &srv.tracking, s
 	c.info.session, c.info.login, c.info.subscriber, c.info.tracker, c.info.watch = s, &c.login, &c.subscriber, &c.tracker, &c.watch
 	if port == front.Readonly {
 		c.info.readonly, c.confined = true, command.ConfinedReader
@@ -65,7 +65,10 @@ type datasetConn struct {
 var _ dataset.Conn = datasetConn{}
 
 // onDataset gives the commands on all data what they work on.
-func onDataset(c *client) dataset.Conn { return datasetConn{&c.call, c.routing.internal} }
+func onDataset(h front.Handler) dataset.Conn {
+	c := h.(*client)
+	return datasetConn{&c.call, c.routing.internal}
+}
 
 func (c datasetConn) Call() *items.Call     { return &c.c.items }
 func (c datasetConn) Store() *counter.Store { return c.c.srv.store() }
@@ -123,7 +126,7 @@ func (c datasetConn) Busy(work func(ctx context.Context)) {
 // adminConn is a connection as package admin sees it.
 type adminConn struct{ c *client }
 
-func onAdmin(c *client) admin.Conn { return adminConn{c} }
+func onAdmin(h front.Handler) admin.Conn { return adminConn{h.(*client)} }
 
 func (a adminConn) Call() *items.Call     { return &a.c.call.items }
 func (a adminConn) ID() int64             { return a.c.session.ID() }
@@ -141,7 +144,10 @@ type nodeConn struct{ c *client }
 var _ role.PeerConn = nodeConn{}
 
 // onNode gives the commands of replication what they work on.
-func onNode(c *client) (*role.Role, role.PeerConn) { return c.srv.role, nodeConn{c} }
+func onNode(h front.Handler) (*role.Role, role.PeerConn) {
+	c := h.(*client)
+	return c.srv.role, nodeConn{c}
+}
 
 func (c nodeConn) Call() *items.Call   { return &c.c.call.items }
 func (c nodeConn) LocalAddr() net.Addr { return c.c.session.Conn().LocalAddr() }
@@ -232,7 +238,7 @@ func (s scatterConn) Failed(cmd *command.Access, reply []byte) { s.c.call.failed
 // memberConn is a connection as package serving sees it.
 type memberConn struct{ c *client }
 
-func onMember(c *client) serving.Conn { return memberConn{c} }
+func onMember(h front.Handler) serving.Conn { return memberConn{h.(*client)} }
 
 func (m memberConn) Call() *items.Call        { return &m.c.call.items }
 func (m memberConn) Member() *serving.Member  { return m.c.srv.cluster }

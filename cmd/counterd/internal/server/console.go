@@ -14,7 +14,7 @@ import (
 
 // consoleSource is the server as the console sees it: a console.Source.
 type consoleSource struct {
-	srv   *Server
+	srv   *shared
 	usage *facts.UsageCache
 
 	// Of the console's goroutine.

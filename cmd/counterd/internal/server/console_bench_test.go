@@ -45,7 +45,7 @@ func BenchmarkConsole(b *testing.B) {
 	for range 4000 {
 		wireDial(b, s, 2).want("PING", "+PONG")
 	}
-	src := &consoleSource{srv: s, usage: new(facts.UsageCache)}
+	src := &consoleSource{srv: &s.shared, usage: new(facts.UsageCache)}
 	for _, c := range []struct {
 		name string
 		run  func()

@@ -175,7 +175,7 @@ func TestConsoleCommands(t *testing.T) {
 		c.read()
 	}
 	until(t, "the connection tells", func() bool {
-		_, busiest := (&consoleSource{srv: s}).clients(3)
+		_, busiest := (&consoleSource{srv: &s.shared}).clients(3)
 		return len(busiest) == 1 && busiest[0].Commands == s.commands.Calls()-before
 	})
 	if n := s.commands.Calls() - before; n != 700+7+3 {

@@ -35,12 +35,12 @@ var noErrors = []string{"TCP port for TLS alone, on the same addresses, 0 for no
 func errorLiterals(t *testing.T) (found []errorLiteral) {
 	t.Helper()
 	like := regexp.MustCompile(`^-?([A-Z]{3,})( |$)`)
-	commands := command.NewTable(table())
+	commands := command.NewTable(allRows())
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "resptest" || d.Name() == "cutproxy"):
+		case d.IsDir() && d.Name() == "testkit":
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
@@ -19,7 +20,7 @@ type findConn struct{ c *client }
 var _ find.Conn = findConn{}
 
 // onFind gives the commands by condition what they work on.
-func onFind(c *client) find.Conn { return findConn{c} }
+func onFind(h front.Handler) find.Conn { return findConn{h.(*client)} }
 
 func (c findConn) Call() *items.Call { return &c.c.call.items }
 

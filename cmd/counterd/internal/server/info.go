@@ -3,10 +3,10 @@ package server
 import (
 	"fmt"
 	"runtime/debug"
-	"sync"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 	"github.com/counterd/counterd/counter"
 )
@@ -20,12 +20,12 @@ func runInfo(c *call, args [][]byte) {
 	}
 	s := c.srv.observe(parts)
 	if parts.Has(facts.PartUsage) {
-		s.Usage = c.usage()
+		s.Usage = c.countUsage()
 	}
 	if parts.Has(facts.PartPosts) {
 		c.inspect(func(b *counter.Batch) { s.Posts = b.Items() })
 	}
-	if s.Process.Mode = c.mode(); s.Process.Mode != "cluster" { // clients of the forward port are not told of the cluster
+	if s.Process.Mode = c.routing.serverMode(); s.Process.Mode != "cluster" { // clients of the forward port are not told of the cluster
 		s.Cluster, s.Agent = nil, nil
 	}
 	c.items.Out.Text(facts.Info(s, wanted))
@@ -44,8 +44,8 @@ func (c *call) inspect(f func(b *counter.Batch)) {
 	f(b)
 }
 
-// usage is what the posts of each counter take now. It looks at each block.
-func (c *call) usage() (all []counter.Usage) {
+// countUsage is what the posts of each counter take now. It looks at each block.
+func (c *call) countUsage() (all []counter.Usage) {
 	c.inspect(func(b *counter.Batch) {
 		b.Blocks(func(i counter.BlockInfo) bool {
 			if len(all) == 0 || all[len(all)-1].Counter != i.Counter.Name {
@@ -77,41 +77,13 @@ func (c *call) usage() (all []counter.Usage) {
 	return all
 }
 
-// unsaved counts the changing commands that this node has executed since the last snapshot was made, or since the start:
-// rdb_changes_since_last_save. It is asked at least once a second, so commands of the second in which a snapshot was made
-// may be missing. Changes that come from a primary are not counted.
-type unsaved struct {
-	mu         sync.Mutex // guards the rest
-	generation uint64     // of the snapshot
-	before     int64      // commands that were executed when it was seen
-}
-
-// commands is the number.
-func (u *unsaved) commands(s *Server) int64 {
-	generation, calls := s.store().Admin().Snapshots().Generation, int64(0)
-	s.commands.Each(func(cmd *row) {
-		if cmd.Flags&command.Write != 0 {
-			calls += cmd.Calls()
-		}
-	})
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.generation != generation {
-		u.generation, u.before = generation, calls
-	}
-	if calls < u.before { // CONFIG RESETSTAT
-		u.before = 0
-	}
-	return calls - u.before
-}
-
 func memoryCommand() *row {
 	sub := func(name string, complexity, summary string, run func(*call, [][]byte)) *row {
-		return &row{Name: "memory|" + name, Arity: 2, Group: "server", Since: "4.0.0", Complexity: complexity, Summary: summary, Run: on(run)}
+		return &row{Name: "memory|" + name, Arity: 2, Group: "server", Since: "4.0.0", Complexity: complexity, Summary: summary, Run: onCall(run)}
 	}
 	return container("memory", "server", "4.0.0", "A container for commands about memory.",
 		&row{Name: "memory|usage", Arity: -3, Flags: command.ReadOnly, First: 2, Last: 2, Step: 1, Group: "server", Since: "4.0.0", Complexity: "O(1)",
-			Syntax: "key [SAMPLES count]", Summary: "Returns the memory of a post in bytes: its share of its block, at least 1.", Run: func(c *client, args [][]byte) { dataset.MemoryUsage(onDataset(c), args) }},
+			Syntax: "key [SAMPLES count]", Summary: "Returns the memory of a post in bytes: its share of its block, at least 1.", Run: func(h front.Handler, args [][]byte) { dataset.MemoryUsage(onDataset(h), args) }},
 		sub("stats", "O(N) in the number of blocks", "Returns memory usage by purpose, in bytes.", runMemoryStats),
 		sub("doctor", "O(N) in the number of blocks", "Returns a report of memory usage.", runMemoryDoctor),
 		sub("purge", "Depends on the size of the Go heap", "Returns free memory of the Go heap to the operating system.", func(c *call, _ [][]byte) {
@@ -127,7 +99,7 @@ func memoryCommand() *row {
 // runMemoryStats answers the fields of Redis that mean something here.
 func runMemoryStats(c *call, _ [][]byte) {
 	m := c.srv.memory()
-	n := totals(c.usage())
+	n := totals(c.countUsage())
 	percent := func(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
 	fields := []struct {
 		name  string
@@ -153,7 +125,7 @@ func runMemoryStats(c *call, _ [][]byte) {
 
 func runMemoryDoctor(c *call, _ [][]byte) {
 	m := c.srv.memory()
-	n := totals(c.usage())
+	n := totals(c.countUsage())
 	c.items.Out.Text(fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
 		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, facts.Human(n.bytes), n.perItem(), n.overflows, facts.Human(m.Heap), facts.Human(m.RSS)))
 }

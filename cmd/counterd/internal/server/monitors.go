@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 )
 
 // MONITOR: a connection is sent every command that the server executes, as a line:
@@ -22,7 +25,7 @@ import (
 type monitors struct {
 	n   atomic.Int32
 	mu  sync.Mutex // guards all; an outbox's lock is taken inside
-	all map[*subscriber]struct{}
+	all map[*pubsub.Subscriber]struct{}
 }
 
 const (
@@ -31,18 +34,18 @@ const (
 	maxMonitorLine = 64 << 10
 )
 
-func (m *monitors) add(c *subscriber) {
+func (m *monitors) add(c *pubsub.Subscriber) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil {
-		m.all = make(map[*subscriber]struct{})
+		m.all = make(map[*pubsub.Subscriber]struct{})
 	}
 	m.all[c] = struct{}{}
 	m.n.Store(int32(len(m.all)))
 }
 
 // remove ends a connection's monitoring: nothing is sent to it afterwards.
-func (m *monitors) remove(c *subscriber) {
+func (m *monitors) remove(c *pubsub.Subscriber) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.all, c)
@@ -50,7 +53,7 @@ func (m *monitors) remove(c *subscriber) {
 }
 
 // show sends a command to all that monitor.
-func (m *monitors) show(from string, cmd *row, args [][]byte) {
+func (m *monitors) show(from string, cmd *command.Access, args [][]byte) {
 	if cmd.Flags&command.Admin != 0 {
 		return
 	}
@@ -58,12 +61,12 @@ func (m *monitors) show(from string, cmd *row, args [][]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for c := range m.all {
-		_ = c.outbox.Push(line) // an error closes it
+		_ = c.Push(line) // an error closes it
 	}
 }
 
 // monitorLine is a command in the form of Redis.
-func monitorLine(now time.Time, from string, cmd *row, args [][]byte) []byte {
+func monitorLine(now time.Time, from string, cmd *command.Access, args [][]byte) []byte {
 	b := append(make([]byte, 0, 128), '+')
 	b = strconv.AppendInt(b, now.Unix(), 10)
 	micros := strconv.Itoa(1e6 + now.Nanosecond()/1e3)
@@ -80,7 +83,7 @@ func monitorLine(now time.Time, from string, cmd *row, args [][]byte) []byte {
 		}
 		b = append(b, ` "`...)
 		switch {
-		case secret(cmd, args, i):
+		case secret(cmd.Name, args, i):
 			b = append(b, "(redacted)"...)
 		case len(a) > maxMonitorArg:
 			b = appendQuoted(b, a[:maxMonitorArg])
@@ -121,4 +124,23 @@ func appendQuoted(b, text []byte) []byte {
 		}
 	}
 	return b
+}
+
+// secret tells whether argument i of a command could be a password.
+func secret(name string, args [][]byte, i int) bool {
+	switch name {
+	case "auth":
+		return i > 0
+	case "hello":
+		return i >= 2 && resp.EqualFold(args[i-1], "AUTH") || i >= 3 && resp.EqualFold(args[i-2], "AUTH")
+	case "acl|setuser", "acl|deluser", "acl|getuser":
+		return i > 1
+	case "acl|dryrun": // what stands behind a command's name may be a password
+		return i > 3
+	case "command|getkeys", "command|getkeysandflags":
+		return i > 2
+	case "config|set":
+		return i >= 3 && i%2 == 1 && config.Secret(string(args[i-1]))
+	}
+	return false
 }

@@ -34,7 +34,7 @@ func runClientIdmp(c *client, args [][]byte) {
 func idmpCommand() *row {
 	sub := func(name string, flags command.Flags, summary string, run func(*client, [][]byte)) *row {
 		return &row{Name: "idmp|" + name, Arity: 3, Flags: flags | command.Fast | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-			Syntax: "producer", Summary: summary, Run: run, Asks: command.NoData}
+			Syntax: "producer", Summary: summary, Run: onClient(run), Asks: command.NoData}
 	}
 	return container("idmp", "counterd", "0.1.0", "A container for commands about producers of numbered commands.",
 		sub("last", command.ReadOnly, "Returns the highest sequence number of a producer that was applied.", runIdmpLast),

@@ -532,7 +532,7 @@ var changeExamples = map[string]string{
 func TestNumberedTable(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 2)
-	command.NewTable(table()).Each(func(cmd *row) {
+	command.NewTable(allRows()).Each(func(cmd *row) {
 		if cmd.Flags&(command.Write|command.Idmp) == 0 || cmd.Sub != nil || cmd.Is("exec") { // of which TestNumbered is
 			return
 		}

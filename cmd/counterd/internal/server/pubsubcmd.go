@@ -15,7 +15,7 @@ import (
 func pubsubCommands() []*row {
 	const flags = command.PubSub | command.NoScript | command.Loading | command.Stale
 	entry := func(name string, arity int, extra command.Flags, since, complexity, syntax, summary string, run func(*client, [][]byte)) *row {
-		return &row{Name: name, Arity: arity, Flags: flags&^command.NoScript | extra, Group: "pubsub", Since: since, Complexity: complexity, Syntax: syntax, Summary: summary, Run: run}
+		return &row{Name: name, Arity: arity, Flags: flags&^command.NoScript | extra, Group: "pubsub", Since: since, Complexity: complexity, Syntax: syntax, Summary: summary, Run: onClient(run)}
 	}
 	return []*row{
 		entry("subscribe", -2, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "channel [channel ...]", "Subscribes to channels.",
@@ -167,7 +167,7 @@ func runPubsubNumPat(c *client, _ [][]byte) {
 
 func monitorCommand() *row {
 	return &row{Name: "monitor", Arity: 1, Flags: command.Admin | command.NoScript | command.NoMulti | command.Loading | command.Stale, Group: "server", Since: "1.0.0", Complexity: "O(1)",
-		Summary: "Streams every executed command to this connection, until it closes or sends RESET.", Run: runMonitor}
+		Summary: "Streams every executed command to this connection, until it closes or sends RESET.", Run: onClient(runMonitor)}
 }
 
 func runMonitor(c *client, _ [][]byte) {

@@ -268,7 +268,7 @@ func TestReadonlyHostile(t *testing.T) {
 			}
 		}
 	}
-	known := command.NewTable(table())
+	known := command.NewTable(allRows())
 	known.Each(func(cmd *row) {
 		args, err := command.ParseSyntax(cmd.Syntax)
 		if err != nil {

@@ -78,3 +78,11 @@ func (r *routing) awaitStanding(st *serving.Standing, end time.Time) (news bool)
 	})
 	return news
 }
+
+// serverMode is what INFO and HELLO say of the server. Clients of the forward port are to know of no cluster.
+func (r *routing) serverMode() string {
+	if r.member != nil && r.session.Port() != front.Forward {
+		return "cluster"
+	}
+	return "standalone"
+}

@@ -33,7 +33,6 @@ import (
 // Server is a store that speaks the Redis protocol. Make one with New, start it with Listen, end it with Shutdown.
 type Server struct {
 	shared
-	tls      *tlsconf.Material
 	level    *slog.LevelVar
 	releaser heap.Releaser
 	heap     heap.Limit
@@ -44,11 +43,6 @@ type Server struct {
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 
-	unsaved       unsaved
-	startupMemory int64 // bytes used when the server was made
-
-	runID   string // 40 hex digits, as Redis has it
-	started time.Time
 	// Terminate is called once when a client sends SHUTDOWN.
 	Terminate  func()
 	terminated sync.Once
@@ -71,11 +65,12 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 	}
 	var id [20]byte
 	_, _ = rand.Read(id[:]) // never fails
-	s := &Server{machine: machine, tls: material, level: level, runID: hex.EncodeToString(id[:]), started: time.Now(), Terminate: func() {}}
-	s.config, s.log, s.commands = config.NewLive(conf), log, command.NewTable(table())
+	s := &Server{machine: machine, level: level, Terminate: func() {}}
+	s.runID, s.started, s.tls = hex.EncodeToString(id[:]), time.Now(), material
+	s.config, s.log, s.commands = config.NewLive(conf), log, command.NewTable(allRows())
 	s.queries, s.walks, s.popular = make(chan struct{}, queryTurns()), make(chan struct{}, queryTurns()), popular.New(time.Now())
 	s.guesses = brake.NewGuesses(brake.FreeGuesses, brake.GuessEvery)
-	s.admin, s.observe = adminOf(s), observer{s}.state
+	s.admin, s.observe = adminOf(s), observer{&s.shared}.state
 	s.config.Prepare = s.prepare
 	if err := s.openUsers(&conf); err != nil {
 		return nil, err
@@ -135,14 +130,6 @@ func (s *Server) configured() {
 
 // Cluster is this node's part in a cluster; nil: it is of none.
 func (s *Server) Cluster() *serving.Member { return s.cluster }
-
-// lastSave is when the newest snapshot was made, in unix seconds, as LASTSAVE has it.
-func (s *Server) lastSave() int64 {
-	if last := s.store().Admin().Snapshots().LastTime; !last.IsZero() {
-		return last.Unix()
-	}
-	return s.started.Unix()
-}
 
 // adminOf is what the commands about the server see of it.
 func adminOf(s *Server) admin.Server {
@@ -328,7 +315,7 @@ func (s host) EachSecond() {
 	s.srv.heap.Look(heap.Use{MaxMemory: int64(conf.MaxMemory), Posts: s.srv.store().Admin().TierCounts().Memory, Clients: conf.MaxMemoryClients.Of(conf.MaxMemory),
 		Held: s.srv.front.Held() + s.srv.pubsub.Unread()})
 	s.srv.pubsub.Look()
-	s.srv.unsaved.commands(s.srv)
+	s.srv.unsaved.commands(&s.srv.shared)
 	s.srv.role.RoleChanged() // lags grow with time
 }
 
@@ -371,7 +358,7 @@ func (s *Server) linkSettings() gather.Settings {
 
 // CheckUsers tells what is wrong with the users of a configuration and the commands that it disables, as New does.
 func CheckUsers(c *config.Config) error {
-	return (&shared{commands: command.NewTable(table())}).openUsers(c)
+	return (&shared{commands: command.NewTable(allRows())}).openUsers(c)
 }
 
 // Publish takes a message of the primary: see repl.Host.

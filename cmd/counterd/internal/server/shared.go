@@ -13,6 +13,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/brake"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/tlsconf"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
@@ -24,13 +25,15 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/version"
 )
 
 type (
-	// row is one row of the command table. Commands that are not planned see the connection.
-	row = command.Row[*client]
+	// row is one row of the command table. Commands that are not planned see the connection by what it is to its session,
+	// which is always a client: see onClient. So what a row is does not depend on the client, whose parts have rows.
+	row = command.Row[front.Handler]
 	// commands is the command table of one server.
-	commands = command.Table[*client]
+	commands = command.Table[front.Handler]
 )
 
 // shared is what all connections of a server share. A connection sees the server through it, and cannot reach how the
@@ -57,6 +60,12 @@ type shared struct {
 	cluster  *serving.Member // nil: the server is not a node of a cluster
 	shards   *gather.Shards  // the other shards; nil: the same
 
+	tls           *tlsconf.Material
+	runID         string // 40 hex digits, as Redis has it
+	started       time.Time
+	startupMemory int64 // bytes used when the server was made
+	unsaved       unsaved
+
 	admin   admin.Server                        // for the commands about the server
 	observe func(parts facts.Part) *facts.State // collects facts for INFO
 	queries chan struct{}                       // has an element for each step of a query that is taken now, of half of the processors at most: loops want the others
@@ -80,6 +89,49 @@ func (s *shared) touchedAll() {
 func (s *shared) replicated(b *counter.Batch) {
 	s.watches.Replicated(b)
 	s.tracking.Replicated(b)
+}
+
+// Version is what INFO and HELLO report as the version of Redis whose commands and replies are followed: clients choose
+// what they send by it. counterd's own is ServerVersion.
+const Version = "7.0.15"
+
+// ServerVersion is counterd's own version.
+var ServerVersion = version.String()
+
+// lastSave is when the newest snapshot was made, in unix seconds, as LASTSAVE has it.
+func (s *shared) lastSave() int64 {
+	if last := s.store().Admin().Snapshots().LastTime; !last.IsZero() {
+		return last.Unix()
+	}
+	return s.started.Unix()
+}
+
+// unsaved counts the changing commands that this node has executed since the last snapshot was made, or since the start:
+// rdb_changes_since_last_save. It is asked at least once a second, so commands of the second in which a snapshot was made
+// may be missing. Changes that come from a primary are not counted.
+type unsaved struct {
+	mu         sync.Mutex // guards the rest
+	generation uint64     // of the snapshot
+	before     int64      // commands that were executed when it was seen
+}
+
+// commands is the number.
+func (u *unsaved) commands(s *shared) int64 {
+	generation, calls := s.store().Admin().Snapshots().Generation, int64(0)
+	s.commands.Each(func(cmd *row) {
+		if cmd.Flags&command.Write != 0 {
+			calls += cmd.Calls()
+		}
+	})
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.generation != generation {
+		u.generation, u.before = generation, calls
+	}
+	if calls < u.before { // CONFIG RESETSTAT
+		u.before = 0
+	}
+	return calls - u.before
 }
 
 // loadProgress is how far the store's recovery has come.

@@ -21,7 +21,7 @@ import (
 )
 
 // observer fills States of package facts from a server.
-type observer struct{ srv *Server }
+type observer struct{ srv *shared }
 
 // state fills the parts of a State, but for Usage and Posts, which their caller fills. It takes no lock for long, and does
 // not wait for the disk.
@@ -238,7 +238,7 @@ func (o observer) cluster(f *facts.State, store *counter.Store) {
 
 // scrapeSource is the server as package metrics sees it.
 type scrapeSource struct {
-	srv   *Server
+	srv   *shared
 	usage *facts.UsageCache
 }
 

@@ -65,12 +65,12 @@ func (s *subscriber) overhears(u *acl.User) bool {
 // startMonitor begins MONITOR, and stopMonitor ends it.
 func (s *subscriber) startMonitor() {
 	s.monitor.Store(true)
-	s.monitors.add(s)
+	s.monitors.add(&s.outbox)
 }
 
 func (s *subscriber) stopMonitor() {
 	if s.monitor.Swap(false) {
-		s.monitors.remove(s)
+		s.monitors.remove(&s.outbox)
 	}
 }
 

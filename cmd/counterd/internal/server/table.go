@@ -10,27 +10,21 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 )
 
-// container is a command that only has subcommands.
-func container(name, group, since, summary string, sub ...*row) *row {
-	return command.Container(func(c *client) *resp.Replies { return &c.call.items.Out }, name, group, since, summary, sub...)
-}
-
 // onTable gives the commands that the table answers what they work on.
-func onTable(c *client) (*commands, *resp.Replies) { return c.srv.commands, &c.call.items.Out }
-
-// on makes a handler that sees the call alone one of a connection's.
-func on(run func(*call, [][]byte)) func(*client, [][]byte) {
-	return func(c *client, args [][]byte) { run(&c.call, args) }
+func onTable(h front.Handler) (*commands, *resp.Replies) {
+	c := h.(*client)
+	return c.srv.commands, &c.call.items.Out
 }
 
-// table lists all commands. Each row is whole: what COMMAND, COMMAND DOCS and INFO say of a command stands here and
+// allRows lists all commands. Each row is whole: what COMMAND, COMMAND DOCS and INFO say of a command stands here and
 // nowhere else.
-func table() []*row {
+func allRows() []*row {
 	var all []*row
 	all = append(all, stringCommands()...)
 	all = append(all, hashCommands()...)
@@ -162,7 +156,7 @@ func counterCommands() []*row {
 			Summary: "Returns the values of several counters and resets them to their defaults, as one change.",
 			Syntax:  "key [key ...]" + command.IdmpSyntax, Plan: items.CounterDrain},
 		{Name: "counter.producers", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
-			Summary: "Lists the remembered producers of numbered commands, most recently used first.", Syntax: "[LIMIT count]", Run: runProducers, Asks: command.NoData},
+			Summary: "Lists the remembered producers of numbered commands, most recently used first.", Syntax: "[LIMIT count]", Run: onClient(runProducers), Asks: command.NoData},
 		idmpCommand(),
 	}
 }
@@ -170,15 +164,15 @@ func counterCommands() []*row {
 func transactionCommands() []*row {
 	return []*row{
 		{Name: "multi", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Now | command.AllowBusy, Group: "transactions", Since: "1.2.0", Complexity: "O(1)",
-			Summary: "Starts a transaction: the following commands are queued for EXEC.", Run: runMulti},
+			Summary: "Starts a transaction: the following commands are queued for EXEC.", Run: onClient(runMulti)},
 		{Name: "exec", Arity: 1, Flags: command.NoScript | command.Idmp | command.Loading | command.Stale | command.Now | command.SkipSlowlog, Group: "transactions", Since: "1.2.0", Complexity: "Depends on the commands of the transaction",
-			Summary: "Executes the queued commands as one change.", Syntax: "[IDMP producer seq [EPOCH epoch]]", Run: runExec},
+			Summary: "Executes the queued commands as one change.", Syntax: "[IDMP producer seq [EPOCH epoch]]", Run: onClient(runExec)},
 		{Name: "discard", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Now | command.AllowBusy, Group: "transactions", Since: "2.0.0", Complexity: "O(N)",
-			Summary: "Discards the queued commands and ends the transaction.", Run: runDiscard},
+			Summary: "Discards the queued commands and ends the transaction.", Run: onClient(runDiscard)},
 		{Name: "watch", Arity: -2, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Now | command.AllowBusy, First: 1, Last: -1, Step: 1, Group: "transactions", Since: "2.2.0", Complexity: "O(N)",
-			Summary: "Makes the next EXEC fail if one of the keys changes before it.", Syntax: "key [key ...]", Run: runWatch},
+			Summary: "Makes the next EXEC fail if one of the keys changes before it.", Syntax: "key [key ...]", Run: onClient(runWatch)},
 		{Name: "unwatch", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.AllowBusy, Group: "transactions", Since: "2.2.0", Complexity: "O(1)",
-			Summary: "Stops watching all keys.", Run: runUnwatch},
+			Summary: "Stops watching all keys.", Run: onClient(runUnwatch)},
 	}
 }
 
@@ -186,14 +180,14 @@ func transactionCommands() []*row {
 
 func serverCommands() []*row {
 	server := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*call, [][]byte)) *row {
-		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run)}
+		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: onCall(run)}
 	}
 	expire := func(name, since, syntax string) *row {
 		return &row{Name: name, Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: since, Complexity: "O(1)",
-			Syntax: syntax + " [NX | XX | GT | LT]", Summary: "Returns an error: counters do not expire.", Run: refuse("ERR counters do not expire")}
+			Syntax: syntax + " [NX | XX | GT | LT]", Summary: "Returns an error: counters do not expire.", Run: answerError("ERR counters do not expire")}
 	}
 	function := func(name string, flags command.Flags, syntax, summary string, run func(*call, [][]byte)) *row {
-		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run), Asks: command.NoData}
+		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: onCall(run), Asks: command.NoData}
 	}
 	return append(append(admin.Commands(onAdmin), role.Commands(onNode)...),
 		clientCommand(), monitorCommand(), memoryCommand(), objectCommand(), acl.Command(onACL),
@@ -207,7 +201,7 @@ func serverCommands() []*row {
 		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
 		expire("expireat", "1.2.0", "key unix-time-seconds"), expire("pexpireat", "2.6.0", "key unix-time-milliseconds"),
 		&row{Name: "persist", Arity: 2, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.2.0", Complexity: "O(1)", Syntax: "key",
-			Summary: "Returns 0: counters do not expire.", Run: on(runZero)},
+			Summary: "Returns 0: counters do not expire.", Run: onCall(runZero)},
 		&row{Name: "expiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
 			Summary: "Returns -1 for a key that exists and -2 otherwise: counters do not expire.", Plan: items.TTL},
 		&row{Name: "pexpiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
@@ -215,9 +209,9 @@ func serverCommands() []*row {
 	)
 }
 
-// refuse makes a command that answers an error.
-func refuse(text string) func(*client, [][]byte) {
-	return on(func(c *call, _ [][]byte) { c.items.Out.Error(text) })
+// answerError makes a command that answers an error.
+func answerError(text string) func(front.Handler, [][]byte) {
+	return onCall(func(c *call, _ [][]byte) { c.items.Out.Error(text) })
 }
 
 func runOK(c *call, _ [][]byte) { c.items.Out.Status("OK") }

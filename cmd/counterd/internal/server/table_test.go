@@ -45,7 +45,7 @@ func least(args []command.Argument) (n int, more bool) {
 // TestTable checks that rows are whole, and that what they say of their arguments is the same in all places.
 func TestTable(t *testing.T) {
 	names := make(map[string]bool)
-	known := command.NewTable(table())
+	known := command.NewTable(allRows())
 	known.Each(func(cmd *row) {
 		if names[cmd.Name] || cmd.Name != strings.ToLower(cmd.Name) || len(cmd.Name) > command.MaxName {
 			t.Errorf("%s: a second one, or not in lower case, or too long", cmd.Name)
@@ -100,7 +100,7 @@ func TestNumberedCommands(t *testing.T) {
 	for _, name := range numbered.Names() {
 		listed[strings.ToLower(name)] = true
 	}
-	command.NewTable(table()).Each(func(cmd *row) {
+	command.NewTable(allRows()).Each(func(cmd *row) {
 		if accepts := cmd.Flags&command.Idmp != 0; accepts != listed[cmd.Name] {
 			t.Errorf("%s: it accepts a number: %v, and package numbered lists it: %v", cmd.Name, accepts, listed[cmd.Name])
 		}

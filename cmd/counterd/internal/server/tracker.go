@@ -12,30 +12,30 @@ import (
 
 // tracker is a connection as package tracking knows it. Anybody may call its methods.
 type tracker struct {
-	table   *tracking.Table
+	keys    *tracking.Table
 	session *front.Session
 
-	client atomic.Pointer[tracking.Client] // nil: it never tracked, nor was it told of what others do
-	ended  atomic.Bool                     // end was called
+	known atomic.Pointer[tracking.Client] // nil: it never tracked, nor was it told of what others do
+	ended atomic.Bool                     // end was called
 }
 
 // enter returns what package tracking knows the connection by. It is made by the first CLIENT TRACKING, or when another
 // connection names this one by REDIRECT.
 func (t *tracker) enter() *tracking.Client {
-	if c := t.client.Load(); c != nil {
+	if c := t.known.Load(); c != nil {
 		return c
 	}
-	t.client.CompareAndSwap(nil, tracking.NewClient(t.session.ID(), t.session.Wake))
-	c := t.client.Load()
+	t.known.CompareAndSwap(nil, tracking.NewClient(t.session.ID(), t.session.Wake))
+	c := t.known.Load()
 	if t.ended.Load() { // end saw none, and what others are told there would be lost
-		t.table.End(c)
+		t.keys.End(c)
 	}
 	return c
 }
 
 // state is how the connection tracks.
 func (t *tracker) state() (s tracking.State) {
-	if c := t.client.Load(); c != nil {
+	if c := t.known.Load(); c != nil {
 		s = c.State()
 	}
 	return s
@@ -44,15 +44,15 @@ func (t *tracker) state() (s tracking.State) {
 // end forgets the connection.
 func (t *tracker) end() {
 	t.ended.Store(true) // before: see enter
-	if c := t.client.Load(); c != nil {
-		t.table.End(c)
+	if c := t.known.Load(); c != nil {
+		t.keys.End(c)
 	}
 }
 
 // reads is what a connection that tracks does with what it reads.
 type reads struct {
-	table   *tracking.Table
-	client  *tracking.Client
+	keys    *tracking.Table
+	known   *tracking.Client
 	mode    tracking.Mode
 	caching bool // CLIENT CACHING was said for the command that comes, or the transaction
 }
@@ -79,7 +79,7 @@ func (r *reads) remember(sch *schema.Schema, cmd *row, args [][]byte, executing 
 	}
 	for i := cmd.First; i <= last; i += cmd.Step {
 		if k, ok := trackedKey(sch, cmd, args[i]); ok {
-			r.table.Remember(r.client, k, args[i])
+			r.keys.Remember(r.known, k, args[i])
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (r *reads) rememberPage(sch *schema.Schema, args [][]byte) {
 			return
 		}
 		name = append(append(append(name[:0], args[1]...), ':'), a...)
-		r.table.Remember(r.client, schema.Key{Counter: def, Col: schema.WholeItem, Mid: mid}, name)
+		r.keys.Remember(r.known, schema.Key{Counter: def, Col: schema.WholeItem, Mid: mid}, name)
 	}
 }
 

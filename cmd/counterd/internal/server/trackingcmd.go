@@ -121,7 +121,7 @@ func startTracking(c *client, mode tracking.Mode, target *client, prefixes []str
 	if err := c.srv.tracking.Enable(t, mode, to, prefixes); err != nil {
 		return "ERR " + err.Error()
 	}
-	c.call.reads = &reads{table: &c.srv.tracking, client: t, mode: mode}
+	c.call.reads = &reads{keys: &c.srv.tracking, known: t, mode: mode}
 	return ""
 }
 

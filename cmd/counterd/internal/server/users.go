@@ -10,6 +10,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/schema"
 )
@@ -104,7 +105,7 @@ func (c *call) usersChanged(asks *client) {
 // aclConn is a connection as the ACL commands see it.
 type aclConn struct{ c *client }
 
-func onACL(c *client) acl.Conn { return aclConn{c} }
+func onACL(h front.Handler) acl.Conn { return aclConn{h.(*client)} }
 
 func (a aclConn) Call() *items.Call      { return &a.c.call.items }
 func (a aclConn) ID() int64              { return a.c.session.ID() }

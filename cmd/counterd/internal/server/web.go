@@ -39,8 +39,8 @@ func (s *Server) openWeb(conf config.Config) error {
 		s.web.HandleAnyone(path, serveHealth(judge))
 	}
 	usage := new(facts.UsageCache)
-	s.web.Handle("/metrics", metrics.Handler(scrapeSource{s, usage}, s.log, web.Waiting))
-	s.console = console.NewMonitor(&consoleSource{srv: s, usage: usage})
+	s.web.Handle("/metrics", metrics.Handler(scrapeSource{&s.shared, usage}, s.log, web.Waiting))
+	s.console = console.NewMonitor(&consoleSource{srv: &s.shared, usage: usage})
 	for _, path := range console.Paths {
 		s.web.HandleUsers(path, s.console.Handler(consoleAccess), "info")
 	}

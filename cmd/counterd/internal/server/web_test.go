@@ -187,7 +187,7 @@ func TestWebTLS(t *testing.T) {
 		if _, subject, err := get(s, ca.Client(mine)); err != nil || subject != "next" {
 			t.Errorf("behind a reload: %q %v", subject, err)
 		}
-		f := observer{s}.state(facts.PartProcess)
+		f := observer{&s.shared}.state(facts.PartProcess)
 		if left := time.Until(f.Process.Certificate); left < 0 || left > time.Hour {
 			t.Errorf("the certificate ends in %v", left)
 		}
