@@ -203,12 +203,15 @@ var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\w+) `)
 
 // run runs tests in the tree at root, each package once, and returns an outcome for "dir name" of each.
 func (r runner) run(root string, wanted []Test) (map[string]outcome, error) {
-	byDir := map[string][]string{}
+	byDir, tags := map[string][]string{}, map[string]string{}
 	var dirs []string
 	got := map[string]outcome{}
 	for _, t := range wanted {
 		if byDir[t.Dir] == nil {
 			dirs = append(dirs, t.Dir)
+		}
+		if t.Tag != "" {
+			tags[t.Dir] = t.Tag
 		}
 		if !slices.Contains(byDir[t.Dir], t.Name) {
 			byDir[t.Dir] = append(byDir[t.Dir], t.Name)
@@ -218,7 +221,7 @@ func (r runner) run(root string, wanted []Test) (map[string]outcome, error) {
 	slices.Sort(dirs)
 	for _, dir := range dirs {
 		names := strings.Join(byDir[dir], "|")
-		cmd := exec.Command("go", "test", "-trimpath", "-vet=off", "-count=1", "-v", "-timeout", r.timeout.String(), "-run", "^("+names+")$", ".")
+		cmd := exec.Command("go", "test", "-trimpath", "-vet=off", "-count=1", "-v", "-timeout", r.timeout.String(), "-tags", tags[dir], "-run", "^("+names+")$", ".")
 		cmd.Dir = filepath.Join(root, filepath.FromSlash(dir)) // a folder of another module is tested in that module
 		cmd.Env = append(os.Environ(), "PWD="+cmd.Dir)
 		out, err := cmd.CombinedOutput()

@@ -16,6 +16,7 @@ import (
 type Test struct {
 	Name  string
 	Dir   string // its package, a slash-separated path from the root
+	Tag   string // the build tag that its file needs; empty for none
 	Skips bool   // it calls Skip of testing itself, so it may run nothing
 }
 
@@ -26,9 +27,15 @@ func Tests(root string) (map[string][]Test, error) {
 		if !strings.HasSuffix(rel, "_test.go") {
 			return nil
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(rel)), nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(rel)), nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			return err
+		}
+		tag := ""
+		for _, group := range file.Comments {
+			if group.Pos() < file.Package && strings.Contains(group.List[0].Text, "//go:build noepoll") {
+				tag = "noepoll"
+			}
 		}
 		for _, d := range file.Decls {
 			fn, ok := d.(*ast.FuncDecl)
@@ -36,7 +43,7 @@ func Tests(root string) (map[string][]Test, error) {
 				continue
 			}
 			name := fn.Name.Name
-			found[name] = append(found[name], Test{Name: name, Dir: filepath.ToSlash(filepath.Dir(rel)), Skips: skips(fn)})
+			found[name] = append(found[name], Test{Name: name, Dir: filepath.ToSlash(filepath.Dir(rel)), Tag: tag, Skips: skips(fn)})
 		}
 		return nil
 	})
