@@ -100,13 +100,13 @@ func (s *Store) MGet(keys ...string) ([]Value, error) {
 }
 
 // Scan returns about count items from a cursor on, and the cursor to go on with: 0 starts, and 0 is returned at the
-// end. See Batch.Scan for what it promises, and for its errors.
+// end. See Reader.Scan for what it promises, and for its errors.
 func (s *Store) Scan(cursor uint64, count int) (items []ScanItem, next uint64, err error) {
 	b := s.NewBatch()
 	if err := b.Begin(); err != nil {
 		return nil, 0, err
 	}
-	items, next, err = b.Scan(nil, cursor, count)
+	items, next, err = NewReader(b).Scan(nil, cursor, count)
 	b.End()
 	return items, next, errors.Join(err, b.Commit())
 }
@@ -129,7 +129,7 @@ func (s *Store) Alter(st schema.Statement) error {
 	if err := b.BeginExclusive(); err != nil {
 		return err
 	}
-	err := b.Alter(st)
+	err := b.Whole().Alter(st)
 	b.End()
 	return errors.Join(err, b.Commit())
 }
@@ -140,7 +140,7 @@ func (s *Store) AlterScript(script string) error {
 	if err := b.BeginExclusive(); err != nil {
 		return err
 	}
-	err := b.AlterScript(script)
+	err := b.Whole().AlterScript(script)
 	b.End()
 	return errors.Join(err, b.Commit())
 }

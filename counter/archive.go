@@ -26,14 +26,14 @@ type Archive struct {
 // read.
 func (a Admin) Archive() (*Archive, error) {
 	s := a.s
-	if s.log == nil {
+	if s.data.Log == nil {
 		return nil, ErrInMemory
 	}
-	pin, err := s.repl.PinSnapshot()
+	pin, err := s.pins.PinSnapshot()
 	if err != nil {
 		return nil, err
 	}
-	if first := s.log.Stats().First; pin.Manifest == nil && first != 0 {
+	if first := s.data.Log.Stats().First; pin.Manifest == nil && first != 0 {
 		pin.Release()
 		return nil, fmt.Errorf("there is no snapshot and the log begins at %d: one must be made first: %w", first, format.ErrGone)
 	}
@@ -43,7 +43,7 @@ func (a Admin) Archive() (*Archive, error) {
 			return nil, fmt.Errorf("images of the snapshot are damaged and are written anew, try again: %w", err)
 		}
 	}
-	w, err := archive.NewWriter(s.opts.FS, s.dir.Path(), s.log, pin.Manifest, s.repl.Lineage())
+	w, err := archive.NewWriter(s.data.Config.FS, s.data.Dir.Path(), s.data.Log, pin.Manifest, s.repl.Lineage())
 	if err != nil {
 		pin.Release()
 		return nil, err
@@ -73,10 +73,10 @@ func (a *Archive) Close() error {
 // SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes
 // its place: see past.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
 func (r *Replication) SaveDiverged(ctx context.Context) (path string, removed []string, err error) {
-	a, err := r.s.Admin().Archive()
+	a, err := r.archive()
 	if err != nil {
 		return "", nil, err
 	}
-	path, removed, err = past.SaveDiverged(ctx, r.s.opts.FS, r.s.dir.Path(), a.w)
+	path, removed, err = past.SaveDiverged(ctx, r.s.Config.FS, r.s.Dir.Path(), a.w)
 	return path, removed, errors.Join(err, a.Close())
 }

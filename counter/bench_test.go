@@ -124,7 +124,7 @@ func BenchmarkMemory(b *testing.B) {
 		bt := s.NewBatch()
 		_ = bt.Begin()
 		var slots, items, over, blocks int
-		bt.Blocks(func(i BlockInfo) bool {
+		NewReader(bt).Blocks(func(i BlockInfo) bool {
 			slots, items, over, blocks = slots+i.Slots, items+i.Items, over+i.Overflows, blocks+1
 			return true
 		})

@@ -3,6 +3,8 @@ package counter
 import (
 	"errors"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 )
@@ -16,7 +18,7 @@ import (
 //
 // An operation that waits for a block's lock holds up all connections of its loop: 4 ms while 64 Ki items are packed.
 type reshaping struct {
-	s       *Store
+	s       *core.Data
 	ks      *block.Keyspace
 	old     *block.Block
 	columns block.Columns // as they were when the copy was made
@@ -29,10 +31,10 @@ var errReshaped = errors.New("counter: the block is another by now")
 
 // reshapeBeside puts the blocks of the plans in the place of the hot block that holds mid. plans are asked for a copy of it;
 // none: nothing is done. The error is errReshaped, hot.ErrFull or ErrNoMemory; the block is as it was then.
-func reshapeBeside(ks *block.Keyspace, s *Store, mid uint64, plans func(cs *block.Columns, b *block.Block) []block.Plan) error {
-	s.tiers.one.Lock() // who notes what changes in a block is one
-	defer s.tiers.one.Unlock()
-	r := reshaping{s: s, ks: ks}
+func (t *tiers) reshapeBeside(ks *block.Keyspace, mid uint64, plans func(cs *block.Columns, b *block.Block) []block.Plan) error {
+	t.one.Lock() // who notes what changes in a block is one
+	defer t.one.Unlock()
+	r := reshaping{s: t.s, ks: ks}
 	if err := r.copy(mid); err != nil {
 		return err
 	}
@@ -58,9 +60,9 @@ func reshapeBeside(ks *block.Keyspace, s *Store, mid uint64, plans func(cs *bloc
 // copy is step 1.
 func (r *reshaping) copy(mid uint64) error {
 	s, ks := r.s, r.ks
-	s.gate.RLock()
-	if !s.serves(ks) {
-		s.gate.RUnlock()
+	s.Gate.RLock()
+	if !s.Serves(ks) {
+		s.Gate.RUnlock()
 		return errReshaped
 	}
 	b := ks.Lock(mid)
@@ -73,7 +75,7 @@ func (r *reshaping) copy(mid uint64) error {
 	}
 	if b.Cold != nil || b.Tab.Len() == 0 {
 		b.Mu.Unlock()
-		s.gate.RUnlock()
+		s.Gate.RUnlock()
 		return errReshaped
 	}
 	r.old, r.columns = b, ks.Columns
@@ -81,7 +83,7 @@ func (r *reshaping) copy(mid uint64) error {
 	r.copied = block.Block{Lo: b.Lo, Hi: b.Hi, From: b.From, Used: b.Used, Work: b.Work, Shape: b.Shape, Ascent: b.Ascent}
 	b.Moved = make(map[uint64]struct{})
 	b.Mu.Unlock()
-	s.gate.RUnlock()
+	s.Gate.RUnlock()
 
 	im, err := hot.DecodeImage(image)
 	if err == nil {
@@ -98,10 +100,10 @@ func (r *reshaping) copy(mid uint64) error {
 // install is step 3. On an error nothing was changed.
 func (r *reshaping) install(news []*block.Block) error {
 	s, ks, old := r.s, r.ks, r.old
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+	s.Gate.RLock()
+	defer s.Gate.RUnlock()
 	old.Mu.Lock()
-	if old.Dead || s.closed || ks.Layout != r.columns.Layout {
+	if old.Dead || s.Closed || ks.Layout != r.columns.Layout {
 		old.Mu.Unlock()
 		return errReshaped
 	}
@@ -158,8 +160,8 @@ func carryHot(old *block.Block, news []*block.Block, mid uint64) error {
 }
 
 // sealAhead seals the open block of ks. It tells whether nobody was faster.
-func sealAhead(ks *block.Keyspace, s *Store) error {
-	return reshapeBeside(ks, s, hot.EndMid-1, func(cs *block.Columns, b *block.Block) []block.Plan {
+func (t *tiers) sealAhead(ks *block.Keyspace) error {
+	return t.reshapeBeside(ks, hot.EndMid-1, func(cs *block.Columns, b *block.Block) []block.Plan {
 		cut, ok := b.Tab.Quantile(1 - block.HeadShare)
 		if !ok || b.Tab.Len() < ks.AheadAt { // it was sealed before
 			return nil

@@ -22,7 +22,7 @@ func TestBeside(t *testing.T) {
 	opts := Options{BlockItems: 256, FS: sim, Manual: true}
 	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=2 max=40 suffix=v\nadd column a w hint=8 max=8 suffix=w")
 	const writers, keys = 3, 900
-	ks := s.spaces[s.Schema().Counter("a").ID][0]
+	ks := s.data.Spaces[s.Schema().Counter("a").ID][0]
 	var reshaped atomic.Int64
 	var done atomic.Bool
 	var writing, moving sync.WaitGroup
@@ -75,7 +75,7 @@ func TestBeside(t *testing.T) {
 				if rng.IntN(2) == 0 {
 					plans = ks.TightenPlans
 				}
-				if err = reshapeBeside(ks, s, mid, plans); err == nil {
+				if err = s.tiers.reshapeBeside(ks, mid, plans); err == nil {
 					reshaped.Add(1)
 				}
 			}
@@ -116,7 +116,7 @@ func TestBeside(t *testing.T) {
 
 // sealNow is sealAhead however many items there are.
 func sealNow(ks *block.Keyspace, s *Store) error {
-	return reshapeBeside(ks, s, hot.EndMid-1, func(cs *block.Columns, b *block.Block) []block.Plan {
+	return s.tiers.reshapeBeside(ks, hot.EndMid-1, func(cs *block.Columns, b *block.Block) []block.Plan {
 		cut, ok := b.Tab.Quantile(1 - block.HeadShare)
 		if !ok {
 			return nil
@@ -129,7 +129,7 @@ func sealNow(ks *block.Keyspace, s *Store) error {
 func TestSealedAhead(t *testing.T) {
 	s := openDir(t, "", Options{BlockItems: block.AheadLeast}, seedScript)
 	defer s.Close()
-	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
+	ks := s.data.Spaces[s.Schema().Counter("weibo").ID][0]
 	n := 0
 	for end := time.Now().Add(20 * time.Second); len(ks.Dir.Load().Blocks) < 3; n++ {
 		if err := s.Set(fmt.Sprintf("%d.cntrn", n*1000), uint64(n)); err != nil {

@@ -126,18 +126,18 @@ func CheckBlockFile(fsys vfs.FS, dir string, c *format.CounterFiles, b *format.B
 
 // loadTable reads an image into b's table.
 func (r *recovery) loadTable(b *block.Block, f *format.BlockFile, buf []byte) ([]byte, error) {
-	path := f.Path(r.s.dir.Path())
-	img, err := snapfile.OpenImage(r.s.opts.FS, path)
+	path := f.Path(r.s.Dir.Path())
+	img, err := snapfile.OpenImage(r.s.Config.FS, path)
 	if err != nil {
 		if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
-			err = corruptFile(r.s.dir, path, "an image named by the manifest", err.Error(), err)
+			err = corruptFile(r.s.Dir, path, "an image named by the manifest", err.Error(), err)
 		}
 		return buf, err
 	}
 	defer img.Close()
 	// Its own offset may be higher: a repair that cuts the log lowers what it counts as.
 	if img.Lo != f.Lo || img.Hi != f.Hi || img.Items != f.Items || img.CRC != f.CRC {
-		return buf, corruptFile(r.s.dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
+		return buf, corruptFile(r.s.Dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
 			fmt.Sprintf("[%d,%d), %d, %08x", img.Lo, img.Hi, img.Items, img.CRC), nil)
 	}
 	if n := int(img.Length()); cap(buf) < n {
@@ -146,7 +146,7 @@ func (r *recovery) loadTable(b *block.Block, f *format.BlockFile, buf []byte) ([
 	buf = buf[:img.Length()]
 	if err := img.ReadInto(buf); err != nil {
 		if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
-			err = corruptFile(r.s.dir, path, "an image that can be read", err.Error(), err)
+			err = corruptFile(r.s.Dir, path, "an image that can be read", err.Error(), err)
 		}
 		return buf, err
 	}
@@ -157,7 +157,7 @@ func (r *recovery) loadTable(b *block.Block, f *format.BlockFile, buf []byte) ([
 	if img.Kind == partialImage && b.Cold != nil {
 		var rows map[uint64]block.PartialRow
 		if payload, rows, err = block.DecodePartial(buf, f.Lo, f.Hi); err != nil {
-			return buf, corruptFile(r.s.dir, path, "an image of an overlay with partial rows", err.Error(), err)
+			return buf, corruptFile(r.s.Dir, path, "an image of an overlay with partial rows", err.Error(), err)
 		}
 		b.Cold.Partial = rows
 		if len(payload) == 0 {
@@ -168,22 +168,22 @@ func (r *recovery) loadTable(b *block.Block, f *format.BlockFile, buf []byte) ([
 	if errors.Is(err, hot.ErrUnsupportedImage) {
 		return buf, fmt.Errorf("%s: %w: %w", path, format.ErrUnsupportedFormat, err)
 	}
-	if err == nil && h.Config.OneGroup && (!r.s.slotGroups || h.Config.Group != f.Group) {
+	if err == nil && h.Config.OneGroup && (!r.s.SlotGroups || h.Config.Group != f.Group) {
 		err = fmt.Errorf("of group %d", h.Config.Group)
 	}
 	if err == nil && (h.Config.Lo != f.Lo || h.Config.Hi != f.Hi) {
 		err = fmt.Errorf("range [%d,%d)", h.Config.Lo, h.Config.Hi)
 	}
 	if err != nil {
-		return buf, corruptFile(r.s.dir, path, fmt.Sprintf("a block image of range [%d,%d)", f.Lo, f.Hi), err.Error(), err)
+		return buf, corruptFile(r.s.Dir, path, fmt.Sprintf("a block image of range [%d,%d)", f.Lo, f.Hi), err.Error(), err)
 	}
-	if b.Span, err = r.s.arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid); err != nil {
+	if b.Span, err = r.s.Arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid); err != nil {
 		return buf, err
 	}
 	if b.Tab, err = h.Table(b.Span.Data); err != nil {
-		r.s.arena.Free(b.Span)
+		r.s.Arena.Free(b.Span)
 		b.Span = arena.Span{}
-		return buf, corruptFile(r.s.dir, path, "a block image", err.Error(), err)
+		return buf, corruptFile(r.s.Dir, path, "a block image", err.Error(), err)
 	}
 	return buf, nil
 }

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"hash/crc32"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
+
+	"github.com/counterd/counterd/counter/internal/core"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -26,6 +26,10 @@ import (
 //	behind <true|false>
 //	end crc32c <8 hex digits>
 type boot struct {
+	s       *core.Data
+	id      string // of the time since the machine's start; empty: not known
+	durable bool   // all that is acknowledged is durable, as appendfsync is always
+
 	mu    sync.Mutex
 	begun bool
 	note  bootNote // that is in force and on disk
@@ -57,18 +61,9 @@ func parseBoot(text []byte) (n bootNote, ok bool) {
 	return n, bytes.Equal(n.text(), text)
 }
 
-// bootID names the time since the machine's start; empty where nothing tells.
-func (o *Options) bootID() string {
-	if o.BootID != "" {
-		return o.BootID
-	}
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(id[:min(len(id), 64)]))
-}
-
 // begin looks at what the process before has left, and notes that this one works. Once it has done so it does nothing.
-func (b *boot) begin(s *Store) error {
-	if !s.opts.Elected {
+func (b *boot) begin() error {
+	if !b.s.Config.Elected {
 		return nil
 	}
 	b.mu.Lock()
@@ -76,8 +71,8 @@ func (b *boot) begin(s *Store) error {
 	if b.begun {
 		return nil
 	}
-	now := bootNote{id: s.opts.bootID(), durable: s.opts.AppendFsync == SyncAlways}
-	text, err := vfs.ReadFile(s.opts.FS, filepath.Join(s.dir.Path(), bootName), maxBoot)
+	now := bootNote{id: b.id, durable: b.durable}
+	text, err := vfs.ReadFile(b.s.Config.FS, filepath.Join(b.s.Dir.Path(), bootName), maxBoot)
 	if err != nil && !isNotExist(err) && vfs.IsTrouble(err) {
 		return err
 	}
@@ -85,18 +80,18 @@ func (b *boot) begin(s *Store) error {
 		now.behind = !ok || was.behind || !was.durable && (was.id != now.id || now.id == "")
 	}
 	b.note.behind = now.behind // also while it cannot be noted
-	if err := b.write(s, now); err != nil {
+	if err := b.write(now); err != nil {
 		return err
 	}
 	if b.begun = true; now.behind {
-		s.opts.Logger.Warn("this node may lack acknowledged changes until it has caught up with a primary: its machine lost power, or a repair dropped data")
+		b.s.Config.Logger.Warn("this node may lack acknowledged changes until it has caught up with a primary: its machine lost power, or a repair dropped data")
 	}
 	return nil
 }
 
 // write puts a note in force that is durable. REQUIRES: mu.
-func (b *boot) write(s *Store, n bootNote) error {
-	err := vfs.WriteFileAtomic(s.opts.FS, filepath.Join(s.dir.Path(), bootName), n.text())
+func (b *boot) write(n bootNote) error {
+	err := vfs.WriteFileAtomic(b.s.Config.FS, filepath.Join(b.s.Dir.Path(), bootName), n.text())
 	if err == nil {
 		b.note = n
 	}
@@ -104,7 +99,7 @@ func (b *boot) write(s *Store, n bootNote) error {
 }
 
 // change writes the note anew, if begin has.
-func (b *boot) change(s *Store, f func(n *bootNote)) error {
+func (b *boot) change(f func(n *bootNote)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.begun {
@@ -114,31 +109,31 @@ func (b *boot) change(s *Store, f func(n *bootNote)) error {
 	if f(&n); n == b.note {
 		return nil
 	}
-	return b.write(s, n)
+	return b.write(n)
 }
 
 // policy notes that changes may be acknowledged from now on before they are durable. A policy that is stricter than
 // before is not noted: what was acknowledged may not be durable yet.
-func (b *boot) policy(s *Store, p SyncPolicy) error {
+func (b *boot) policy(p SyncPolicy) error {
 	if p == SyncAlways {
 		return nil
 	}
-	return b.change(s, func(n *bootNote) { n.durable = false })
+	return b.change(func(n *bootNote) { n.durable = false })
 }
 
 // end notes that all is durable.
-func (b *boot) end(s *Store) error { return b.change(s, func(n *bootNote) { n.durable = true }) }
+func (b *boot) end() error { return b.change(func(n *bootNote) { n.durable = true }) }
 
 // MarkBehind notes, durably, that an Elected store may lack what it acknowledged: its log is about to be cut. Of any other
 // store nothing is noted.
 func (r *Replication) MarkBehind() error {
-	if r.s.log == nil || !r.s.opts.Elected {
+	if r.s.Log == nil || !r.s.Config.Elected {
 		return nil
 	}
-	if err := r.boot.begin(r.s); err != nil {
+	if err := r.boot.begin(); err != nil {
 		return err
 	}
-	return r.boot.change(r.s, func(n *bootNote) { n.behind = true })
+	return r.boot.change(func(n *bootNote) { n.behind = true })
 }
 
 // Behind tells whether an Elected store may lack what it acknowledged, as the machine went down under it, or as its log
@@ -151,10 +146,10 @@ func (r *Replication) Behind() bool {
 
 // ClearBehind notes that the store has all that it ever acknowledged: it has caught up with a primary.
 func (r *Replication) ClearBehind() error {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return nil
 	}
-	return r.boot.change(r.s, func(n *bootNote) { n.behind = false })
+	return r.boot.change(func(n *bootNote) { n.behind = false })
 }
 
 // NoteBehind notes, durably, in a data directory that is not open that its store may lack what it acknowledged, and

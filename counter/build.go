@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
@@ -38,9 +40,9 @@ import (
 // Add and Finish are not safe for concurrent use.
 type Build struct {
 	opts  BuildOptions
-	out   string // the directory's name at last
-	path  string // and until then
-	store *Store // in memory: it has keyspaces, which know how tables and files are made, and no posts
+	out   string     // the directory's name at last
+	path  string     // and until then
+	data  *core.Data // in memory: it has keyspaces, which know how tables and files are made, and no posts
 	dir   *persist.Dir
 	log   format.History
 	began time.Time
@@ -139,17 +141,15 @@ func NewBuild(out string, opts BuildOptions) (*Build, error) {
 	if err := b.vacant(); err != nil {
 		return nil, err
 	}
-	if b.store, err = Open("", Options{SlotGroups: opts.SlotGroups, BlockItems: opts.BlockItems}); err != nil {
+	if err := core.CheckBlockItems(opts.BlockItems); err != nil {
 		return nil, err
 	}
-	b.store.gate.Lock()
-	err = b.store.setSchema(opts.Schema)
-	b.store.gate.Unlock()
-	if err == nil {
+	b.data = core.NewData(core.Config{FS: opts.FS, SlotGroups: opts.SlotGroups, BlockItems: opts.BlockItems, Manual: true}, nil)
+	if err = b.data.SetSchema(opts.Schema); err == nil {
 		err = b.begin()
 	}
 	if err != nil {
-		return nil, errors.Join(err, b.store.Close())
+		return nil, errors.Join(err, b.data.Release(nil))
 	}
 	b.jobs = make(chan *buildJob)
 	for range opts.Workers {
@@ -281,7 +281,7 @@ func (b *Build) Add(c *schema.Counter, posts Posts) error {
 	}
 	spaces := b.spaces[c.ID]
 	if spaces == nil {
-		for _, ks := range b.store.spaces[c.ID] {
+		for _, ks := range b.data.Spaces[c.ID] {
 			spaces = append(spaces, &buildSpace{b: b, ks: ks})
 		}
 		b.spaces[c.ID] = spaces
@@ -374,7 +374,7 @@ func (b *Build) Finish() (*BuildResult, error) {
 	b.done = true
 	result.Took = time.Since(b.began)
 	// The lock is held until here: another build to out would take what is whole for what was left, and remove it.
-	err := errors.Join(fsys.SyncDir(filepath.Dir(b.out)), b.dir.Close(), b.store.Close())
+	err := errors.Join(fsys.SyncDir(filepath.Dir(b.out)), b.dir.Close(), b.data.Release(nil))
 	return result, err
 }
 
@@ -389,14 +389,14 @@ func (b *Build) Abort() error {
 		close(b.jobs)
 		b.wg.Wait()
 	}
-	return errors.Join(clearBuild(b.opts.FS, b.path, true), b.dir.Close(), b.store.Close())
+	return errors.Join(clearBuild(b.opts.FS, b.path, true), b.dir.Close(), b.data.Release(nil))
 }
 
 // manifest names everything.
 func (b *Build) manifest() (*format.Manifest, *BuildResult) {
 	sch := b.opts.Schema
 	m := &format.Manifest{History: b.log, TimeMS: time.Now().UnixMilli(), Offset: buildStart, Replay: buildStart,
-		SlotGroups: b.opts.SlotGroups, NextBlock: b.store.blockIDs.Load() + 1,
+		SlotGroups: b.opts.SlotGroups, NextBlock: b.data.BlockIDs.Load() + 1,
 		Schema: strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")}
 	r := &BuildResult{}
 	for _, def := range sch.Counters() {

@@ -104,7 +104,7 @@ func (sp *buildSpace) cut(n int, hot bool) {
 }
 
 func (sp *buildSpace) send(j *buildJob) {
-	j.id = sp.b.store.blockIDs.Add(1)
+	j.id = sp.b.data.BlockIDs.Add(1)
 	sp.b.open.Add(1)
 	sp.files = append(sp.files, j)
 	sp.b.jobs <- j

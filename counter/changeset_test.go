@@ -1,3 +1,5 @@
+// Scenario: changes of several posts stand or fall together, beside readers, without memory, and over crashes.
+
 package counter
 
 import (
@@ -15,9 +17,12 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
+// span are the numbers of operations that are a change set.
+type span struct{ from, to int }
+
 // addGroup adds a change set of random operations to b: changes that set, changes that remove, additions, whole rows, or reads.
 // One in eight columns of the first kind gets a value out of its range, and so do additions.
-func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) changeSet {
+func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) span {
 	from, kind := b.Len(), rng.IntN(5)
 	for range 1 + rng.IntN(12) {
 		op := randomOp(rng, b, mid)
@@ -49,17 +54,17 @@ func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) changeSet {
 		b.Add(op)
 	}
 	b.ChangeSet(from)
-	return changeSet{from: from, to: b.Len()}
+	return span{from: from, to: b.Len()}
 }
 
 // checkGroup compares the results of a change set with the model, and that one which was refused has changed nothing.
-func checkGroup(t *testing.T, b *Batch, g changeSet, full bool, m model) {
+func checkGroup(t *testing.T, b *Batch, g span, full bool, m model) {
 	t.Helper()
 	var refused error
 	tooLarge := false
 	for i := g.from; i < g.to; i++ {
 		op := b.Op(i)
-		tooLarge = tooLarge || op.Kind == OpSet && op.Arg > op.Counter.Columns[op.Column].Limit() || op.Kind == OpSetRow && b.sets.settable(op) != nil
+		tooLarge = tooLarge || op.Kind == OpSet && op.Arg > op.Counter.Columns[op.Column].Limit() || op.Kind == OpSetRow && !rowOf(op).fits(op.Counter)
 		if op.Err != nil && (op.Kind != OpAdd || op.Err != ErrOutOfRange) {
 			refused = op.Err
 		}
@@ -137,7 +142,7 @@ func TestChangeSetRefused(t *testing.T) {
 		defer b.End()
 		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 			var items []ScanItem
-			items, cursor, _ = b.Scan(nil, cursor, 1000) // the error is the damaged page
+			items, cursor, _ = NewReader(b).Scan(nil, cursor, 1000) // the error is the damaged page
 			b.Reset()
 			for _, it := range items {
 				b.Add(Op{Kind: OpRead, Counter: it.Counter, Mid: it.Mid})
@@ -151,7 +156,7 @@ func TestChangeSetRefused(t *testing.T) {
 		}
 		return all
 	}
-	before, log := state(), s.log.Position()
+	before, log := state(), s.data.Log.Position()
 	end := mids[len(mids)-1]
 	fresh := func(set bool) (ops []Op) {
 		b := s.Schema()
@@ -197,13 +202,13 @@ func TestChangeSetRefused(t *testing.T) {
 			}
 			b.Add(c.last)
 			b.ChangeSet(0)
-			s.tiers.full.Store(c.full)
+			s.data.Full.Store(c.full)
 			if c.err == ErrNoMemory {
-				s.arena.SetLimit(s.arena.Used() + 16<<10) // some blocks can grow, others not
-				defer s.arena.SetLimit(0)
+				s.data.Arena.SetLimit(s.data.Arena.Used() + 16<<10) // some blocks can grow, others not
+				defer s.data.Arena.SetLimit(0)
 			}
 			b.Run()
-			s.tiers.full.Store(false)
+			s.data.Full.Store(false)
 			b.End()
 			refused := 0
 			for i := range b.Len() {
@@ -221,7 +226,7 @@ func TestChangeSetRefused(t *testing.T) {
 			if refused != 1 {
 				t.Errorf("got %d errors, want one", refused)
 			}
-			if got := s.log.Position(); got != log {
+			if got := s.data.Log.Position(); got != log {
 				t.Errorf("%d bytes were logged", got-log)
 			}
 			after := state()
@@ -434,7 +439,7 @@ func TestCrashChangeSet(t *testing.T) {
 			running := make(chan struct{})
 			other.Go(func() {
 				for i := 0; !done.Load(); i++ {
-					_ = s.log.Commit(s.log.Position()) // its error is the crash
+					_ = s.data.Log.Commit(s.data.Log.Position()) // its error is the crash
 					if i == 10 {
 						close(running)
 					}
@@ -496,16 +501,16 @@ func TestNoMemoryChangesNothing(t *testing.T) {
 	for _, key := range []string{"a:1.v", "b:1.w", "c:1.x"} {
 		must(t, s.Set(key, 7))
 	}
-	text, used := s.Schema().String(), s.arena.Used()
+	text, used := s.Schema().String(), s.data.Arena.Used()
 	block := used / 3
 	for room := int64(0); room < 3*block; room += block / 2 {
-		s.arena.SetLimit(used + room)
+		s.data.Arena.SetLimit(used + room)
 		err := s.AlterScript("add counter d\nadd column d vd hint=8 max=32\nadd counter e\nadd column e ve hint=8 max=32\nadd counter f\nadd column f vf hint=8 max=32\nadd column a va hint=8 max=32")
 		b := s.NewBatch()
 		must(t, b.BeginExclusive())
-		cleared := b.Clear()
+		cleared := b.Whole().Clear()
 		b.End()
-		s.arena.SetLimit(0)
+		s.data.Arena.SetLimit(0)
 		if !errors.Is(err, ErrNoMemory) || !errors.Is(cleared, ErrNoMemory) {
 			t.Fatalf("with %d bytes: got %v for the schema, %v for FLUSHALL, want no memory", room, err, cleared)
 		}
@@ -515,10 +520,10 @@ func TestNoMemoryChangesNothing(t *testing.T) {
 		if n, err := s.Len(); n != 3 || err != nil {
 			t.Errorf("with %d bytes: got %d items, %v, want 3", room, n, err)
 		}
-		if got := s.arena.Used(); got != used {
+		if got := s.data.Arena.Used(); got != used {
 			t.Errorf("with %d bytes: %d bytes are used, want %d", room, got, used)
 		}
-		for id, ks := range s.spaces {
+		for id, ks := range s.data.Spaces {
 			if ks != nil && s.Schema().CounterByID(uint32(id)) == nil {
 				t.Errorf("with %d bytes: a keyspace of counter %d, which does not exist", room, id)
 			}

@@ -23,10 +23,10 @@ func TestCacheGivesWay(t *testing.T) {
 	leave := func(room int64) { // that the tables leave below the target; nobody touches the memory
 		t.Helper()
 		for _, span := range spans {
-			s.arena.Free(span)
+			s.data.Arena.Free(span)
 		}
 		spans = spans[:0]
-		span, err := s.arena.Alloc(int(s.tiers.target()-s.tiers.tables(s)-room), false)
+		span, err := s.data.Arena.Alloc(int(s.tiers.target()-s.tiers.tables()-room), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,11 +37,11 @@ func TestCacheGivesWay(t *testing.T) {
 		{own / 16, minCache}, {own / 4, own / 4}, {own / 3, own / 4}, {most + 4096, most},
 	} {
 		leave(c.room)
-		s.tiers.fitCache(s)
-		if got := s.tiers.cache.Stats().Limit; got > c.want || got < c.want-8192 {
+		s.tiers.fitCache()
+		if got := s.data.Cache.Stats().Limit; got > c.want || got < c.want-8192 {
 			t.Errorf("the tables leave %d: the cache may take %d, want %d", c.room, got, c.want)
 		}
-		if c.room >= minCache && s.tiers.tables(s)+s.tiers.cache.Stats().Limit > s.tiers.target()+4096 {
+		if c.room >= minCache && s.tiers.tables()+s.data.Cache.Stats().Limit > s.tiers.target()+4096 {
 			t.Errorf("the tables leave %d: together they pass the target", c.room)
 		}
 	}
@@ -57,7 +57,7 @@ func TestCacheGivesWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.tiers.cache.SetLimit(256 << 10)
+	s.data.Cache.SetLimit(256 << 10)
 	read := func() {
 		for i := range 10_000 {
 			if n, _, err := s.Get(fmt.Sprintf("%d.cntrn", i*1000)); err != nil || n != uint64(i) {
@@ -69,7 +69,7 @@ func TestCacheGivesWay(t *testing.T) {
 		t.Errorf("nothing was read: the cache wants %d and %d, want 0", got, idle)
 	}
 	read()
-	full := s.tiers.cache.Stats()
+	full := s.data.Cache.Stats()
 	want := full.Limit + own/cacheGrowth
 	if got, idle := s.tiers.cacheWants(); full.Evictions == 0 || got != want || idle != want {
 		t.Errorf("full, with %d evictions, and missing pages: it wants %d and %d, want %d", full.Evictions, got, idle, want)
@@ -79,7 +79,7 @@ func TestCacheGivesWay(t *testing.T) {
 	}
 	read()
 	demoted := s.tiers.demotions.Load()
-	if !s.tiers.shrink(s) || s.tiers.demotions.Load() != demoted+1 {
+	if !s.tiers.shrink() || s.tiers.demotions.Load() != demoted+1 {
 		t.Error("no block was demoted to make room for the cache's own share")
 	}
 }
@@ -109,38 +109,38 @@ func TestCacheTakesIdle(t *testing.T) {
 			}
 		}
 	}
-	s.tiers.fitCache(s)
-	if got := s.tiers.cache.Stats().Limit; got < 4*own || got > most {
-		t.Errorf("the tables take %d: the cache may take %d, want more than its share of %d", s.tiers.tables(s), got, own)
+	s.tiers.fitCache()
+	if got := s.data.Cache.Stats().Limit; got < 4*own || got > most {
+		t.Errorf("the tables take %d: the cache may take %d, want more than its share of %d", s.tiers.tables(), got, own)
 	}
-	span, err := s.arena.Alloc(int(s.tiers.target()-s.tiers.tables(s)-own-slack), false)
+	span, err := s.data.Arena.Alloc(int(s.tiers.target()-s.tiers.tables()-own-slack), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.tiers.fitCache(s)
-	if got := s.tiers.cache.Stats().Limit; got > own+slack || got < own-8192 {
+	s.tiers.fitCache()
+	if got := s.data.Cache.Stats().Limit; got > own+slack || got < own-8192 {
 		t.Errorf("the tables leave its share: the cache may take %d, want %d", got, own+slack)
 	}
 	read()
 	demoted := s.tiers.demotions.Load()
-	if s.tiers.shrink(s) || s.tiers.demotions.Load() != demoted {
+	if s.tiers.shrink() || s.tiers.demotions.Load() != demoted {
 		t.Error("a block that is used was demoted for more than the cache's own share")
 	}
-	s.tiers.clock.Add(idleSeconds + 1)
-	if s.tiers.shrink(s) {
+	s.data.Clock.Add(idleSeconds + 1)
+	if s.tiers.shrink() {
 		t.Error("a block was demoted though no page was missed since")
 	}
 	read()
-	if !s.tiers.shrink(s) || s.tiers.demotions.Load() != demoted+1 {
+	if !s.tiers.shrink() || s.tiers.demotions.Load() != demoted+1 {
 		t.Error("no block that nobody uses was demoted to make room for the cache")
 	}
-	s.arena.Free(span)
+	s.data.Arena.Free(span)
 	for range 8 {
-		s.tiers.fitCache(s)
+		s.tiers.fitCache()
 		read()
 	}
-	if st := s.tiers.cache.Stats(); st.Bytes < own*3/2 || s.tiers.memory(s) > limit {
-		t.Errorf("with room for all: %+v, %d of %d bytes in use", st, s.tiers.memory(s), limit)
+	if st := s.data.Cache.Stats(); st.Bytes < own*3/2 || s.tiers.memory() > limit {
+		t.Errorf("with room for all: %+v, %d of %d bytes in use", st, s.tiers.memory(), limit)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestColdTellsOfPages(t *testing.T) {
 			t.Errorf("%d of posts %v: Cold is %v, want %v", c.kind, c.mids, got, c.want)
 		}
 	}
-	s.tiers.cache.SetLimit(0)
+	s.data.Cache.SetLimit(0)
 	if !cold(true, OpRead, 8) {
 		t.Error("nothing is in the cache, and Cold is false")
 	}

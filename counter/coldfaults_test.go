@@ -70,7 +70,7 @@ func TestDamagedColdFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for end := time.Now().Add(20 * time.Second); s.tiers.scrubErrors.Load() == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); s.scrubber.errors.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the scrubber did not find the damaged page")
 		}
@@ -249,16 +249,16 @@ func TestDamagedColdBlockRests(t *testing.T) {
 	}
 	s.Admin().SetMaxMemory(1 << 10) // far below what is used
 	failed := func() int64 { return s.tiers.failed.Load() }
-	s.tiers.mergeAndPromote(s)
+	s.tiers.mergeAndPromote()
 	if failed() != 1 || s.tiers.rewrites.Load() != 1 {
 		t.Fatalf("%d failures and %d merges, want one of each: the overlays of one good and one bad block have grown", failed(), s.tiers.rewrites.Load())
 	}
-	s.tiers.mergeAndPromote(s)
+	s.tiers.mergeAndPromote()
 	if failed() != 1 && time.Now().Before(weiboSpace(s).Dir.Load().Find(bad).Backoff.Until) {
 		t.Error("the bad block was tried again at once")
 	}
 	for range 100 {
-		if !s.tiers.shrink(s) {
+		if !s.tiers.shrink() {
 			break
 		}
 	}
@@ -271,14 +271,14 @@ func TestDamagedColdBlockRests(t *testing.T) {
 	b := weiboSpace(s).Dir.Load().Find(bad)
 	for range 3 {
 		b.Backoff.Until = time.Time{}
-		s.tiers.mergeAndPromote(s)
+		s.tiers.mergeAndPromote()
 	}
 	if b.Backoff.Pause < 4*time.Second {
 		t.Errorf("the bad block rests %v after 4 failures", b.Backoff.Pause)
 	}
 	flip(t, b.Cold.File.Name(), 5_000)
 	b.Backoff.Until = time.Time{}
-	if s.tiers.mergeAndPromote(s); weiboSpace(s).Dir.Load().Find(bad) == b {
+	if s.tiers.mergeAndPromote(); weiboSpace(s).Dir.Load().Find(bad) == b {
 		t.Error("the block was not merged though its file can be read again")
 	}
 	if _, _, err := s.Get(fmt.Sprintf("%d.cntrn", mids[0])); err != nil {
@@ -297,13 +297,13 @@ func TestFullDiskRestsAll(t *testing.T) {
 	}
 	s.Admin().SetMaxMemory(1)
 	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Every: 1, Err: errNoSpace})
-	if s.tiers.shrink(s) || s.tiers.failed.Load() != 1 || s.tiers.backoff.Over() {
+	if s.tiers.shrink() || s.tiers.failed.Load() != 1 || s.tiers.backoff.Over() {
 		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.failed.Load(), s.tiers.backoff.Until)
 	}
 	faulty.Clear()
 	s.tiers.backoff.Until = time.Time{}
 	for range 100 {
-		if !s.tiers.shrink(s) {
+		if !s.tiers.shrink() {
 			break
 		}
 	}
@@ -311,7 +311,7 @@ func TestFullDiskRestsAll(t *testing.T) {
 		t.Errorf("all rest %v after a success", s.tiers.backoff.Pause)
 	}
 	hotSealed := 0
-	for _, b := range s.spaces[s.Schema().Counter("a").ID][0].Dir.Load().Blocks {
+	for _, b := range s.data.Spaces[s.Schema().Counter("a").ID][0].Dir.Load().Blocks {
 		if b.Cold == nil && !b.Open() {
 			hotSealed++
 		}

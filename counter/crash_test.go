@@ -121,8 +121,8 @@ func TestFaultEveryOperation(t *testing.T) {
 				default:
 					_ = p.batch(t)
 				}
-				s.log.Tick()
-				s.snapshots.snapshotIfDue(s)
+				s.data.Log.Tick()
+				s.snapshots.snapshotIfDue()
 			}
 			fired := faulty.Fired()
 			faulty.Clear()
@@ -155,13 +155,13 @@ func TestFaultEveryOperation(t *testing.T) {
 func heal(t testing.TB, s *Store, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // attempts have pauses between them
-		s.snapshots.snapshotIfDue(s)
-		if s.log.Ready() == nil {
+		s.snapshots.snapshotIfDue()
+		if s.data.Log.Ready() == nil {
 			return
 		}
-		s.log.Tick()
+		s.data.Log.Tick()
 	}
-	t.Fatalf("operation %d: the log stays out of service: %v", n, s.log.Ready())
+	t.Fatalf("operation %d: the log stays out of service: %v", n, s.data.Log.Ready())
 }
 
 // TestRestart compares a store on the real file system with itself after restarts, with snapshots and without.
@@ -298,7 +298,7 @@ func TestRestoreEverywhere(t *testing.T) {
 			at   uint64
 			want map[string]string
 		}
-		moments := []moment{{p.s.log.Position(), p.states[0]}}
+		moments := []moment{{p.s.data.Log.Position(), p.states[0]}}
 		restore := func(target uint64) map[string]string {
 			t.Helper()
 			out := vfs.NewSim()
@@ -309,7 +309,7 @@ func TestRestoreEverywhere(t *testing.T) {
 				return nil
 			}
 			if err != nil || done.Offset > target {
-				t.Fatalf("-seed=%d: restore to %d of %d: %+v, %v", seed, target, p.s.log.Position(), done, err)
+				t.Fatalf("-seed=%d: restore to %d of %d: %+v, %v", seed, target, p.s.data.Log.Position(), done, err)
 			}
 			if r, err := datadir.Check(out, "out", datadir.CheckOptions{Cold: ColdVerifier(out)}); err != nil || !r.OK() {
 				t.Fatalf("-seed=%d: restored to %d: %+v, %v", seed, target, r, err)
@@ -328,13 +328,13 @@ func TestRestoreEverywhere(t *testing.T) {
 			if err := p.step(t); err != nil {
 				t.Fatal(err)
 			}
-			if at := p.s.log.Position(); at != moments[len(moments)-1].at {
+			if at := p.s.data.Log.Position(); at != moments[len(moments)-1].at {
 				moments = append(moments, moment{at, p.states[0]})
 			}
 			if i%20 != 19 {
 				continue
 			}
-			if err := p.s.log.Sync(); err != nil {
+			if err := p.s.data.Log.Sync(); err != nil {
 				t.Fatal(err)
 			}
 			for _, m := range moments {
@@ -343,7 +343,7 @@ func TestRestoreEverywhere(t *testing.T) {
 				}
 			}
 			for range 5 {
-				restore(p.rng.Uint64N(p.s.log.Position() + 1))
+				restore(p.rng.Uint64N(p.s.data.Log.Position() + 1))
 			}
 		}
 		if err := p.s.Close(); err != nil {

@@ -27,7 +27,7 @@ func dump(t testing.TB, s *Store) map[string]string {
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var items []ScanItem
 		var err error
-		if items, cursor, err = b.Scan(nil, cursor, 100); err != nil {
+		if items, cursor, err = NewReader(b).Scan(nil, cursor, 100); err != nil {
 			t.Fatal(err)
 		}
 		b.Reset()
@@ -77,7 +77,7 @@ func (p *player) step(t testing.TB) error {
 	case n < 5:
 		return p.s.Snapshot()
 	case n < 6:
-		p.s.snapshots.snapshotIfDue(p.s) // whatever it finds, nothing acknowledged depends on it
+		p.s.snapshots.snapshotIfDue() // whatever it finds, nothing acknowledged depends on it
 		return nil
 	case n < 8:
 		if err := p.s.Close(); err != nil {
@@ -139,7 +139,7 @@ func (p *player) clear(t testing.TB) error {
 	if err := b.BeginExclusive(); err != nil {
 		return err
 	}
-	err := b.Clear()
+	err := b.Whole().Clear()
 	b.End()
 	p.states = append(p.states, dump(t, p.s))
 	if err := errors.Join(err, b.Commit()); err != nil {
@@ -293,9 +293,9 @@ func (p *player) once(t testing.TB, b *Batch, o *Once) error {
 // update changes one post, that there is, of those up to op's, several columns of it at once.
 func (p *player) update(b *Batch, op Op) error {
 	q := query.Query{Counter: op.Counter, To: op.Mid, Desc: true, Limit: 1}
-	changes := []Change{{op.Kind, op.Column, op.Arg}}
+	changes := []Change{{Kind: op.Kind, Column: op.Column, Arg: op.Arg}}
 	if other := int16(len(op.Counter.Columns)) - 1 - op.Column; op.Kind != OpDelete && other != op.Column {
-		changes = append(changes, Change{OpAdd, other, 1})
+		changes = append(changes, Change{Kind: OpAdd, Column: other, Arg: 1})
 	}
 	u, err := NewUpdate(q, changes, Returning(p.rng.IntN(2)))
 	for done := false; err == nil && !done; {
@@ -309,7 +309,7 @@ func (p *player) update(b *Batch, op Op) error {
 
 // updateWhole changes some posts as one change. b is open, exclusively, afterwards.
 func (p *player) updateWhole(b *Batch, op Op) error {
-	change := Change{op.Kind, op.Column, op.Arg}
+	change := Change{Kind: op.Kind, Column: op.Column, Arg: op.Arg}
 	u, err := NewUpdate(query.Query{Counter: op.Counter, To: op.Mid, Where: []query.Condition{{Column: op.Column, Op: query.Less, Value: 9}}}, []Change{change}, ReturnNothing)
 	for done := false; err == nil && !done; b.End() {
 		if err = b.Begin(); err == nil {

@@ -83,12 +83,12 @@ func newSampleDir(t *testing.T) *sampleDir {
 			must(t, s.Admin().Demote("weibo", d.mids[len(d.mids)/2]))
 		}
 		must(t, s.Snapshot())
-		if p := s.dir.Manifests()[0].Producers; p != nil {
+		if p := s.data.Dir.Manifests()[0].Producers; p != nil {
 			d.producers = append(d.producers, p.Path("data"))
 		}
 	}
-	if !s.packing.packAll(s, nil) || s.log.Stats().Packed == 0 {
-		t.Fatalf("nothing is packed: %+v", s.log.Stats())
+	if !s.packing.packAll(nil) || s.data.Log.Stats().Packed == 0 {
+		t.Fatalf("nothing is packed: %+v", s.data.Log.Stats())
 	}
 	for _, mid := range d.mids[:20] {
 		must(t, s.Set(fmt.Sprintf("%d.cntan", mid), 77))
@@ -99,8 +99,8 @@ func newSampleDir(t *testing.T) *sampleDir {
 		t.Fatalf("%d posts of %d, %v", len(rows), len(d.mids), bad)
 	}
 	d.rows = rows
-	must(t, s.log.Sync())
-	d.first = s.log.Stats().First
+	must(t, s.data.Log.Sync())
+	d.first = s.data.Log.Stats().First
 	d.log, err = d.frames(s, d.first)
 	must(t, err)
 	must(t, s.Close())
@@ -131,7 +131,7 @@ func (d *sampleDir) read(s *Store) (rows map[uint64]string, bad []error) {
 
 // frames reads the log from an offset to its end.
 func (d *sampleDir) frames(s *Store, from uint64) (raw []byte, err error) {
-	r, err := s.log.NewReader(from)
+	r, err := s.data.Log.NewReader(from)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (d *sampleDir) check(t *testing.T, disk *vfs.Sim, what string) string {
 	case o.Err != nil:
 		outcome = "a numbered change is in doubt"
 	}
-	first := s.log.Stats().First
+	first := s.data.Log.Stats().First
 	if raw, err := d.frames(s, first); first < d.first || !bytes.HasPrefix(d.log[first-d.first:], raw) {
 		t.Fatalf("%s: the log reads as other frames", what)
 	} else if err != nil {

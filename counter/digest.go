@@ -1,13 +1,11 @@
 package counter
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
-	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/rangecopy"
 )
@@ -19,8 +17,8 @@ type Digest = rangecopy.Digest
 const MaxDigestParts = 4096
 
 // Digest sums the items of a counter with mids in [lo, hi). The error is ErrNoKey, or ErrCold.
-func (b *Batch) Digest(counterName string, lo, hi uint64) (Digest, error) {
-	parts, err := b.Digests(counterName, lo, hi, 1)
+func (r Reader) Digest(counterName string, lo, hi uint64) (Digest, error) {
+	parts, err := r.Digests(counterName, lo, hi, 1)
 	if err != nil {
 		return Digest{}, err
 	}
@@ -36,12 +34,12 @@ func DigestPart(lo, hi uint64, parts, i int) (from, to uint64) {
 // Digests is Digest of each of 1..MaxDigestParts parts of the range, read in one go. See DigestPart for their bounds.
 // REQUIRES lo <= hi <= 2^63, and the batch to be open: what needs it exclusively, and then everybody, waits until all
 // is read.
-func (b *Batch) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
+func (r Reader) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
 	sums := digesting{lo: lo, hi: hi, sums: rangecopy.NewSums(lo, hi, parts)}
-	for group := range b.s.parts() {
+	for group := range r.s.Parts() {
 		for at := lo; at < hi; {
 			var err error
-			if at, err = sums.block(b, counterName, group, at); err != nil {
+			if at, err = sums.block(r.b, counterName, group, at); err != nil {
 				return nil, err
 			}
 		}
@@ -49,12 +47,12 @@ func (b *Batch) Digests(counterName string, lo, hi uint64, parts int) ([]Digest,
 	return sums.sums.Parts, nil
 }
 
-// Digests is Batch.Digests and Commit, block after block, each of them under its lock and with nobody waiting for more
+// Digests is Reader.Digests and Commit, block after block, each of them under its lock and with nobody waiting for more
 // than one: while there are changes the sums are of no one moment. The error is ErrClosed too, or an *UncertainError.
 func (a Admin) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
 	sums := digesting{lo: lo, hi: hi, sums: rangecopy.NewSums(lo, hi, parts)}
 	b := a.s.NewBatch()
-	for group := range a.s.parts() {
+	for group := range a.s.data.Parts() {
 		for at := lo; at < hi; {
 			err := b.Begin()
 			if err == nil {
@@ -83,14 +81,15 @@ func (d *digesting) block(b *Batch, counterName string, group int, at uint64) (n
 		return 0, fmt.Errorf("%w: %q", ErrNoKey, counterName)
 	}
 	d.sums.Of(def)
-	ks := b.s.spaces[def.ID][group]
-	if b.s.hidden(ks) {
+	s := core.DataOf(b)
+	ks := s.Spaces[def.ID][group]
+	if s.Hidden(ks) {
 		return d.hi, nil
 	}
 	blk := ks.Lock(at)
 	defer blk.Mu.Unlock()
-	b.noteSeen(blk.Logged)
-	own := &b.s.own
+	core.NoteSeen(b, blk.Logged)
+	own := &s.Own
 	add := func(mid uint64, row []uint64) {
 		if own.Hides(mid) {
 			return
@@ -122,296 +121,3 @@ func (d *digesting) block(b *Batch, counterName string, group int, at uint64) (n
 
 // errEnough ends an iteration.
 var errEnough = errors.New("enough")
-
-// PostRange is a range of mids of a counter, in one group of hash slots or in all.
-type PostRange struct {
-	Counter uint32 // its id
-	Group   uint8
-	Lo, Hi  uint64
-}
-
-// ErrElsewhere: the log does not end at the offset that a range is to be compared or mended at.
-var ErrElsewhere = errors.New("counter: the log does not end at this offset")
-
-// errRangeTooLarge: see maxRangeCopy.
-var errRangeTooLarge = errors.New("counter: the range takes too much memory to be compared")
-
-// maxRangeCopy bounds the memory of a copied range: blocks take less than 1 MB, and one block of another node may be many
-// here, of which only those at the ends have posts outside of the range.
-const maxRangeCopy = 32 << 20
-
-// RangeCopier copies ranges of posts as they are at one log offset, so that a primary and its replica can compare them
-// while both go on: two nodes whose logs agree up to an offset have the same posts there.
-//
-// A copy is made under the locks of its blocks, 0.1 ms for 64 Ki posts in memory, and read without. It is valid until
-// the next one. NOT safe for concurrent use.
-type RangeCopier struct {
-	s    *Store
-	copy rangecopy.Copy
-}
-
-// NewRangeCopier makes a copier of a store.
-func NewRangeCopier(s *Store) *RangeCopier { return &RangeCopier{s: s} }
-
-// Cursor is where a walk over all posts of a store goes on. The zero value is its beginning.
-type Cursor struct {
-	keyspace int
-	lo       uint64
-}
-
-// Next copies the block at a cursor. Before anybody can change the block again, it calls publish with the range and the
-// log offset. Both publish and what it calls must not wait. more is false, and nothing was copied, behind the last block.
-func (c *RangeCopier) Next(at *Cursor, publish func(r PostRange, at uint64)) (r PostRange, more bool, err error) {
-	s := c.s
-	for {
-		s.gate.RLock()
-		ks, some := s.keyspaceAt(at.keyspace)
-		closed := s.closed
-		s.gate.RUnlock()
-		switch {
-		case closed:
-			return r, false, ErrClosed
-		case !some:
-			*at = Cursor{}
-			return r, false, nil
-		case ks == nil:
-			*at = Cursor{keyspace: at.keyspace + 1}
-			continue
-		}
-		r = PostRange{Counter: ks.ID, Group: ks.Group, Lo: at.lo, Hi: hot.EndMid}
-		if r, err = c.First(r, publish); errors.Is(err, ErrNoKey) { // it was dropped just now
-			*at = Cursor{keyspace: at.keyspace + 1}
-			continue
-		}
-		if at.lo = r.Hi; r.Hi == hot.EndMid {
-			*at = Cursor{keyspace: at.keyspace + 1}
-		}
-		return r, true, err
-	}
-}
-
-// First copies as much of a range as its first block has, and returns what that is. publish as for Next.
-func (c *RangeCopier) First(r PostRange, publish func(r PostRange, at uint64)) (PostRange, error) {
-	unlock, ks, err := c.enter(r)
-	if err != nil {
-		return r, err
-	}
-	defer unlock()
-	c.copy.Reset(ks.Def, ks.FileColumns(), r.Lo, r.Hi)
-	b := c.lock(ks, r.Lo)
-	defer b.Mu.Unlock()
-	r.Hi = min(r.Hi, b.Hi)
-	c.copy.Hi = r.Hi
-	c.copy.Add(b)
-	at, err := c.s.log.AppendWhole(nil)
-	if err != nil {
-		return r, err
-	}
-	publish(r, at)
-	return r, readable(b)
-}
-
-// CopyAt copies a range if the log ends at an offset, else the error is ErrElsewhere.
-func (c *RangeCopier) CopyAt(r PostRange, at uint64) error {
-	unlock, ks, err := c.enter(r)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if c.s.log.Position() != at {
-		return ErrElsewhere
-	}
-	c.copy.Reset(ks.Def, ks.FileColumns(), r.Lo, r.Hi)
-	total := 0
-	for lo := r.Lo; lo < r.Hi; {
-		b := c.lock(ks, lo)
-		if total += b.Tab.Bytes(); total > maxRangeCopy {
-			b.Mu.Unlock()
-			return errRangeTooLarge
-		}
-		c.copy.Add(b)
-		err := readable(b)
-		lo = b.Hi
-		if b.Mu.Unlock(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Digests sums what was copied in equal parts. rest is called each 256 posts. The error is ErrCold, or ErrElsewhere if a
-// file was replaced since.
-func (c *RangeCopier) Digests(parts int, rest func()) ([]Digest, error) {
-	sums, err := c.copy.Digests(c.copy.Lo, c.copy.Hi, parts, rest)
-	if errors.Is(err, coldstore.ErrClosed) {
-		err = ErrElsewhere
-	}
-	return sums, err
-}
-
-// enter keeps frames of a primary and changes of everything out until unlock, and finds the keyspace of a range.
-func (c *RangeCopier) enter(r PostRange) (unlock func(), ks *block.Keyspace, err error) {
-	s := c.s
-	s.repl.applying.RLock() // the copy and its offset belong together
-	s.gate.RLock()
-	unlock = func() {
-		s.gate.RUnlock()
-		s.repl.applying.RUnlock()
-	}
-	if ks, err = rangeKeyspace(s, r); err != nil {
-		unlock()
-	}
-	return unlock, ks, err
-}
-
-// rangeKeyspace finds the keyspace of a range. REQUIRES the gate held.
-func rangeKeyspace(s *Store, r PostRange) (*block.Keyspace, error) {
-	switch {
-	case s.closed:
-		return nil, ErrClosed
-	case s.log == nil:
-		return nil, ErrInMemory
-	case int(r.Counter) >= len(s.spaces) || int(r.Group) >= len(s.spaces[r.Counter]) || r.Lo >= r.Hi || r.Hi > hot.EndMid:
-		return nil, fmt.Errorf("%w: counter %d, group %d, range [%d,%d)", ErrNoKey, r.Counter, r.Group, r.Lo, r.Hi)
-	}
-	return s.spaces[r.Counter][r.Group], nil
-}
-
-// lock locks the block of ks that has a mid, with room for its copy.
-func (c *RangeCopier) lock(ks *block.Keyspace, mid uint64) *block.Block {
-	for {
-		b := ks.Lock(mid)
-		need := b.Tab.Bytes()
-		if c.copy.Has(need) {
-			return b
-		}
-		b.Mu.Unlock() // new memory costs as much as the copy
-		c.copy.Room(need)
-	}
-}
-
-// readable tells why a block cannot be compared, as some columns of some posts are not known.
-func readable(b *block.Block) error {
-	if b.Cold != nil && len(b.Cold.Partial) > 0 {
-		return fmt.Errorf("%w: %d posts of which only some columns are known", ErrCold, len(b.Cold.Partial))
-	}
-	return nil
-}
-
-// PostRow is a post with the values of all its columns, in schema order. No values: there is no such post.
-type PostRow struct {
-	Mid    uint64
-	Values []uint64
-}
-
-// Rows reads the posts of a range in order of mid: as much of it as its first block has, and most posts at most. publish
-// as for Next; files are read under the lock of the block, so it is for short ranges whose pages were just read.
-func (c *RangeCopier) Rows(r PostRange, most int, publish func(r PostRange, at uint64, rows []PostRow)) error {
-	unlock, ks, err := c.enter(r)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	b := ks.Lock(r.Lo)
-	defer b.Mu.Unlock()
-	r.Hi = min(r.Hi, b.Hi)
-	rows, err := rangeRows(ks, b, r.Lo, r.Hi)
-	if err != nil {
-		return err
-	}
-	if len(rows) > most {
-		r.Hi, rows = rows[most].Mid, rows[:most]
-	}
-	at, err := c.s.log.AppendWhole(nil)
-	if err == nil {
-		publish(r, at, rows)
-	}
-	return err
-}
-
-// rangeRows reads the posts of a block in [lo, hi). REQUIRES b.Mu held.
-func rangeRows(ks *block.Keyspace, b *block.Block, lo, hi uint64) (rows []PostRow, err error) {
-	if b.Cold != nil {
-		err = ks.ColdRows(b, max(lo, b.Lo), nil, func(mid uint64, row []uint64) error {
-			if mid >= hi {
-				return errEnough
-			}
-			rows = append(rows, PostRow{mid, slices.Clone(row)})
-			return nil
-		})
-		if errors.Is(err, errEnough) {
-			err = nil
-		}
-		return rows, err
-	}
-	b.Tab.Each(func(mid uint64, ref hot.Ref) {
-		if mid < lo || mid >= hi || err != nil {
-			return
-		}
-		var row []uint64
-		row, err = ks.AppendRow(nil, b, mid, block.Location{Where: block.InTable, Ref: ref})
-		rows = append(rows, PostRow{mid, row})
-	})
-	slices.SortFunc(rows, func(a, b PostRow) int { return cmp.Compare(a.Mid, b.Mid) })
-	return rows, err
-}
-
-// MendRange gives a range of a replica the posts that its primary has at a log offset, in order of mid, and returns what was
-// different: the posts as they were here. If the log does not end at that offset, the error is ErrElsewhere, and nothing
-// was changed. The log does not get what changes: it has that already, or the primary is wrong about it.
-func MendRange(s *Store, r PostRange, at uint64, want []PostRow) (were []PostRow, err error) {
-	log := &s.repl
-	log.applying.Lock()
-	defer log.applying.Unlock()
-	b := s.NewBatch()
-	b.silent, b.applied = true, at
-	if err := b.BeginExclusive(); err != nil {
-		return nil, err
-	}
-	defer b.End()
-	ks, err := rangeKeyspace(s, r)
-	switch {
-	case err != nil:
-		return nil, err
-	case s.log.Position() != at || !s.replica.Load():
-		return nil, ErrElsewhere
-	}
-	var have []PostRow
-	for lo := r.Lo; lo < r.Hi; {
-		blk := ks.Lock(lo)
-		rows, err := rangeRows(ks, blk, lo, min(r.Hi, blk.Hi))
-		lo = blk.Hi
-		if blk.Mu.Unlock(); err != nil {
-			return nil, err
-		}
-		have = append(have, rows...)
-	}
-	for len(have) > 0 || len(want) > 0 {
-		switch {
-		case len(want) == 0 || len(have) > 0 && have[0].Mid < want[0].Mid:
-			b.Add(Op{Kind: OpDelete, Counter: ks.Def, Mid: have[0].Mid})
-			were, have = append(were, have[0]), have[1:]
-			continue
-		case len(have) == 0 || want[0].Mid < have[0].Mid:
-			were = append(were, PostRow{Mid: want[0].Mid})
-		default:
-			if slices.Equal(have[0].Values, want[0].Values) {
-				have, want = have[1:], want[1:]
-				continue
-			}
-			were, have = append(were, have[0]), have[1:]
-		}
-		for c, v := range want[0].Values {
-			b.Add(Op{Kind: OpSet, Counter: ks.Def, Mid: want[0].Mid, Column: int16(c), Arg: v})
-		}
-		want = want[1:]
-	}
-	b.Run()
-	for i := range b.Len() {
-		err = errors.Join(err, b.Op(i).Err)
-	}
-	if log.observer != nil {
-		log.observer(b)
-	}
-	return were, err
-}

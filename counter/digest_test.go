@@ -182,7 +182,7 @@ func BenchmarkDigest(b *testing.B) {
 				batch.Reset()
 			}
 			if tier == TierCold {
-				for _, blk := range s.spaces[def.ID][0].Dir.Load().Blocks {
+				for _, blk := range s.data.Spaces[def.ID][0].Dir.Load().Blocks {
 					if !blk.Open() {
 						if err := s.Admin().Demote("weibo", blk.Lo); err != nil {
 							b.Fatal(err)
@@ -230,16 +230,16 @@ type compared struct{ ranges, elsewhere, mended int }
 func (p *pair) feed(t *testing.T, to uint64) {
 	t.Helper()
 	primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
-	if err := primary.s.log.Commit(to); err != nil {
+	if err := primary.s.data.Log.Commit(to); err != nil {
 		t.Fatal(err)
 	}
-	if common := p.common(t); common < replica.s.log.Position() {
+	if common := p.common(t); common < replica.s.data.Log.Position() {
 		p.cut(t, replica, common)
 	}
 	if _, err := replica.s.repl.Follow(primary.s.repl.Lineage()); err != nil {
 		t.Fatal(err)
 	}
-	for stream := logBytes(t, primary.s, replica.s.log.Position()); replica.s.log.Position() < to; {
+	for stream := logBytes(t, primary.s, replica.s.data.Log.Position()); replica.s.data.Log.Position() < to; {
 		n := format.FrameHeaderLen + int(format.FramePayloadLen(stream))
 		end, err := replica.s.repl.Replicate(stream[:n])
 		if err != nil {
@@ -248,7 +248,7 @@ func (p *pair) feed(t *testing.T, to uint64) {
 		replica.states[end] = primary.states[end]
 		stream = stream[n:]
 	}
-	if at := replica.s.log.Position(); at != to {
+	if at := replica.s.data.Log.Position(); at != to {
 		t.Fatalf("no frame ends at %d, but at %d", to, at)
 	}
 }
@@ -257,10 +257,10 @@ func (p *pair) feed(t *testing.T, to uint64) {
 func (p *pair) compare(t *testing.T, of, at *RangeCopier, c *Cursor, all *compared) (r PostRange, more, same bool) {
 	t.Helper()
 	primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
-	if primary.s.log.Position() < replica.s.log.Position() {
+	if primary.s.data.Log.Position() < replica.s.data.Log.Position() {
 		p.link(t)
 	}
-	of.s, at.s = primary.s, replica.s
+	of.s, at.s = &primary.s.data, &replica.s.data
 	var offset uint64
 	r, more, err := of.Next(c, func(_ PostRange, at uint64) { offset = at })
 	if err != nil || !more {
@@ -273,11 +273,11 @@ func (p *pair) compare(t *testing.T, of, at *RangeCopier, c *Cursor, all *compar
 	for range p.rng.IntN(3) {
 		p.write(t, primary)
 	}
-	if err := at.CopyAt(r, primary.s.log.Position()+1); !errors.Is(err, ErrElsewhere) {
+	if err := at.CopyAt(r, primary.s.data.Log.Position()+1); !errors.Is(err, ErrElsewhere) {
 		t.Fatalf("copied at an offset that the log has not come to: %v", err)
 	}
 	p.feed(t, offset)
-	at.s = replica.s // it may be another by now
+	at.s = &replica.s.data // it may be another by now
 	if err := at.CopyAt(r, offset); err != nil {
 		t.Fatal(err)
 	}
@@ -303,8 +303,7 @@ func (p *pair) compare(t *testing.T, of, at *RangeCopier, c *Cursor, all *compar
 func (p *pair) plant(t *testing.T, n int) map[uint64]bool {
 	t.Helper()
 	s, mids := p.nodes[1-p.lead].s, map[uint64]bool{}
-	b := s.NewBatch()
-	b.silent = true
+	b := s.data.NewSilent(0)
 	if err := b.BeginExclusive(); err != nil {
 		t.Fatal(err)
 	}
@@ -366,13 +365,13 @@ func TestCompareModel(t *testing.T) {
 				}
 			}
 			primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
-			p.feed(t, primary.s.log.Position())
+			p.feed(t, primary.s.data.Log.Position())
 			planted := p.plant(t, 1+p.rng.IntN(6))
 			for range 20 {
 				playTiers(t, p.rng, replica.s, p.mid())
 			}
 			found := map[uint64]bool{}
-			of.s, at.s, c = primary.s, replica.s, Cursor{}
+			of.s, at.s, c = &primary.s.data, &replica.s.data, Cursor{}
 			for {
 				var offset uint64
 				r, more, err := of.Next(&c, func(_ PostRange, at uint64) { offset = at })
@@ -423,7 +422,7 @@ func TestCompareModel(t *testing.T) {
 				}
 				replica.check(t)
 				p.restart(t, replica)
-				p.feed(t, primary.s.log.Position())
+				p.feed(t, primary.s.data.Log.Position())
 			}
 			for _, n := range p.nodes {
 				if err := n.s.Close(); err != nil {

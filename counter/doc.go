@@ -45,6 +45,7 @@
 //	internal/hot        one table in memory: bit-packed and open-addressed, without locks, files and clocks
 //	internal/arena      the memory of the tables, outside of the Go heap
 //	internal/block      the blocks of a keyspace: directory, widths, sealing, splitting, overlays, partial rows
+//	internal/core       batches, change sets and numbered changes, and what guards the posts
 //	internal/query      queries: a search that continues at a mid, and rows, largest values and sums from it
 //	internal/producers  the table of producers, and its image
 //	internal/rangecopy  a range of posts as it was at one moment, and its digests
@@ -60,25 +61,25 @@
 //
 // # The way of an INCR
 //
-//  1. The caller opens a Batch, which enters the store's gate shared (gate.go), and adds the operation (batch.go, op.go).
-//  2. Batch.locate finds the keyspace and the block of each operation, and prefetches the memory of its bucket (locate.go).
+//  1. The caller opens a Batch, which enters the store's gate shared (core/gate.go), and adds the operation (core/batch.go, core/op.go).
+//  2. Batch.locate finds the keyspace and the block of each operation, and prefetches the memory of its bucket (core/locate.go).
 //  3. Batch.fetch reads the pages of cold files that operations need, while no block is locked.
-//  4. stretch.next locks the block. Neighbours in one block share the lock (stretch.go).
+//  4. stretch.next locks the block. Neighbours in one block share the lock (core/stretch.go).
 //  5. Batch.apply finds the item and its new value, and Keyspace changes it: hot.Table.Set for a hot block
 //     (internal/hot/items.go), or the overlay for a cold one (block/overlay.go).
 //  6. The stretch encodes the value after the change as a record, and appends the records of up to 16 blocks to the log at
 //     once. Only then are those blocks unlocked: the order of the log is the order of the effects.
-//  7. Batch.End leaves the gate. Batch.Commit, or an Ack for several batches (ack.go), waits until the log has the record
+//  7. Batch.End leaves the gate. Batch.Commit, or an Ack for several batches (core/ack.go), waits until the log has the record
 //     as safe as appendfsync and the in-sync set ask for. Then the caller answers.
 //
 // A reader sees a change before it is safe. So a batch remembers how far the log must be for what it has read, and Commit
-// waits for that too (sight.go). A change set locks all of its blocks first, and is one frame of the log (changeset.go). A
-// change set with tens of thousands of reads runs in slices and compares afterwards (longread.go).
+// waits for that too (core/sight.go). A change set locks all of its blocks first, and is one frame of the log (core/changeset.go). A
+// change set with tens of thousands of reads runs in slices and compares afterwards (core/longread.go).
 //
 // # The way of a numbered change
 //
-// A client that gets no answer cannot know whether its change was made. A Once gives the change a number (once.go). The
-// table of producers has the last numbers and results of each producer (producers.go). One lock covers the look at that
+// A client that gets no answer cannot know whether its change was made. A Once gives the change a number (core/once.go). The
+// table of producers has the last numbers and results of each producer (core/ledger.go). One lock covers the look at that
 // table, the change, its record and the new entry, so of two tries at a time one is made. The log has the number before
 // the change, in the same frame; replay and replicas take it over:
 //
@@ -109,7 +110,7 @@
 //
 // Open reads the newest manifest, several images at once (recover.go, blockfile.go), and opens the cold files. If a file
 // cannot be used, it takes the manifest before. If none is whole, it goes on without the file, and the range of that file
-// answers errors (lostrange.go). The log is replayed from the manifest's offset (replay.go). A block skips records that
+// answers errors (lostrange.go). The log is replayed from the manifest's offset (core/replay.go). A block skips records that
 // its image already has. Records have values after the change, so a record that is applied twice does no harm.
 //
 // # The way of a replica that resumes
@@ -124,7 +125,7 @@
 // # The way of a group of hash slots
 //
 // A store made with Options.SlotGroups has 256 keyspaces for each counter, one for each group of 64 hash slots
-// (slotgroups.go, spaces.go), so a group is read or dropped without a look at others. Groups.Own says which groups clients
+// (slotgroups.go, core/spaces.go), so a group is read or dropped without a look at others. Groups.Own says which groups clients
 // may touch. To move a group, the source makes a GroupExport, which pins the log (groupexport.go). It gives what producers
 // did up to a log offset, then the posts block by block, then what the log says from that offset on. The target makes a
 // GroupImport, which hides the group, writes all of that to its own log and applies it as a replica would
@@ -138,7 +139,7 @@
 // # Queries
 //
 // Find, Top, Aggregate and Update take the items that meet a Query: a range or a list of mids, and conditions on columns
-// (find.go, update.go). They run in steps of 0.3 ms, each in a batch, and a search continues at a mid, whatever happened to
+// (find.go, core/update.go). They run in steps of 0.3 ms, each in a batch, and a search continues at a mid, whatever happened to
 // the blocks (query/search.go). A search holds a hot block's lock for 3 us at a time (query/hotblock.go), and a cold
 // block's only while it compares rows with the overlay (query/coldblock.go). It passes over files and pages by the bounds
 // of their values. Update checks and changes an item under one lock.
@@ -171,7 +172,7 @@
 //	internal/block/item.go, internal/block/widths.go        an item's values wherever they are; the choice of widths
 //	coldstore/meta.go, coldstore/bounds.go, coldstore/page  the column of a cold file, its pages, the bounds of its values
 //	persist/format/record.go                                the value in a record of the log
-//	op.go, batch.go, bounds.go, setrow.go                   operations on it; what is out of range
+//	core/op.go, core/batch.go, core/bounds.go, core/setrow.go  operations on it; what is out of range
 //	internal/query/query.go, internal/query/aggregate.go    comparisons and sums
 //
 // A format that older versions cannot read gets a new version number where the file states one.
@@ -179,22 +180,18 @@
 // # Files
 //
 //	api.go store.go options.go errors.go    the store: what a program needs first, and what else it says
-//	batch.go op.go ack.go                   operations, run together; what they wait for before they are acknowledged
-//	stretch.go sight.go gate.go             what a batch logs at once, may show, and keeps others out by
-//	locate.go                               the blocks of operations, and the pages of cold files that a batch waits for
-//	changeset.go longread.go bounds.go setrow.go  operations that stand or fall together; long reads; additions within bounds; rows
-//	once.go producers.go                    numbered changes, and what is kept of who made them
+//	batch.go                                operations and batches, by the names that users know: see internal/core
 //
+//	internal/core                           batches, change sets, numbered changes; what guards the posts
 //	internal/block                          the items of a counter in blocks: hot in tables, cold in files
-//	spaces.go                               the keyspaces of a store, by counter and group of hash slots
 //	beside.go repack.go                     blocks that take another's place beside their readers and writers
 //
-//	tiers.go rewrite.go pace.go             which blocks become cold, or hot again; how
+//	tiers.go rewrite.go                     which blocks become cold, or hot again; how
 //	scrub.go lostrange.go salvage.go        files that are read again; ranges whose image is lost; what can be saved
 //
 //	snapshot.go snapshotter.go verify.go    snapshots: made, when, checked
 //	blockfile.go archive.go                 the file of one block; a snapshot and its log as one file
-//	recover.go replay.go                    a store is opened: images, then the log behind them
+//	recover.go producersfile.go             a store is opened: images, then the log behind them
 //	space.go retention.go packing.go        room for the next snapshot; what is removed; log that is compressed
 //
 //	replication.go role.go quorum.go boot.go  what replication needs: role and lineage, who must have a change, the last end
@@ -204,20 +201,21 @@
 //	groupexport.go groupimport.go           what another store needs to take them over, and how it does
 //
 //	internal/query                          queries: the search that goes on at a mid; rows, largest values, sums
-//	find.go update.go updaterow.go           queries as a batch runs them; changes of what a query finds
-//	scan.go scancache.go randomitem.go      items in order of mid; one by chance
+//	find.go queryupdate.go                  queries as a batch runs them; changes of what a query finds
+//	reader.go scan.go randomitem.go         what a batch sees without keys: items in order of mid; one by chance
 //
 //	build.go buildspace.go                  a directory is made without a store
 //	holdsdata.go                            whether a directory has one
-//	admin.go stats.go usage.go              for operators: metrics, also of blocks and of counters
-//	digest.go inspect.go                    what nodes compare, at one moment or block by block; what tools show of files
+//	admin.go stats.go blockinfo.go usage.go  for operators: metrics, also of blocks and of counters
+//	digest.go rangecopier.go                what nodes compare, block by block or at one moment
+//	inspect.go                              what tools show of files
 //
 // # Locks
 //
-// The comment of type Store has the order of all locks. A batch waits for a disk with the gate held shared and no block
-// locked. A writer of the gate waits for such a batch too, and other batches do not (gate.go). A reader locks one block at
+// The comment of core.Data has the order of all locks. A batch waits for a disk with the gate held shared and no block
+// locked. A writer of the gate waits for such a batch too, and other batches do not (core/gate.go). A reader locks one block at
 // a time, for 50-100 ns an operation, and a writer up to 16. Sealing takes some milliseconds and stops one block only.
-// The background does long work in turns (pace.go), and without the block's lock where it can (beside.go).
+// The background does long work in turns (core/pace.go), and without the block's lock where it can (beside.go).
 //
 // # Processors
 //

@@ -1,22 +1,38 @@
 package counter
 
 import (
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/block"
-	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 )
 
 var (
 	// ErrOutOfRange: the value would leave [0, min(2^max-1, 2^63-1)] of its column. Nothing was changed.
-	ErrOutOfRange = errors.New("counter: value out of range")
+	ErrOutOfRange = core.ErrOutOfRange
 
 	// ErrClosed: the store was closed.
-	ErrClosed = errors.New("counter: store is closed")
+	ErrClosed = core.ErrClosed
+
+	// ErrMaxMemory: maxmemory is passed by more than the headroom, as ranges cannot be written to disk fast enough, or
+	// not at all. Nothing was changed.
+	ErrMaxMemory = core.ErrMaxMemory
+
+	// ErrReplica: the store follows a primary and takes no changes of its own. Nothing was changed.
+	ErrReplica = core.ErrReplica
+
+	// ErrImporting: all posts cannot be removed while some are on their way here. Nothing was changed.
+	ErrImporting = core.ErrImporting
+
+	// ErrMismatch: the number was used for another command, or with other arguments. Nothing was changed.
+	ErrMismatch = core.ErrMismatch
+
+	// ErrNotOwned is what a *NotOwnedError matches.
+	ErrNotOwned = core.ErrNotOwned
 
 	// ErrNoKey: a key names no column or item of the schema.
 	ErrNoKey = block.ErrNoKey
@@ -27,10 +43,6 @@ var (
 
 	// ErrNoMemory: the system gives no more memory. Nothing was changed.
 	ErrNoMemory = arena.ErrNoMemory
-
-	// ErrMaxMemory: maxmemory is passed by more than the headroom, as ranges cannot be written to disk fast enough, or
-	// not at all. Nothing was changed.
-	ErrMaxMemory = errors.New("counter: used memory > maxmemory and cold ranges cannot be written to disk fast enough")
 
 	// ErrNotReady: the log takes no changes, as the disk is full, slow or broken. Nothing was changed. It ends by
 	// itself when the disk is well.
@@ -44,23 +56,5 @@ var (
 	// ErrInMemory: the store has no directory.
 	ErrInMemory = errors.New("counter: data is kept in memory only: there is no directory")
 )
-
-// UncertainError says that changes were made, but are not safe on disk yet: they will be as soon as the disk is well; a
-// crash before that takes them back. Or, with a *persist.UnconfirmedError inside, that another node which must have them
-// may not: if it takes this one's place they are taken back.
-type UncertainError struct {
-	Offset uint64 // in the log, behind the changes
-	Err    error
-}
-
-func (e *UncertainError) Error() string {
-	var elsewhere *persist.UnconfirmedError
-	if errors.As(e.Err, &elsewhere) {
-		return fmt.Sprintf("changes up to log offset %d are made but not known to be on all nodes that must have them: %v", e.Offset, elsewhere)
-	}
-	return fmt.Sprintf("changes up to log offset %d are made but not safe on disk: %v", e.Offset, e.Err)
-}
-
-func (e *UncertainError) Unwrap() error { return e.Err }
 
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,9 +1,8 @@
 package counter
 
 import (
-	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/counter/internal/query"
-	"github.com/counterd/counterd/schema"
 )
 
 // What a query asks and gives: see package query.
@@ -62,7 +61,7 @@ func NewFind(q Query) (*Find, error) {
 //
 // An item that meets the query from the first step to the last is found exactly once. An item that changes meanwhile is found
 // at most once. REQUIRES b to be open; and b.Commit, or Defer, before rows are told.
-func (f *Find) Step(b *Batch) (done bool, err error) { return f.q.Step((*view)(b)) }
+func (f *Find) Step(b *Batch) (done bool, err error) { return f.q.Step((*core.View)(b)) }
 
 // Rows are those that the last step found, until the next.
 func (f *Find) Rows() *Rows { return f.q.Rows() }
@@ -80,7 +79,7 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 }
 
 // Step is Find.Step; the rows are known when it is done.
-func (t *Top) Step(b *Batch) (done bool, err error) { return t.q.Step((*view)(b)) }
+func (t *Top) Step(b *Batch) (done bool, err error) { return t.q.Step((*core.View)(b)) }
 
 // Rows are mid and value of the items found, the best first. REQUIRES that Step is done.
 func (t *Top) Rows() *Rows { return t.q.Rows() }
@@ -97,21 +96,10 @@ func NewAggregate(q Query, kind AggregateKind, column int16) (*Aggregate, error)
 
 // Step is Find.Step; the result is known when it is done. An item that is deleted and made again meanwhile may count
 // twice.
-func (a *Aggregate) Step(b *Batch) (done bool, err error) { return a.q.Step((*view)(b)) }
+func (a *Aggregate) Step(b *Batch) (done bool, err error) { return a.q.Step((*core.View)(b)) }
 
 // Result is hi * 2^64 + lo, and whether there was an item at all. REQUIRES that Step is done.
 func (a *Aggregate) Result() (hi, lo uint64, some bool) { return a.q.Result() }
-
-// view is a batch as queries see it.
-type view Batch
-
-func (v *view) Schema() *schema.Schema { return (*Batch)(v).Schema() }
-
-func (v *view) Space(counter uint32) block.Space { return v.s.spaces[counter] }
-
-func (v *view) Owned() block.Ownership { return v.s.own }
-
-func (v *view) NoteSeen(pos uint64) { v.noteSeen(pos) }
 
 // Find calls fn for the rows of a query until it returns false. values are valid during the call. It acknowledges each
 // step before. See Find.Step for what it promises, and for the errors.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/schema"
 )
@@ -312,7 +314,7 @@ func playUpdate(t *testing.T, rng *rand.Rand, s *Store, q query.Query, most int,
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.search.Most = most
+	u.u.Search.Most = most
 	var got [][]uint64
 	mids := 0
 	if rng.IntN(2) == 0 { // as one change
@@ -346,7 +348,7 @@ func TestUpdateWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u.search.Most = 100
+		u.u.Search.Most = 100
 		if err := s.steps(u.Gather, func() bool { return true }); err != nil {
 			return u, err
 		}
@@ -398,12 +400,12 @@ func TestUpdateWhole(t *testing.T) {
 		change := Change{Kind: OpSet, Column: 2, Arg: rng.Uint64N(100)}
 		found := modelFind(q, m["a"])
 		found = found[:min(len(found), q.Limit)]
-		start := s.log.Position()
+		start := s.data.Log.Position()
 		u, err := whole(q, change)
 		if err != nil || u.Changed() != len(found) || u.Rows().Len() != len(found) || len(u.Mids()) != len(found) {
 			t.Fatalf("%+v: got %v, %d changed, %d rows, want %d", q, err, u.Changed(), u.Rows().Len(), len(found))
 		}
-		if len(found) == 0 && s.log.Position() != start {
+		if len(found) == 0 && s.data.Log.Position() != start {
 			t.Fatal("nothing was logged as a change")
 		}
 		for _, mid := range found {
@@ -411,14 +413,14 @@ func TestUpdateWhole(t *testing.T) {
 		}
 	}
 	checkStore(t, s, m)
-	s.tiers.full.Store(true) // no row can go to an overlay
+	s.data.Full.Store(true) // no row can go to an overlay
 	q.To = mids[0]
-	if u, err := whole(q, Change{Kind: OpAdd, Column: 2, Arg: 1}); err == nil && u.Changed() > 0 && s.spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold != nil {
+	if u, err := whole(q, Change{Kind: OpAdd, Column: 2, Arg: 1}); err == nil && u.Changed() > 0 && s.data.Spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold != nil {
 		t.Logf("%d changed in the overlay", u.Changed())
 	} else if err != nil && !errors.Is(err, ErrMaxMemory) {
 		t.Error(err)
 	}
-	s.tiers.full.Store(false)
+	s.data.Full.Store(false)
 }
 
 // TestQueryErrors asks for what cannot be.
@@ -495,7 +497,7 @@ func TestQueryAfterDrop(t *testing.T) {
 			if err := b.Begin(); err != nil {
 				t.Fatal(err)
 			}
-			done, err := f.Step((*view)(b))
+			done, err := f.Step((*core.View)(b))
 			b.End()
 			if done || err != nil {
 				t.Fatalf("a first step: got %v, %v, %d rows", done, err, f.Rows().Len())
@@ -513,5 +515,5 @@ func TestQueryAfterDrop(t *testing.T) {
 
 // viewing is the step of a query as a step of a batch.
 func viewing(step func(query.View) (bool, error)) func(*Batch) (bool, error) {
-	return func(b *Batch) (bool, error) { return step((*view)(b)) }
+	return func(b *Batch) (bool, error) { return step((*core.View)(b)) }
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -45,7 +47,7 @@ func readSchema(text []byte) (*schema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkIDs(s); err != nil {
+	if err := core.CheckIDs(s); err != nil {
 		return nil, err
 	}
 	for _, def := range s.Counters() {
@@ -125,7 +127,7 @@ func checkRows(s *schema.Schema, rec *format.Record) error {
 	var rows coldstore.Rows
 	var vals []uint64
 	def := s.CounterByID(rec.Counter)
-	return eachRow(&rows, &vals, rec, func(mid uint64, row []uint64) error {
+	return core.EachRow(&rows, &vals, rec, func(mid uint64, row []uint64) error {
 		if mid >= hot.EndMid {
 			return fmt.Errorf("rows: mid %d, want less than 2^63: %w", mid, format.ErrCorrupt)
 		}

@@ -34,8 +34,8 @@ func TestOwedStart(t *testing.T) {
 	until, done := make(chan struct{}), make(chan struct{})
 	faulty.Clear()
 	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Glob: "HISTORY*", Every: 1, Err: syscall.ENOSPC, Until: until})
-	for s.log.Stats().Trouble != nil {
-		s.log.Tick()
+	for s.data.Log.Stats().Trouble != nil {
+		s.data.Log.Tick()
 		time.Sleep(time.Millisecond)
 	}
 	go func() { // what the background does now and then

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -28,7 +30,7 @@ import (
 //
 // All methods are safe for concurrent use. It keeps the log from that offset on, so it must be closed.
 type GroupExport struct {
-	s      *Store
+	s      *core.Data
 	groups slot.Set
 	from   uint64
 	pin    *Pin
@@ -74,7 +76,7 @@ func (g Groups) Export(set slot.Set) (*GroupExport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.s.repl.CommitHere(x.from); err != nil { // it may be that nobody else writes what is appended
+	if err := g.repl.CommitHere(x.from); err != nil { // it may be that nobody else writes what is appended
 		return nil, errors.Join(err, x.Close())
 	}
 	return x, nil
@@ -83,7 +85,7 @@ func (g Groups) Export(set slot.Set) (*GroupExport, error) {
 // export notes where the log stands, and copies what was done for producers up to there.
 func (g Groups) export(set slot.Set) (*GroupExport, error) {
 	s := g.s
-	if s.log == nil {
+	if s.Log == nil {
 		return nil, ErrInMemory
 	}
 	b := s.NewBatch()
@@ -91,18 +93,18 @@ func (g Groups) export(set slot.Set) (*GroupExport, error) {
 		return nil, err
 	}
 	defer b.End()
-	if s.Replica() {
+	if s.Replica.Load() {
 		return nil, ErrReplica
 	}
-	if away := set.Both(s.moving.hidden()); away != (slot.Set{}) {
+	if away := set.Both(s.Moving.Hidden()); away != (slot.Set{}) {
 		return nil, fmt.Errorf("%w: groups %s", ErrNotHere, away)
 	}
-	x := &GroupExport{s: s, groups: set, pin: s.repl.PinLog(s.log.Position())}
-	l := &s.producers
-	l.mu.Lock() // their records are logged under it
-	defer l.mu.Unlock()
-	x.from = s.log.Position()
-	x.producers = l.table.AppendGroups(nil, &x.groups, func(n int) { x.marks = append(x.marks, n) })
+	x := &GroupExport{s: s, groups: set, pin: g.repl.pins.PinLog(s.Log.Position())}
+	l := &s.Producers
+	l.Mu.Lock() // their records are logged under it
+	defer l.Mu.Unlock()
+	x.from = s.Log.Position()
+	x.producers = l.Table.AppendGroups(nil, &x.groups, func(n int) { x.marks = append(x.marks, n) })
 	return x, nil
 }
 
@@ -149,7 +151,7 @@ func (x *GroupExport) Producers(at, max int) (records []byte, next int, err erro
 }
 
 // confirmed is up to where the log is given.
-func (x *GroupExport) confirmed() uint64 { return min(x.s.log.Written(), x.s.log.Quorum().Confirmed()) }
+func (x *GroupExport) confirmed() uint64 { return min(x.s.Log.Written(), x.s.Log.Quorum().Confirmed()) }
 
 // ExportPlace is where Rows goes on: a keyspace's number, and a mid. The zero value is the beginning.
 type ExportPlace struct {
@@ -168,7 +170,7 @@ func (x *GroupExport) Rows(dst []byte, at ExportPlace) (records []byte, next Exp
 		if err := b.Begin(); err != nil {
 			return dst, at, false, err
 		}
-		ks, space := x.s.spaceFrom(at.Space, &x.groups)
+		ks, space := spaceFrom(x.s, at.Space, &x.groups)
 		if ks == nil {
 			b.End()
 			return dst, at, true, nil
@@ -193,7 +195,7 @@ func (x *GroupExport) Rows(dst []byte, at ExportPlace) (records []byte, next Exp
 }
 
 // copy copies the posts of groups in the block that holds mid, and returns where the next one begins. REQUIRES
-// Store.gate held.
+// Data.Gate held.
 func (c *exportBlock) copy(ks *block.Keyspace, mid uint64, groups *slot.Set) (next uint64, err error) {
 	c.mids, c.ids, c.columns = c.mids[:0], c.ids[:0], c.columns[:0]
 	for _, col := range ks.Def.Columns {
@@ -284,12 +286,12 @@ func (x *GroupExport) appendRows(dst []byte, counter uint32) []byte {
 	return dst
 }
 
-// spaceFrom returns the first keyspace from a place on that has posts of groups; nil: there is none. REQUIRES Store.gate
+// spaceFrom returns the first keyspace from a place on that has posts of groups; nil: there is none. REQUIRES Data.Gate
 // held.
-func (s *Store) spaceFrom(space uint32, groups *slot.Set) (*block.Keyspace, uint32) {
+func spaceFrom(s *core.Data, space uint32, groups *slot.Set) (*block.Keyspace, uint32) {
 	for ; ; space++ {
-		ks, more := s.keyspaceAt(int(space))
-		if ks != nil && (!s.slotGroups || groups.Has(ks.Group)) || !more {
+		ks, more := s.KeyspaceAt(int(space))
+		if ks != nil && (!s.SlotGroups || groups.Has(ks.Group)) || !more {
 			return ks, space
 		}
 	}
@@ -302,9 +304,9 @@ func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, ne
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.s
-	s.gate.RLock()
-	closed := s.closed || x.closed
-	s.gate.RUnlock()
+	s.Gate.RLock()
+	closed := s.Closed || x.closed
+	s.Gate.RUnlock()
 	if closed {
 		return dst, from, 0, ErrClosed
 	}
@@ -316,7 +318,7 @@ func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, ne
 		x.reader = nil
 	}
 	if x.reader == nil && err == nil {
-		x.reader, err = s.log.NewReader(from)
+		x.reader, err = s.Log.NewReader(from)
 	}
 	for begin := len(dst); err == nil && len(dst)-begin < most && x.reader.Pos() < min(end, from+exportScan); {
 		var f *format.Frame

@@ -3,7 +3,8 @@ package counter
 import (
 	"errors"
 	"fmt"
-	"slices"
+
+	"github.com/counterd/counterd/counter/internal/core"
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/producers"
@@ -16,7 +17,7 @@ import (
 // this log's own behind it, with this store's numbers of producers, and are applied as a replica applies its primary's:
 // log and effect are one for who copies a block. NOT safe for concurrent use.
 type GroupImport struct {
-	s      *Store
+	s      *core.Data
 	in     Groups
 	move   string
 	groups slot.Set
@@ -25,12 +26,12 @@ type GroupImport struct {
 	rec   format.Record
 	rows  coldstore.Rows
 	vals  []uint64
-	play  *replayer
+	play  *core.Replayer
 	posts uint64 // that came in rows
 
 	// Of the records that are being taken over.
-	out  []byte     // as they are logged here
-	once onceRecord // whose result is the value of the next record; pos 0: none
+	out  []byte          // as they are logged here
+	once core.OnceRecord // whose result is the value of the next record; pos 0: none
 	req  producers.Request
 	try  producers.Try
 	now  int64
@@ -62,8 +63,7 @@ func (g Groups) Import(move string, set slot.Set) (*GroupImport, error) {
 		return nil, err
 	}
 	i := &GroupImport{s: s, in: g, move: move, groups: set, names: make(map[uint32]sourceProducer)}
-	i.play = &replayer{s: s, b: s.NewBatch(), merged: true}
-	i.play.b.silent = true
+	i.play = s.NewFollower(true)
 	return i, nil
 }
 
@@ -102,9 +102,9 @@ func (i *GroupImport) flush() (n int, end uint64, err error) {
 // some takes the first of records over, and tells how many bytes they are: none with an error, but for one of memory.
 func (i *GroupImport) some(records []byte) (n int, end uint64, err error) {
 	s := i.s
-	s.repl.applying.Lock()
-	defer s.repl.applying.Unlock()
-	b := i.play.b
+	s.Applying.Lock()
+	defer s.Applying.Unlock()
+	b := i.play.Batch
 	if err := b.Begin(); err != nil {
 		return 0, 0, err
 	}
@@ -118,10 +118,10 @@ func (i *GroupImport) some(records []byte) (n int, end uint64, err error) {
 	if n, end, err = i.log(records[:n]); n == 0 {
 		return 0, 0, err
 	}
-	b.applied = end
-	err = walkRecords(i.out, &i.rec, func(at int, _ []byte) error { return i.play.apply(end-uint64(len(i.out)-at), &i.rec) })
+	i.play.Begin(end, nil)
+	err = walkRecords(i.out, &i.rec, func(at int, _ []byte) error { return i.play.Apply(end-uint64(len(i.out)-at), &i.rec) })
 	if err == nil {
-		err = i.play.flush()
+		err = i.play.Flush()
 	}
 	return n, end, err
 }
@@ -129,16 +129,16 @@ func (i *GroupImport) some(records []byte) (n int, end uint64, err error) {
 // ready tells why nothing can be taken over.
 func (i *GroupImport) ready() error {
 	s := i.s
-	if err := s.takesChanges(); err != nil {
+	if err := s.TakesChanges(); err != nil {
 		return err
 	}
 	if err := i.in.leads(); err != nil {
 		return err
 	}
-	if s.tiers.full.Load() {
+	if s.Full.Load() {
 		return ErrMaxMemory
 	}
-	of := s.moving.importing[i.move]
+	of := s.Moving.Importing[i.move]
 	for w := range of {
 		if i.groups[w]&^of[w] != 0 {
 			return ErrNotImporting
@@ -167,7 +167,7 @@ var errLater = errors.New("later")
 
 // check returns how many bytes of records can be taken over together. The error says why not the first.
 func (i *GroupImport) check(records []byte) (size int, err error) {
-	now, next := i.s.schema.Load(), false
+	now, next := i.s.Schema.Load(), false
 	err = walkRecords(records, &i.rec, func(end int, raw []byte) error {
 		rec := &i.rec
 		if end > maxImport && size > 0 && !next || rec.Kind == format.KindFlush {
@@ -213,33 +213,13 @@ func (i *GroupImport) check(records []byte) (size int, err error) {
 
 // checkRows tells whether all posts of a record are of the groups. checkRecord has read it.
 func (i *GroupImport) checkRows(rec *format.Record) error {
-	return eachRow(&i.rows, &i.vals, rec, func(mid uint64, _ []uint64) error {
+	return core.EachRow(&i.rows, &i.vals, rec, func(mid uint64, _ []uint64) error {
 		i.posts++
 		if group := slot.Group(mid); !i.groups.Has(group) {
 			return fmt.Errorf("counter: rows of group %d, which is not moved: %w", group, format.ErrCorrupt)
 		}
 		return nil
 	})
-}
-
-// eachRow calls fn for each post of a KindRows.
-func eachRow(rows *coldstore.Rows, vals *[]uint64, rec *format.Record, fn func(mid uint64, row []uint64) error) error {
-	if err := rows.Reset(rec.Text, len(rec.Columns)); err != nil {
-		return fmt.Errorf("rows: %w: %w", err, format.ErrCorrupt)
-	}
-	*vals = slices.Grow((*vals)[:0], len(rec.Columns))[:len(rec.Columns)]
-	for {
-		mid, ok, err := rows.Next(*vals)
-		if err != nil {
-			return fmt.Errorf("rows: %w: %w", err, format.ErrCorrupt)
-		}
-		if !ok {
-			return nil
-		}
-		if err := fn(mid, *vals); err != nil {
-			return err
-		}
-	}
 }
 
 // known returns ErrBehind where a record has a counter or a column that the schema has not given an id yet. One that it
@@ -270,30 +250,30 @@ func known(now *schema.Schema, rec *format.Record) error {
 // log makes this log's records of those that check let through, and appends them. It ends before one for whose producer
 // there is no place, and tells how many bytes it took.
 func (i *GroupImport) log(records []byte) (n int, end uint64, err error) {
-	l := &i.s.producers
+	l := &i.s.Producers
 	// Held from the first look at the table until the records are in the log: who numbers a change next sees both.
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i.out, i.now = i.out[:0], l.seconds()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	i.out, i.now = i.out[:0], l.Seconds()
 	kept := 0
 	err = walkRecords(records, &i.rec, func(at int, raw []byte) error {
 		if err := i.translate(&i.rec, raw); err != nil {
 			return err
 		}
-		if i.once.pos == 0 { // none waits for the record behind it
+		if i.once.Pos == 0 { // none waits for the record behind it
 			n, kept = at, len(i.out)
 		}
 		return nil
 	})
-	i.once.pos = 0
+	i.once.Pos = 0
 	if i.out = i.out[:kept]; n == 0 {
 		return 0, 0, err
 	}
 	if len(i.out) == 0 { // numbers of producers, which change nothing yet
-		return n, i.s.log.Position(), nil
+		return n, i.s.Log.Position(), nil
 	}
-	end, err = i.s.log.Append(i.out) // not too long: check sees to that
-	l.dirty, l.logged = true, max(l.logged, end)
+	end, err = i.s.Log.Append(i.out) // not too long: check sees to that
+	l.Dirty, l.Logged = true, max(l.Logged, end)
 	return n, end, err
 }
 
@@ -316,24 +296,24 @@ func (i *GroupImport) translate(rec *format.Record, raw []byte) error {
 		if _, err := i.merge(number, rec.Seq, 0, 0); err != nil {
 			return err
 		}
-		i.s.producers.table.Floor(i.try.Number, rec.Seq, i.now)
+		i.s.Producers.Table.Floor(i.try.Number, rec.Seq, i.now)
 		i.out = format.AppendFloor(i.out, i.try.Number, rec.Seq)
 		return nil
 	case format.KindOnce:
-		o := newOnceRecord(1, rec)
+		o := core.NewOnceRecord(1, rec)
 		if rec.Result == format.ResultNext {
 			i.once = o
 			return nil
 		}
-		return i.keep(&o, o.result)
+		return i.keep(&o, o.Result)
 	case format.KindSet:
-		if i.once.pos > 0 {
+		if i.once.Pos > 0 {
 			o := i.once
-			o.result, o.group = format.Result{Kind: format.ResultInt, N: rec.Value}, slot.Group(rec.Mid)
+			o.Result, o.Group = format.Result{Kind: format.ResultInt, N: rec.Value}, slot.Group(rec.Mid)
 			if err := i.keep(&o, format.Result{}); err != nil {
 				return err
 			}
-			i.once.pos = 0
+			i.once.Pos = 0
 		}
 	}
 	i.out = append(i.out, raw...)
@@ -341,18 +321,18 @@ func (i *GroupImport) translate(rec *format.Record, raw []byte) error {
 }
 
 // keep makes an entry of what a once of the source says, and logs it with a result, unless the number is known.
-func (i *GroupImport) keep(o *onceRecord, logged format.Result) error {
-	src, ok := i.names[o.number]
+func (i *GroupImport) keep(o *core.OnceRecord, logged format.Result) error {
+	src, ok := i.names[o.Number]
 	if !ok {
-		return fmt.Errorf("counter: a once of producer %d, which was not named: %w", o.number, format.ErrCorrupt)
+		return fmt.Errorf("counter: a once of producer %d, which was not named: %w", o.Number, format.ErrCorrupt)
 	}
-	fresh, err := i.merge(o.number, src.base+o.seq, o.hash, len(o.result.Blob))
+	fresh, err := i.merge(o.Number, src.base+o.Seq, o.Hash, len(o.Result.Blob))
 	if err != nil || !fresh {
 		return err
 	}
 	y := &i.try
-	i.s.producers.table.Apply(y.Number, src.base+o.seq-y.Base, o.hash, o.group, o.result, i.now)
-	i.out = format.AppendOnce(i.out, y.Number, src.base+o.seq-y.Base, o.hash, o.group, logged)
+	i.s.Producers.Table.Apply(y.Number, src.base+o.Seq-y.Base, o.Hash, o.Group, o.Result, i.now)
+	i.out = format.AppendOnce(i.out, y.Number, src.base+o.Seq-y.Base, o.Hash, o.Group, logged)
 	return nil
 }
 
@@ -362,10 +342,10 @@ func (i *GroupImport) merge(number uint32, seq uint64, hash uint32, room int) (f
 	if !ok {
 		return false, fmt.Errorf("counter: producer %d, which was not named: %w", number, format.ErrCorrupt)
 	}
-	y, t := &i.try, i.s.producers.table
+	y, t := &i.try, i.s.Producers.Table
 	i.req = producers.Request{ID: []byte(src.id), Epoch: src.epoch, Seq: seq, Hash: hash, Room: room, Now: i.now}
 	if t.BeginMerge(&i.req, y); y.Verdict == producers.Full {
-		return false, &ProducersFullError{y.OfBytes}
+		return false, &ProducersFullError{Bytes: y.OfBytes}
 	}
 	for _, forget := range y.Forget {
 		i.out = format.AppendDefine(i.out, forget, 0, 0, nil)

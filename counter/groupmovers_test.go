@@ -395,10 +395,10 @@ func (m *movers) replica(t *testing.T, n *moverNode) {
 	if _, err := s.repl.Follow(n.s.repl.Lineage()); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.s.log.Commit(n.s.log.Position()); err != nil {
+	if err := n.s.data.Log.Commit(n.s.data.Log.Position()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := n.s.log.NewReader(0)
+	r, err := n.s.data.Log.NewReader(0)
 	if err != nil {
 		t.Fatal(err)
 	}

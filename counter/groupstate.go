@@ -3,10 +3,7 @@ package counter
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
-	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -26,92 +23,6 @@ import (
 //
 // Values are absolute, and each record may be applied twice. What is importing or gone is hidden whatever Own says.
 
-// groupStates is which groups are not here. Guarded by Store.gate, and written while it is held exclusively.
-type groupStates struct {
-	importing map[string]slot.Set // by move
-	gone      slot.Set
-}
-
-// hidden are all that are not here.
-func (g *groupStates) hidden() slot.Set {
-	return g.imported().Union(g.gone)
-}
-
-// imported are all that are on their way here.
-func (g *groupStates) imported() (all slot.Set) {
-	for _, set := range g.importing {
-		all = all.Union(set)
-	}
-	return all
-}
-
-// remove says that groups are of a move, or of none.
-func (g *groupStates) remove(set slot.Set) {
-	for move, of := range g.importing {
-		for i := range of {
-			of[i] &^= set[i]
-		}
-		if g.importing[move] = of; of == (slot.Set{}) {
-			delete(g.importing, move)
-		}
-	}
-	for i := range set {
-		g.gone[i] &^= set[i]
-	}
-}
-
-// apply takes over what a record says. It makes a new map: snapshots have the old one.
-func (g *groupStates) apply(kind format.Kind, move string, set slot.Set) {
-	g.importing = maps.Clone(g.importing)
-	g.remove(set)
-	switch kind {
-	case format.KindImport:
-		if g.importing == nil {
-			g.importing = make(map[string]slot.Set)
-		}
-		of := g.importing[move]
-		for i := range set {
-			of[i] |= set[i]
-		}
-		g.importing[move] = of
-	case format.KindDrop:
-		for i := range set {
-			g.gone[i] |= set[i]
-		}
-	}
-}
-
-// saved is what a manifest says of them.
-func (g *groupStates) saved() (list []format.MovingGroups) {
-	if g.gone != (slot.Set{}) {
-		list = append(list, format.MovingGroups{Groups: g.gone})
-	}
-	for _, move := range slices.Sorted(maps.Keys(g.importing)) {
-		list = append(list, format.MovingGroups{Move: move, Groups: g.importing[move]})
-	}
-	return list
-}
-
-// load takes over what a manifest says.
-func (g *groupStates) load(list []format.MovingGroups) {
-	*g = groupStates{}
-	for _, v := range list {
-		if v.Move == "" {
-			g.gone = v.Groups
-		} else {
-			g.apply(format.KindImport, v.Move, v.Groups)
-		}
-	}
-}
-
-// movesGroups tells whether a record says that groups come, are here, or have gone.
-func movesGroups(kind format.Kind) bool {
-	return kind == format.KindImport || kind == format.KindAccept || kind == format.KindDrop
-}
-
-// ErrImporting: all posts cannot be removed while some are on their way here. Nothing was changed.
-var ErrImporting = errors.New("counter: hash slots are being moved here: remove all posts when that is done")
-
 // ErrNotImporting: groups of hash slots are not on their way here by this move, or not any more. Nothing was changed.
 var ErrNotImporting = errors.New("counter: the hash slots are not being moved here by this move")
 
@@ -120,20 +31,20 @@ var ErrBehind = errors.New("counter: the schema lacks what is moved here")
 
 // States tells which groups the log says are on their way here, by move, and which have gone to another store.
 func (g Groups) States() (importing map[string]slot.Set, gone slot.Set) {
-	g.s.gate.RLock()
-	defer g.s.gate.RUnlock()
+	g.s.Gate.RLock()
+	defer g.s.Gate.RUnlock()
 	importing = make(map[string]slot.Set)
-	for move, set := range g.s.moving.importing {
+	for move, set := range g.s.Moving.Importing {
 		importing[move] = set
 	}
-	return importing, g.s.moving.gone
+	return importing, g.s.Moving.Gone
 }
 
 // imported are the groups that are on their way here, by whatever move.
 func (g Groups) imported() slot.Set {
-	g.s.gate.RLock()
-	defer g.s.gate.RUnlock()
-	return g.s.moving.imported()
+	g.s.Gate.RLock()
+	defer g.s.Gate.RUnlock()
+	return g.s.Moving.Imported()
 }
 
 // ErrNotHere: posts of groups of hash slots are asked for that the log says are on their way here, or have gone.
@@ -141,9 +52,9 @@ var ErrNotHere = errors.New("counter: the hash slots are not here")
 
 // Hidden are the groups that the log says are not here: on their way here, or gone.
 func (g Groups) Hidden() slot.Set {
-	g.s.gate.RLock()
-	defer g.s.gate.RUnlock()
-	return g.s.moving.hidden()
+	g.s.Gate.RLock()
+	defer g.s.Gate.RUnlock()
+	return g.s.Moving.Hidden()
 }
 
 // Accept says that groups that came by a move are here: durably once the offset is committed (Replication.CommitShard in a
@@ -168,52 +79,27 @@ func (g Groups) logMove(kind format.Kind, move string, set slot.Set) (end uint64
 	if len(move) == 0 || len(move) > format.MaxMoveID {
 		return 0, fmt.Errorf("counter: move's id of %d bytes, want 1..%d", len(move), format.MaxMoveID)
 	}
-	if s.log == nil {
+	if s.Log == nil {
 		return 0, ErrInMemory
 	}
-	s.repl.applying.Lock() // the record and its effect are one for who copies a block
-	defer s.repl.applying.Unlock()
-	b := s.NewBatch()
-	b.silent = true
+	s.Applying.Lock() // the record and its effect are one for who copies a block
+	defer s.Applying.Unlock()
+	b := s.NewSilent(0)
 	if err := b.BeginExclusive(); err != nil {
 		return 0, err
 	}
 	defer b.End()
-	if err := s.takesChanges(); err != nil {
+	if err := s.TakesChanges(); err != nil {
 		return 0, err
 	}
 	if err := g.leads(); err != nil {
 		return 0, err
 	}
-	if end, err = s.log.Append(format.AppendMove(nil, kind, move, set)); err != nil {
+	if end, err = s.Log.Append(format.AppendMove(nil, kind, move, set)); err != nil {
 		return 0, err
 	}
-	s.altered = end
-	return end, s.moveGroups(end, kind, move, set)
-}
-
-// moveGroups applies the record of a move that ends at pos. REQUIRES Store.gate held exclusively, or a replay.
-func (s *Store) moveGroups(pos uint64, kind format.Kind, move string, set slot.Set) error {
-	if kind != format.KindAccept {
-		if err := s.emptyGroups(pos, set); err != nil {
-			return err
-		}
-	}
-	if failed := set.Both(s.moving.imported()); kind == format.KindDrop && failed != (slot.Set{}) {
-		s.producers.forget(pos, &failed)
-	}
-	s.moving.apply(kind, move, set)
-	s.hideGroups()
-	return nil
-}
-
-// emptyGroups removes all posts of groups that a record at pos removes and images do not lack already. Where the store is
-// not made of groups they are removed before, on their own: see deleteGroups.
-func (s *Store) emptyGroups(pos uint64, set slot.Set) error {
-	if !s.slotGroups {
-		return nil
-	}
-	return s.renew(func(ks *block.Keyspace) bool { return set.Has(ks.Group) && ks.Before(pos) })
+	s.Altered = end
+	return end, s.MoveGroups(end, kind, move, set)
 }
 
 // deleteBatch is how many posts deleteGroups removes at a time: some 40 us.
@@ -222,11 +108,10 @@ const deleteBatch = 256
 // deleteGroups removes the posts of groups one by one, where the store is not made of groups.
 func (g Groups) deleteGroups(set slot.Set) error {
 	s := g.s
-	if s.slotGroups {
+	if s.SlotGroups {
 		return nil
 	}
-	b := s.NewBatch()
-	b.carrier = true
+	b := s.NewCarrier()
 	var mids []uint64
 	var ids []uint32
 	if err := b.Begin(); err != nil {
@@ -246,7 +131,7 @@ func (g Groups) deleteGroups(set slot.Set) error {
 				b.End()
 				break
 			}
-			blk := s.spaces[id][0].Lock(lo)
+			blk := s.Spaces[id][0].Lock(lo)
 			mids, _ = blk.AppendMids(mids[:0])
 			hi, last := blk.Hi, blk.Open()
 			blk.Mu.Unlock()

@@ -1,3 +1,5 @@
+// Scenario: a batch that waits for a page of a cold file holds no lock that others want.
+
 package counter
 
 import (
@@ -84,15 +86,15 @@ func TestFetchLocksNothing(t *testing.T) {
 	if err := s.Admin().Demote("weibo", 0); err != nil {
 		t.Fatal(err)
 	}
-	blk := s.spaces[b.Schema().Counters()[0].ID][0].Dir.Load().Find(0)
+	blk := s.data.Spaces[b.Schema().Counters()[0].ID][0].Dir.Load().Find(0)
 	file := blk.Cold.File
 	if file.Pages() < 3 {
 		t.Fatalf("the file has %d pages only", file.Pages())
 	}
 	cached := file.PageStart(file.Pages() - 1)
-	run(b, OpAdd, mids[1])    // to the overlay
-	s.tiers.cache.SetLimit(0) // forgets its page
-	s.tiers.cache.SetLimit(1 << 20)
+	run(b, OpAdd, mids[1])   // to the overlay
+	s.data.Cache.SetLimit(0) // forgets its page
+	s.data.Cache.SetLimit(1 << 20)
 	run(b, OpGet, cached)
 	if err := file.Release(); err != nil { // the next read maps it again
 		t.Fatal(err)

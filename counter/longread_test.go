@@ -1,3 +1,5 @@
+// Scenario: reads of very many posts are of one moment, beside change sets and changes of the schema.
+
 package counter
 
 import (
@@ -45,6 +47,9 @@ func (f family) set(t *testing.T, b *Batch, v uint64) {
 		}
 	}
 }
+
+// slice is how many operations a long read runs between two pauses.
+const slice = 256
 
 func (f family) add(b *Batch, v uint64) {
 	for _, mid := range f.mids {
@@ -198,11 +203,11 @@ func TestLongReadOfAnotherSchema(t *testing.T) {
 		if err := b.Begin(); err != nil {
 			t.Fatal(err)
 		}
-		for mid := range uint64(2 * sliceOps) {
+		for mid := range uint64(2 * slice) {
 			b.Add(Op{Kind: OpExists, Counter: b.Schema().Counter("n"), Mid: mid})
 		}
 	}
-	for mid := range uint64(2 * sliceOps) {
+	for mid := range uint64(2 * slice) {
 		if _, err := s.Incr(fmt.Sprintf("n:%d", mid), 1); err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +227,7 @@ func TestLongReadOfAnotherSchema(t *testing.T) {
 		if err := clear.BeginExclusive(); err != nil {
 			t.Fatal(err)
 		}
-		if err := clear.Clear(); err != nil {
+		if err := clear.Whole().Clear(); err != nil {
 			t.Error(err)
 		}
 		clear.End()

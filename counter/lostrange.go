@@ -39,37 +39,37 @@ const (
 
 // mayLose tells whether the range of an image goes on without it. err is why it cannot be used.
 func (r *recovery) mayLose(f *format.BlockFile, err error) bool {
-	return r.lenient == imagesLost && lostFile(err) && (f.Hi != hot.EndMid || r.s.opts.giveUp)
+	return r.lenient == imagesLost && lostFile(err) && (f.Hi != hot.EndMid || r.opts.giveUp)
 }
 
 // lostRange makes the block of a range whose image cannot be used: f's, or that of the overlay above f.
 func (r *recovery) lostRange(f, overlay *format.BlockFile, err error) *block.Block {
 	entry, names, bad := *f, []string{f.Name}, f
-	if first := f.Remains(r.s.dir.Path()); len(first) > 0 { // lost again: the name must not grow
+	if first := f.Remains(r.s.Dir.Path()); len(first) > 0 { // lost again: the name must not grow
 		names[0] = filepath.Base(first[0])
 	}
 	if overlay != nil { // then what stands first is of the past, and not to be regained
 		names, bad = append(names, overlay.Name), overlay
 	}
 	entry.Tier, entry.Name = format.TierCold, format.LostName(names...)
-	r.s.opts.Logger.Error("a block image is unusable and no snapshot has another copy; posts of its range cannot be read until they are set", "file", bad.Path(r.s.dir.Path()),
-		"lo", f.Lo, "hi", f.Hi, "items", f.Items, "error", err, "repair", format.RepairCommand(r.s.dir.Path()))
-	r.s.tiers.broken.Add(1)
-	r.s.tiers.Keep(entry.Name)
-	file := coldstore.Broken(bad.Path(r.s.dir.Path()), coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
+	r.s.Config.Logger.Error("a block image is unusable and no snapshot has another copy; posts of its range cannot be read until they are set", "file", bad.Path(r.s.Dir.Path()),
+		"lo", f.Lo, "hi", f.Hi, "items", f.Items, "error", err, "repair", format.RepairCommand(r.s.Dir.Path()))
+	r.s.Broken.Add(1)
+	r.s.Files.Keep(entry.Name)
+	file := coldstore.Broken(bad.Path(r.s.Dir.Path()), coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
 	return &block.Block{Lo: f.Lo, Hi: f.Hi, ID: f.Block, From: f.Offset, Cold: &block.ColdRange{File: file, Entry: entry}}
 }
 
 // regain makes a cold file of the image that the entry of a lost range stands for. The error says why that cannot be
 // done.
 func (r *recovery) regain(f *format.BlockFile) (file *coldstore.File, entry *format.BlockFile, err error) {
-	image := f.Remains(r.s.dir.Path())[0]
-	info, tab, _, err := readTable(r.s.opts.FS, image)
+	image := f.Remains(r.s.Dir.Path())[0]
+	info, tab, _, err := readTable(r.s.Config.FS, image)
 	if err != nil {
 		return nil, nil, err
 	}
 	if tab == nil || info.Kind != 0 || info.Block != f.Block || info.Lo != f.Lo || info.Hi != f.Hi || info.Items != f.Items || info.CRC != f.CRC {
-		return nil, nil, corruptFile(r.s.dir, image, fmt.Sprintf("block %d, range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Block, f.Lo, f.Hi, f.Items, f.CRC),
+		return nil, nil, corruptFile(r.s.Dir, image, fmt.Sprintf("block %d, range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Block, f.Lo, f.Hi, f.Items, f.CRC),
 			fmt.Sprintf("%d, [%d,%d), %d, %08x", info.Block, info.Lo, info.Hi, info.Items, info.CRC), nil)
 	}
 	meta := coldstore.Meta{Counter: info.Counter, Offset: f.Offset, Lo: f.Lo, Hi: f.Hi, OneGroup: tab.OneGroup(), Group: tab.Group()}
@@ -77,14 +77,14 @@ func (r *recovery) regain(f *format.BlockFile) (file *coldstore.File, entry *for
 	for i := range fields {
 		meta.Columns = append(meta.Columns, coldstore.Column{ID: fields[i].ID, Max: fields[i].Max, Default: fields[i].Default})
 	}
-	path := filepath.Join(format.ColdDir(r.s.dir.Path()), format.ColdName(f.Block, f.Offset))
-	if err := writeTable(r.s.opts.FS, path, meta, tab); err != nil {
+	path := filepath.Join(format.ColdDir(r.s.Dir.Path()), format.ColdName(f.Block, f.Offset))
+	if err := writeTable(r.s.Config.FS, path, meta, tab); err != nil {
 		return nil, nil, err
 	}
-	if file, err = openCold(r.s.opts.FS, path, r.s.tiers.cache); err != nil {
+	if file, err = openCold(r.s.Config.FS, path, r.s.Cache); err != nil {
 		return nil, nil, err
 	}
-	r.s.opts.Logger.Warn("a block image is readable again; posts of its range are available", "file", image, "lo", f.Lo, "hi", f.Hi, "items", f.Items, "saved_to", path)
+	r.s.Config.Logger.Warn("a block image is readable again; posts of its range are available", "file", image, "lo", f.Lo, "hi", f.Hi, "items", f.Items, "saved_to", path)
 	back := *f
 	back.Name, back.Items, back.Bytes, back.CRC = filepath.Base(path), file.Stat().Items, uint64(file.Stat().Bytes), file.Checksum()
 	return file, &back, nil
@@ -121,13 +121,13 @@ func writeTable(fsys vfs.FS, path string, meta coldstore.Meta, tab *hot.Table) e
 // fewestLost returns manifests in the order in which they are to be tried without what cannot be read of them. There
 // are none where a repair loses nothing.
 func (r *recovery) fewestLost(manifests []*format.Manifest) ([]*format.Manifest, error) {
-	if segs, err := logfile.Segments(r.s.opts.FS, r.s.dir.Path()); err != nil || len(segs) == 0 || segs[0].Start == 0 {
+	if segs, err := logfile.Segments(r.s.Config.FS, r.s.Dir.Path()); err != nil || len(segs) == 0 || segs[0].Start == 0 {
 		return nil, err
 	}
 	faults := make(map[*format.Manifest][]*snapfile.BlockFault, len(manifests))
 	for _, m := range manifests {
 		var err error
-		if faults[m], err = snapfile.Faults(m, r.s.opts.FS, r.s.dir.Path(), nil); err != nil {
+		if faults[m], err = snapfile.Faults(m, r.s.Config.FS, r.s.Dir.Path(), nil); err != nil {
 			return nil, err
 		}
 	}

@@ -48,11 +48,11 @@ func lostDir(t *testing.T, which func(*format.BlockFile) bool, prepare func(*Sto
 			t.Fatal(err)
 		}
 	}
-	if first := s.log.Stats().First; first == 0 {
+	if first := s.data.Log.Stats().First; first == 0 {
 		t.Fatal("the whole log is still there")
 	}
 	found := false
-	_ = s.dir.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+	_ = s.data.Dir.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 		if !found && which(b) {
 			file, found = *b, true
 		}
@@ -244,7 +244,7 @@ func tierStats(t *testing.T, s *Store) TierStats {
 		t.Fatal(err)
 	}
 	defer b.End()
-	return b.Tiers()
+	return s.Admin().Tiers(b)
 }
 
 func copyDir(t *testing.T, dir string) string {
@@ -385,7 +385,7 @@ func TestLostImageWholeLog(t *testing.T) {
 		}
 	}
 	want := dump(t, s)
-	block := s.dir.Manifests()[0].Counters[0].Blocks[1]
+	block := s.data.Dir.Manifests()[0].Counters[0].Blocks[1]
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -409,13 +409,13 @@ func TestLostImageFewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var other format.BlockFile // written anew by the newest snapshot
-	_ = m.s.dir.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+	_ = m.s.data.Dir.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 		if sealedImage(b) && b.Lo >= file.Hi {
 			other = *b
 		}
 		return nil
 	})
-	older := m.s.dir.Manifests()[1]
+	older := m.s.data.Dir.Manifests()[1]
 	_ = older.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 		if b.Name == other.Name {
 			t.Fatal("the newest snapshot wrote no image")
@@ -423,7 +423,7 @@ func TestLostImageFewest(t *testing.T) {
 		return nil
 	})
 	flip(t, other.Path(dir), 300)
-	for _, m := range m.s.dir.Manifests() { // the first one is bad in both
+	for _, m := range m.s.data.Dir.Manifests() { // the first one is bad in both
 		_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 			if b.Lo < file.Hi && file.Lo < b.Hi {
 				if err := os.Remove(b.Path(dir)); err != nil && !os.IsNotExist(err) {
@@ -492,7 +492,7 @@ func TestLostTwice(t *testing.T) {
 				t.Fatalf("round %d: %v", round, err)
 			}
 		}
-		_ = m.s.dir.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+		_ = m.s.data.Dir.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 			if b.Block == file.Block && b.Tier == format.TierCold {
 				if files := b.Remains(dir); len(files) != min(2, 1+round) || files[0] != file.Path(dir) || len(b.Name) > 50 {
 					t.Errorf("round %d: %s stands for %v, want the first image, and the last overlay's", round, b.Name, files)

@@ -39,14 +39,14 @@ func (unsyncedFile) Sync() error { return nil }
 // open meanwhile.
 func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 	s := openDir(tb, dir, Options{FS: fsys, Manual: true}, seedScript)
-	ks := s.spaces[1][0]
+	ks := s.data.Spaces[1][0]
 	stream := newStream(1)
 	old := ks.Dir.Load().Blocks[0]
 	d := &block.Directory{}
 	lo := uint64(0)
 	mid := stream.next()
 	for range files {
-		id := s.blockIDs.Add(1)
+		id := s.data.BlockIDs.Add(1)
 		entry := format.BlockFile{Tier: format.TierCold, Block: id, Lo: lo, Name: format.ColdName(id, 0)}
 		path := filepath.Join(format.ColdDir(dir), entry.Name)
 		mids := make([]uint64, posts)
@@ -79,14 +79,14 @@ func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 			tb.Fatal(err)
 		}
 		d.Los, d.Blocks = append(d.Los, lo), append(d.Blocks, b)
-		s.tiers.Keep(entry.Name)
+		s.data.Files.Keep(entry.Name)
 		lo = mid
 	}
 	last, err := ks.Builder.NewBlock(hot.Config{Lo: lo, Hi: hot.EndMid, Buckets: hot.BucketsFor(64, block.GrowLoad), Layout: ks.Layout}, ks.Layout)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.arena.Free(old.Span)
+	s.data.Arena.Free(old.Span)
 	d.Los, d.Blocks = append(d.Los, lo), append(d.Blocks, last)
 	ks.Dir.Store(d)
 	if err := s.Snapshot(); err != nil {
@@ -125,7 +125,7 @@ func BenchmarkManyFiles(b *testing.B) {
 	bt := s.NewBatch()
 	_ = bt.Begin()
 	began = time.Now()
-	st := bt.Tiers()
+	st := s.Admin().Tiers(bt)
 	b.ReportMetric(float64(time.Since(began).Milliseconds()), "tiers-ms")
 	bt.End()
 	n := float64(st.ColdBlocks)
@@ -142,10 +142,10 @@ func BenchmarkManyFiles(b *testing.B) {
 	}
 	b.ReportMetric(time.Since(began).Seconds(), "snapshot-s")
 	began = time.Now()
-	s.tiers.mergeAndPromote(s)
+	s.tiers.mergeAndPromote()
 	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "look-ms")
 	began = time.Now()
-	p, err := s.Replication().PinSnapshot()
+	p, err := s.Pins().PinSnapshot()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func checkStore(t *testing.T, s *Store, m model) {
 	})
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var items []ScanItem
-		items, cursor, _ = b.Scan(nil, cursor, 7)
+		items, cursor, _ = NewReader(b).Scan(nil, cursor, 7)
 		for _, it := range items {
 			got = append(got, key{it.Counter.Name, it.Mid})
 		}
@@ -81,7 +81,7 @@ func checkStore(t *testing.T, s *Store, m model) {
 			}
 		}
 	}
-	for ks := range b.s.keyspaces {
+	for ks := range s.data.Keyspaces {
 		end := uint64(0)
 		for end != hot.EndMid {
 			blk := ks.Lock(end) // the repacker may be at work
@@ -198,21 +198,23 @@ func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 		t.Fatal(err)
 	}
 	defer b.End()
-	n := 1 + rng.IntN(8)
-	for range n {
-		b.Add(randomOp(rng, b, mid))
+	givenRows = givenRows[:0]
+	full := rng.IntN(12) == 0
+	if full { // no rows are made
+		s.data.Full.Store(true)
+		defer s.data.Full.Store(false)
+	} else {
+		for range 1 + rng.IntN(8) {
+			b.Add(randomOp(rng, b, mid))
+		}
 	}
-	var groups []changeSet
+	var groups []span
 	for range rng.IntN(3) {
 		groups = append(groups, addGroup(rng, b, mid))
+		if full {
+			break
+		}
 		b.Add(randomOp(rng, b, mid))
-	}
-	full := len(groups) > 0 && rng.IntN(4) == 0
-	if full {
-		s.tiers.full.Store(true) // no rows are made: of these batches only the groups are compared
-		defer s.tiers.full.Store(false)
-		b.ops, b.changeSets.list, groups = b.ops[groups[0].from:groups[0].to], nil, []changeSet{{to: groups[0].to - groups[0].from}}
-		b.ChangeSet(0)
 	}
 	b.Run()
 	at := 0
@@ -242,18 +244,47 @@ func randomOp(rng *rand.Rand, b *Batch, mid func() uint64) Op {
 			op.Arg = 1
 		}
 	case OpAddWithin:
-		op.Arg = uint64(rng.IntN(80) - 40)
-		bounds := Bounds{Lo: int64(rng.IntN(40) - 10), Hi: int64(rng.IntN(100)), Saturate: rng.IntN(2) == 0}
-		if rng.IntN(4) == 0 {
-			op.Arg, bounds = rng.Uint64(), Bounds{Lo: -int64(rng.Uint64() >> 1), Hi: int64(rng.Uint64() >> 1 >> rng.IntN(63)), Saturate: bounds.Saturate}
+		if op.Arg = uint64(rng.IntN(80) - 40); rng.IntN(4) == 0 {
+			op.Arg = rng.Uint64()
 		}
-		b.AddWithin(op, bounds)
+		b.AddWithin(op, boundsOf(&op))
 		op = *b.Op(b.Len() - 1)
 		b.Truncate(b.Len() - 1) // the caller adds it
 	case OpSetRow:
 		op = randomRow(rng, b, def, op.Mid)
 	}
 	return op
+}
+
+// boundsOf are the bounds of an OpAddWithin of the model: they follow from what is added, and to which post.
+func boundsOf(op *Op) Bounds {
+	rng := rand.New(rand.NewPCG(op.Mid, op.Arg))
+	bounds := Bounds{Lo: int64(rng.IntN(40) - 10), Hi: int64(rng.IntN(100)), Saturate: rng.IntN(2) == 0}
+	if rng.IntN(4) == 0 {
+		bounds.Lo, bounds.Hi = -int64(rng.Uint64()>>1), int64(rng.Uint64()>>1>>rng.IntN(63))
+	}
+	return bounds
+}
+
+// givenRow is what an OpSetRow of the model gives.
+type givenRow struct {
+	columns []int16
+	values  []uint64
+}
+
+// givenRows are those of the batch at hand, by their shapes.
+var givenRows []givenRow
+
+func rowOf(op *Op) givenRow { return givenRows[op.Arg] }
+
+// fits tells whether the columns can hold the values.
+func (r givenRow) fits(def *schema.Counter) bool {
+	for i, c := range r.columns {
+		if r.values[i] > def.Columns[c].Limit() {
+			return false
+		}
+	}
+	return true
 }
 
 // randomRow is an OpSetRow of some columns, in any order. One value in sixteen is out of its range.
@@ -270,13 +301,14 @@ func randomRow(rng *rand.Rand, b *Batch, def *schema.Counter, mid uint64) Op {
 		}
 	}
 	op := *b.Op(b.Len() - 1)
+	givenRows = append(givenRows[:op.Arg], givenRow{columns, slices.Clone(values)})
 	b.Truncate(b.Len() - 1) // the caller adds it
 	return op
 }
 
 // boundedSum is what an OpAddWithin makes of a value, by whole numbers of any size.
-func boundedSum(b *Batch, op *Op, old uint64) (value uint64, ok bool) {
-	w := b.within[op.row].Bounds
+func boundedSum(op *Op, old uint64) (value uint64, ok bool) {
+	w := boundsOf(op)
 	sum := new(big.Int).Add(new(big.Int).SetUint64(old), big.NewInt(int64(op.Arg)))
 	lo, hi := big.NewInt(max(w.Lo, 0)), new(big.Int).SetUint64(min(uint64(max(w.Hi, 0)), op.Counter.Columns[op.Column].Limit()))
 	switch {
@@ -295,7 +327,7 @@ func boundedSum(b *Batch, op *Op, old uint64) (value uint64, ok bool) {
 // checkRow is checkOp for an OpSetRow.
 func checkRow(t *testing.T, b *Batch, op *Op, items map[uint64]map[string]uint64) {
 	t.Helper()
-	columns, values := b.sets.of(op)
+	columns, values := rowOf(op).columns, rowOf(op).values
 	for i, c := range columns {
 		if values[i] > op.Counter.Columns[c].Limit() {
 			if op.Err != ErrOutOfRange || op.Done {
@@ -377,7 +409,7 @@ func checkOp(t *testing.T, b *Batch, op *Op, m model) {
 			put(sum)
 		}
 	case OpAddWithin:
-		if value, done = boundedSum(b, op, old); done {
+		if value, done = boundedSum(op, old); done {
 			put(value)
 		}
 		if got := b.Applied(op); got != int64(value-old) {
@@ -417,7 +449,7 @@ func playSchema(t *testing.T, rng *rand.Rand, s *Store, m model, added *int) {
 		if err := b.BeginExclusive(); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Clear(); err != nil {
+		if err := b.Whole().Clear(); err != nil {
 			t.Fatal(err)
 		}
 		b.End()

@@ -39,7 +39,7 @@ func BenchmarkOnce(b *testing.B) {
 				producer, hint, at := []byte("a-producer-of-20-byt"), uint32(0), 0
 				_, seq, _ := lastOf(b, s, producer)
 				b.ReportAllocs()
-				from, began := s.log.Position(), cpuTime(b)
+				from, began := s.data.Log.Position(), cpuTime(b)
 				for i := 0; i < b.N; i += depth {
 					if err := batch.Begin(); err != nil {
 						b.Fatal(err)
@@ -66,7 +66,7 @@ func BenchmarkOnce(b *testing.B) {
 					}
 				}
 				b.ReportMetric(float64(cpuTime(b)-began)/float64(b.N), "cpu-ns/op")
-				b.ReportMetric(float64(s.log.Position()-from)/float64(b.N), "logB/op")
+				b.ReportMetric(float64(s.data.Log.Position()-from)/float64(b.N), "logB/op")
 			})
 		}
 	}

@@ -66,8 +66,7 @@ func newOnceScript(rng *rand.Rand, n int) onceScript {
 			value, err := op.Arg, error(nil)
 			switch kind {
 			case OpAdd:
-				var ok bool
-				if value, ok = add(old, int64(op.Arg), limits[op.Column]); !ok {
+				if value = old + op.Arg; value > limits[op.Column] { // below 0 it is very large {
 					value, err = old, ErrOutOfRange
 				} else {
 					values[at], there[op.Mid] = value, true

@@ -63,7 +63,7 @@ func TestOnceSnapshot(t *testing.T) {
 	if err := b.BeginExclusive(); err != nil {
 		t.Fatal(err)
 	}
-	err := b.Clear()
+	err := b.Whole().Clear()
 	b.End()
 	if err := errors.Join(err, b.Commit()); err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestOnceVerify(t *testing.T) {
 	incrOnce(t, s, 1, false)
 	mustSnapshot(t, s)
 	flip(t, producersImages(t, dir)[0], 90)
-	pin, err := s.repl.PinSnapshot()
+	pin, err := s.pins.PinSnapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestOnceVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.snapshots.verifyImages(s, s.repl.Manifests()[0], nil); err != nil {
+	if err := s.snapshots.verifyImages(s.repl.Manifests()[0], nil); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {
@@ -305,7 +305,7 @@ func TestOnceLimits(t *testing.T) {
 	script := seedScript
 	open := func() {
 		s = openDir(t, dir, Options{Manual: true, SnapshotGrowth: -1, Producers: limits}, script)
-		s.producers.now = func() time.Time { return now }
+		s.data.Producers.Now = func() time.Time { return now }
 		script = ""
 	}
 	open()
@@ -482,7 +482,7 @@ func TestOnceOutage(t *testing.T) {
 	dir, limits := t.TempDir(), ProducerLimits{Producers: 2, MinIdle: 600}
 	s := openDir(t, dir, Options{Manual: true, Producers: limits}, seedScript)
 	past := time.Now().Add(-time.Hour)
-	s.producers.now = func() time.Time { return past }
+	s.data.Producers.Now = func() time.Time { return past }
 	incr := Op{Kind: OpAdd, Mid: 7, Column: 1, Arg: 1}
 	numbered(t, s, Once{Producer: []byte("idle"), Seq: 1}, incr)
 	past = past.Add(601 * time.Second)
@@ -501,7 +501,7 @@ func TestOnceOutage(t *testing.T) {
 	o, _ := numbered(t, s, Once{Producer: pa, Seq: 1}, incr)
 	wantResult(t, "repeat after an outage", o, true, Result{Kind: ResultInt, N: 2})
 	now := time.Now().Add(601 * time.Second)
-	s.producers.now = func() time.Time { return now }
+	s.data.Producers.Now = func() time.Time { return now }
 	if o, _ := numbered(t, s, Once{Producer: []byte("c"), Seq: 1}, incr); o.Err != nil {
 		t.Errorf("after its time: %v", o.Err)
 	}

@@ -1,3 +1,5 @@
+// Scenario: numbered changes are made once, whatever comes between them and their repeats.
+
 package counter
 
 import (
@@ -221,7 +223,7 @@ func TestOnceNoResult(t *testing.T) {
 	if err := s.Set("7.cntrn", 1); err != nil {
 		t.Fatal(err)
 	}
-	b := s.spaces[s.Schema().Counter("weibo").ID][0].Dir.Load().Find(7)
+	b := s.data.Spaces[s.Schema().Counter("weibo").ID][0].Dir.Load().Find(7)
 	before := b.Logged
 	for range 2 {
 		for _, ops := range [][]Op{nil, {{Kind: OpExists, Mid: 7}}, {{Kind: OpExists, Mid: 7}, {Kind: OpGet, Mid: 7, Column: 1}}} {
@@ -303,7 +305,7 @@ func TestOnceTransaction(t *testing.T) {
 func TestOnceTransactionFrame(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
 	s := openDir(t, t.TempDir(), Options{Manual: true, SnapshotGrowth: -1}, "add counter a\nadd column a n hint=63 max=63 suffix=n")
-	from := s.log.Position()
+	from := s.data.Log.Position()
 	transaction(t, s, &Once{Producer: pa, Seq: 1, Room: MaxResult}, func(b *Batch) Result {
 		def := b.Schema().Counter("a")
 		for i := range MaxOnceChanges {
@@ -324,8 +326,8 @@ func TestOnceTransactionFrame(t *testing.T) {
 	if err != nil || f == nil {
 		t.Fatalf("got %v, %v, want a frame", f, err)
 	}
-	if !f.Whole || f.End() != s.log.Position() {
-		t.Errorf("got a frame from %d to %d, one change: %v, want it from %d to %d", f.Start, f.End(), f.Whole, from, s.log.Position())
+	if !f.Whole || f.End() != s.data.Log.Position() {
+		t.Errorf("got a frame from %d to %d, one change: %v, want it from %d to %d", f.Start, f.End(), f.Whole, from, s.data.Log.Position())
 	}
 }
 
@@ -440,11 +442,13 @@ func TestOnceParallelBatches(t *testing.T) {
 					}
 					b.Reset()
 					def := b.Schema().Counter("weibo")
+					numbered := 0
 					for k, mid := range mids {
 						b.Add(Op{Kind: OpAdd, Counter: def, Column: 1, Mid: mid, Arg: 1})
 						if i%5 == 0 && k%2 == 0 {
 							continue // a change set of two
 						}
+						numbered++
 						o, _ := b.Once(b.Len() - 1 - (k % 2 * (1 - min(i%5, 1))))
 						o.Producer, o.Seq, o.Each, o.Room = []byte{byte('a' + g)}, uint64(i*size+k+1), true, 200
 						if o.N > 1 {
@@ -456,7 +460,7 @@ func TestOnceParallelBatches(t *testing.T) {
 					if err := b.Commit(); err != nil {
 						t.Error(err)
 					}
-					for n := range b.changeSets.onces {
+					for n := range numbered {
 						if o := b.OnceAt(n); o.Err != nil || o.Repeat != (try == 1) {
 							t.Errorf("producer %s, number %d, try %d: got repeat %v, %v", o.Producer, o.Seq, try, o.Repeat, o.Err)
 						}

@@ -75,11 +75,11 @@ func TestShowOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			before := s.log.Position()
+			before := s.data.Log.Position()
 			if err := show(s.NewBatch()); err != nil {
 				t.Fatalf("%v: %s: %v", policy, name, err)
 			}
-			if at := s.log.Visible(); at < before {
+			if at := s.data.Log.Visible(); at < before {
 				t.Errorf("%v: %s was told, up to log offset %d, and a crash goes back to %d", policy, name, before, at)
 			}
 		}
@@ -96,7 +96,7 @@ func TestShowOnceOnBadDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.log.Sync(); err != nil {
+		if err := s.data.Log.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		faulty.Inject(vfs.Rule{Ops: vfs.OpSync | vfs.OpSyncDir | vfs.OpCreate | vfs.OpWrite, Every: 1, Err: errIO})

@@ -3,7 +3,10 @@ package counter
 import (
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	"os"
+	"strings"
+
+	"github.com/counterd/counterd/counter/internal/core"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -82,8 +85,8 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.BlockItems != 0 && (o.BlockItems < 16 || o.BlockItems > 512<<10) {
-		return o, fmt.Errorf("counter: BlockItems: got %d, want 16..%d", o.BlockItems, 512<<10)
+	if err := core.CheckBlockItems(o.BlockItems); err != nil {
+		return o, err
 	}
 	if o.MaxMemory != 0 && o.MaxMemory < MinMaxMemory {
 		return o, fmt.Errorf("counter: MaxMemory: got %d, want 0 or at least %d", o.MaxMemory, MinMaxMemory)
@@ -103,21 +106,26 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Progress == nil {
 		o.Progress = func(string, uint64, uint64) {}
 	}
-	if o.HashSeed == 0 {
-		o.HashSeed = rand.Uint64()
-	}
 	return o, nil
 }
 
-// Default BlockItems. There are 256 open blocks of a counter in a store made of groups, each with items packed less
-// densely: with 16 Ki those are 2 % of 100 M items.
-const (
-	defaultBlockItems   = 64 << 10
-	slotGroupBlockItems = 16 << 10
-)
+// config is what of the options concerns the data.
+func (o *Options) config() core.Config {
+	return core.Config{FS: o.FS, Logger: o.Logger, Manual: o.Manual, Elected: o.Elected, BlockItems: o.BlockItems, HashSeed: o.HashSeed, Probes: o.probes,
+		SlotGroups: o.SlotGroups, Producers: o.Producers}
+}
 
 // MinMaxMemory is the least MaxMemory: two open blocks and what is being written must fit.
 const MinMaxMemory = 8 << 20
 
 // ParseSyncPolicy reads always, everysec or no.
 func ParseSyncPolicy(s string) (SyncPolicy, error) { return persist.ParseSyncPolicy(s) }
+
+// bootID names the time since the machine's start; empty where nothing tells.
+func (o *Options) bootID() string {
+	if o.BootID != "" {
+		return o.BootID
+	}
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id[:min(len(id), 64)]))
+}

@@ -36,7 +36,7 @@ func TestOutOfMemory(t *testing.T) {
 		for i := range 250 {
 			before := dump(t, s)
 			if rng.IntN(2) == 0 {
-				s.arena.SetLimit(s.arena.Used() + rng.Int64N(6000)*rng.Int64N(2) + 1)
+				s.data.Arena.SetLimit(s.data.Arena.Used() + rng.Int64N(6000)*rng.Int64N(2) + 1)
 			}
 			what, err := "", error(nil)
 			mid := func() uint64 { return uint64(max(0, i*3-rng.IntN(300))) }
@@ -58,7 +58,7 @@ func TestOutOfMemory(t *testing.T) {
 					if err := b.BeginExclusive(); err != nil {
 						t.Fatal(err)
 					}
-					what, err = "flush", b.Clear()
+					what, err = "flush", b.Whole().Clear()
 					b.End()
 					if err := b.Commit(); err != nil { // else a kill may take it back
 						t.Fatal(err)
@@ -89,7 +89,7 @@ func TestOutOfMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s.arena.SetLimit(0)
+			s.data.Arena.SetLimit(0)
 			switch {
 			case err == nil || errors.Is(err, ErrNoBlock):
 			case errors.Is(err, arena.ErrNoMemory):
@@ -159,11 +159,11 @@ func TestNewColumnWithoutMemory(t *testing.T) {
 			if op := run(Op{Kind: OpDelete, Mid: absent}); op.Err != nil {
 				t.Fatal(op.Err)
 			}
-			if err := b.AlterScript("add column a x hint=8 max=8 default=3 suffix=x"); err != nil {
+			if err := b.Whole().AlterScript("add column a x hint=8 max=8 default=3 suffix=x"); err != nil {
 				t.Fatal(err)
 			}
 			before := b.Items()
-			s.arena.SetLimit(s.arena.Used())
+			s.data.Arena.SetLimit(s.data.Arena.Used())
 			for _, kind := range []OpKind{OpSet, OpAdd} {
 				if op := run(Op{Kind: kind, Mid: absent, Column: 2, Arg: 1}); !errors.Is(op.Err, arena.ErrNoMemory) || op.Done {
 					t.Errorf("got %v, done %v, want %v", op.Err, op.Done, arena.ErrNoMemory)
@@ -172,7 +172,7 @@ func TestNewColumnWithoutMemory(t *testing.T) {
 					t.Errorf("the post is there, %v, %v, and %d items, want %d", b.Row(op), op.Err, b.Items(), before)
 				}
 			}
-			s.arena.SetLimit(0)
+			s.data.Arena.SetLimit(0)
 			if op := run(Op{Kind: OpAdd, Mid: absent, Column: 2, Arg: 1}); op.Err != nil || op.Value != 4 {
 				t.Errorf("with memory: got %d, %v, want 4", op.Value, op.Err)
 			}
@@ -192,11 +192,11 @@ func checkUsed(t *testing.T, s *Store, what string) {
 			t.Fatal(err)
 		}
 		total = 0
-		for ks := range s.keyspaces {
+		for ks := range s.data.Keyspaces {
 			checkTables(t, ks)
 			total += spans(ks)
 		}
-		used = s.arena.Used()
+		used = s.data.Arena.Used()
 		b.End()
 		if used == int64(total) {
 			return

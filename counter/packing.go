@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -15,6 +17,9 @@ import (
 // A snapshot says that segments may be packed before the first one is (format.Manifest.LogPacked), so that an older
 // program refuses the directory.
 type packing struct {
+	s         *core.Data
+	retention *retention
+
 	on     atomic.Bool
 	failed bool // the last attempt; it was told
 
@@ -34,13 +39,13 @@ const (
 // SetCompressLog changes Options.CompressLog. What is packed stays so.
 func (a Admin) SetCompressLog(on bool) { a.s.packing.on.Store(on) }
 
-func (p *packing) start(s *Store) {
+func (p *packing) start() {
 	p.quit, p.done = make(chan struct{}), make(chan struct{})
-	if s.opts.Manual {
+	if p.s.Config.Manual {
 		close(p.done)
 		return
 	}
-	go p.run(s)
+	go p.run()
 }
 
 // stop is called once.
@@ -52,7 +57,7 @@ func (p *packing) stop() {
 }
 
 // run looks each second, as the snapshotter does.
-func (p *packing) run(s *Store) {
+func (p *packing) run() {
 	defer close(p.done)
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
@@ -63,7 +68,7 @@ func (p *packing) run(s *Store) {
 		case <-timer.C:
 		}
 		pause := time.Second
-		if !p.packAll(s, p.pacer()) {
+		if !p.packAll(p.pacer()) {
 			pause = packRetry
 		}
 		timer.Reset(pause)
@@ -71,22 +76,22 @@ func (p *packing) run(s *Store) {
 }
 
 // packAll packs all that may be, and returns false if it has to give up for a while.
-func (p *packing) packAll(s *Store, pace func() error) bool {
-	for p.on.Load() && s.retention.bytes.Load() > 0 {
-		manifests := s.dir.Manifests()
+func (p *packing) packAll(pace func() error) bool {
+	for p.on.Load() && p.retention.bytes.Load() > 0 {
+		manifests := p.s.Dir.Manifests()
 		if len(manifests) == 0 || !manifests[0].LogPacked {
 			return true // the next snapshot
 		}
-		packed, err := s.log.Packer().Pack(manifests[0].Replay, pace)
+		packed, err := p.s.Log.Packer().Pack(manifests[0].Replay, pace)
 		var damaged *format.CorruptError
 		switch {
 		case errors.As(err, &damaged):
-			s.opts.Logger.Error("a retained log segment is damaged; not compressing it", "error", err)
+			p.s.Config.Logger.Error("a retained log segment is damaged; not compressing it", "error", err)
 		case errors.Is(err, format.ErrClosed):
 			return true
 		case err != nil:
 			if !p.failed {
-				s.opts.Logger.Warn("cannot compress the log; keeping it uncompressed", "error", err)
+				p.s.Config.Logger.Warn("cannot compress the log; keeping it uncompressed", "error", err)
 			}
 			p.failed = true
 			return false

@@ -26,7 +26,7 @@ func TestPacking(t *testing.T) {
 	s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
 	pack := func() {
 		t.Helper()
-		if !s.packing.packAll(s, nil) {
+		if !s.packing.packAll(nil) {
 			t.Fatal("not packed")
 		}
 	}
@@ -41,7 +41,7 @@ func TestPacking(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = openDir(t, "data", opts, "")
-		moments, states = append(moments, s.log.Position()), append(states, dump(t, s))
+		moments, states = append(moments, s.data.Log.Position()), append(states, dump(t, s))
 		if err := s.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
@@ -52,19 +52,19 @@ func TestPacking(t *testing.T) {
 	opts.CompressLog = true
 	s.Admin().SetCompressLog(true)
 	pack() // no snapshot says that it may be
-	if st := s.log.Stats(); st.Packed != 0 {
+	if st := s.data.Log.Stats(); st.Packed != 0 {
 		t.Fatalf("%+v", st)
 	}
 	snapshot()
 	snapshot()
-	before := s.log.Stats()
+	before := s.data.Log.Stats()
 	pack()
-	st := s.log.Stats()
+	st := s.data.Log.Stats()
 	if st.Packed < 3 || st.DiskBytes >= before.DiskBytes*3/4 || st.SegmentBytes != before.SegmentBytes {
 		t.Fatalf("%+v, before %+v", st, before)
 	}
-	for _, seg := range s.log.Segments().List() {
-		if replay := s.dir.Manifests()[0].Replay; seg.Packed && seg.End > replay {
+	for _, seg := range s.data.Log.Segments().List() {
+		if replay := s.data.Dir.Manifests()[0].Replay; seg.Packed && seg.End > replay {
 			t.Errorf("%+v is packed, the snapshot replays from %d", seg, replay)
 		}
 	}
@@ -74,7 +74,7 @@ func TestPacking(t *testing.T) {
 	}
 
 	// An older program refuses the directory by its manifest.
-	text, err := vfs.ReadFile(sim, "data/"+format.ManifestName(s.dir.Manifests()[0].Generation), 1<<20)
+	text, err := vfs.ReadFile(sim, "data/"+format.ManifestName(s.data.Dir.Manifests()[0].Generation), 1<<20)
 	if err != nil || !strings.HasPrefix(string(text), "counterd manifest 3\n") {
 		t.Fatalf("%.40q, %v", text, err)
 	}
@@ -94,19 +94,19 @@ func TestPacking(t *testing.T) {
 	}
 
 	// What is kept is counted as it is on disk.
-	segs := s.log.Segments().List()
+	segs := s.data.Log.Segments().List()
 	kept := uint64(0)
 	for _, seg := range segs[1:] {
 		kept += uint64(seg.Bytes)
 	}
 	s.Admin().SetRetain(kept + 1)
-	s.snapshots.snapshotIfDue(s)
-	if got := s.log.Stats().First; got != 0 {
+	s.snapshots.snapshotIfDue()
+	if got := s.data.Log.Stats().First; got != 0 {
 		t.Errorf("the log begins at %d", got)
 	}
 	s.Admin().SetRetain(kept)
-	s.snapshots.snapshotIfDue(s)
-	if got := s.log.Stats().First; got != segs[1].Start {
+	s.snapshots.snapshotIfDue()
+	if got := s.data.Log.Stats().First; got != segs[1].Start {
 		t.Errorf("the log begins at %d, want %d", got, segs[1].Start)
 	}
 
@@ -119,7 +119,7 @@ func TestPacking(t *testing.T) {
 	if got := dump(t, s); !maps.Equal(got, want) {
 		t.Error("the state differs after a restart")
 	}
-	if got := s.log.Stats(); got.Packed != st.Packed-1 {
+	if got := s.data.Log.Stats(); got.Packed != st.Packed-1 {
 		t.Errorf("after a restart %+v", got)
 	}
 	// Snapshots say it for as long as there are packed segments: it is off now.
@@ -127,11 +127,11 @@ func TestPacking(t *testing.T) {
 		if err := s.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.dir.Manifests()[0].LogPacked; got != packed {
+		if got := s.data.Dir.Manifests()[0].LogPacked; got != packed {
 			t.Errorf("the snapshot says packed %v", got)
 		}
 		s.Admin().SetRetain(0)
-		s.snapshots.snapshotIfDue(s)
+		s.snapshots.snapshotIfDue()
 		if err := s.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestPackingDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	segs := s.log.Segments().List()
+	segs := s.data.Log.Segments().List()
 	flip := func(path string, off int64) {
 		f, err := sim.OpenRW(path)
 		if err != nil {
@@ -180,10 +180,10 @@ func TestPackingDamaged(t *testing.T) {
 		}
 	}
 	flip(segs[0].Path, 5000)
-	if !s.packing.packAll(s, nil) {
+	if !s.packing.packAll(nil) {
 		t.Fatal("gave up")
 	}
-	now := s.log.Segments().List()
+	now := s.data.Log.Segments().List()
 	if now[0].Packed || !now[1].Packed {
 		t.Fatalf("%+v, %+v", now[0], now[1])
 	}
@@ -261,12 +261,12 @@ func testPackingBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(packRetry - 5*time.Second)
-	if fired := faulty.Fired(); fired != 1 || s.log.Stats().Packed != 0 {
-		t.Fatalf("%d attempts, %+v", fired, s.log.Stats())
+	if fired := faulty.Fired(); fired != 1 || s.data.Log.Stats().Packed != 0 {
+		t.Fatalf("%d attempts, %+v", fired, s.data.Log.Stats())
 	}
 	faulty.Clear()
 	time.Sleep(10 * time.Second)
-	if st := s.log.Stats(); st.Packed == 0 {
+	if st := s.data.Log.Stats(); st.Packed == 0 {
 		t.Fatalf("%+v", st)
 	}
 	for stop := range 5 { // wherever it is

@@ -158,7 +158,7 @@ func (m *partialModel) list(when string) {
 		var items []ScanItem
 		var err error
 		before := cursor
-		items, cursor, err = b.Scan(nil, before, count)
+		items, cursor, err = NewReader(b).Scan(nil, before, count)
 		var gone *LostError
 		if errors.As(err, &gone) {
 			if len(items) > 0 || gone.Resume&^toldCursor != before {
@@ -299,7 +299,7 @@ func TestPartialRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.check("promoted")
-			if n := m.s.tiers.PartialBytes.Load(); n != 0 {
+			if n := m.s.data.Files.PartialBytes.Load(); n != 0 {
 				t.Errorf("%d bytes of partial rows are left", n)
 			}
 		})
@@ -406,10 +406,10 @@ func TestPartialRowsReplica(t *testing.T) {
 	}
 	follow := func() {
 		t.Helper()
-		if err := primary.log.Sync(); err != nil {
+		if err := primary.data.Log.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := primary.log.NewReader(replica.log.Position())
+		r, err := primary.data.Log.NewReader(replica.data.Log.Position())
 		if err != nil {
 			t.Fatal(err)
 		}

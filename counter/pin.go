@@ -4,19 +4,25 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/persist/format"
 )
 
 // Pin keeps files and log from being removed while they are copied to a replica or into an archive.
 type Pin struct {
-	s        *Store
+	of       *Pins
 	Manifest *format.Manifest // the newest; nil: there is none, and the log goes back to its beginning
 	names    map[string]struct{}
 	from     uint64 // log offset from which on the log is kept
 }
 
-// pins are those not released yet.
-type pins struct {
+// Pins keep files and log from being removed while they are copied: those that are not released yet. All methods are safe
+// for concurrent use.
+type Pins struct {
+	s      *core.Data
+	verify func(m *format.Manifest) error // reads the images that a manifest names
+
 	// Innermost; held too while it is found out which files are orphans, as pinning a manifest is to come before or
 	// behind.
 	mu  sync.Mutex
@@ -24,80 +30,55 @@ type pins struct {
 }
 
 // PinSnapshot pins the newest snapshot, and the log from its replay offset on.
-func (r *Replication) PinSnapshot() (*Pin, error) {
-	if r.s.dir == nil {
+func (p *Pins) PinSnapshot() (*Pin, error) {
+	if p.s.Dir == nil {
 		return nil, ErrInMemory
 	}
-	p := &Pin{s: r.s, names: make(map[string]struct{})}
-	r.pins.mu.Lock()
-	defer r.pins.mu.Unlock()
-	if m := r.s.dir.Manifests(); len(m) > 0 { // under mu: files go under it too
-		p.Manifest, p.from = m[0], m[0].Replay
+	pin := &Pin{of: p, names: make(map[string]struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.s.Dir.Manifests(); len(m) > 0 { // under mu: files go under it too
+		pin.Manifest, pin.from = m[0], m[0].Replay
 		_ = m[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error { // fn returns nil
-			p.names[b.Name] = struct{}{}
+			pin.names[b.Name] = struct{}{}
 			return nil
 		})
 	}
-	r.pins.add(p)
-	return p, nil
+	p.add(pin)
+	return pin, nil
 }
 
 // PinLog pins the log from an offset on.
-func (r *Replication) PinLog(from uint64) *Pin {
-	p := &Pin{s: r.s, from: from}
-	r.pins.mu.Lock()
-	defer r.pins.mu.Unlock()
-	r.pins.add(p)
-	return p
+func (p *Pins) PinLog(from uint64) *Pin {
+	pin := &Pin{of: p, from: from}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.add(pin)
+	return pin
 }
 
 // PinNames pins files that no manifest of the store names: what is being copied from a primary.
-func (r *Replication) PinNames(names []string) *Pin {
-	p := &Pin{s: r.s, names: make(map[string]struct{}), from: ^uint64(0)}
+func (p *Pins) PinNames(names []string) *Pin {
+	pin := &Pin{of: p, names: make(map[string]struct{}), from: ^uint64(0)}
 	for _, name := range names {
-		p.names[name] = struct{}{}
+		pin.names[name] = struct{}{}
 	}
-	r.pins.mu.Lock()
-	defer r.pins.mu.Unlock()
-	r.pins.add(p)
-	return p
-}
-
-// Path returns where a file that the pinned manifest names is; ok is false for any other.
-func (p *Pin) Path(tier format.Tier, name string) (path string, ok bool) {
-	if _, ok := p.names[name]; !ok {
-		return "", false
-	}
-	b := format.BlockFile{Tier: tier, Name: name}
-	return b.Path(p.s.dir.Path()), true
-}
-
-// VerifyImages reads all images of the pinned snapshot, and returns what is wrong with them. Those that are damaged are
-// written anew from memory, by a snapshot that it starts beside all other work.
-func (p *Pin) VerifyImages() error {
-	if p.Manifest == nil {
-		return nil
-	}
-	return p.s.snapshots.verifyImages(p.s, p.Manifest, nil)
-}
-
-// Release ends the pin. It may be called twice.
-func (p *Pin) Release() {
-	p.s.repl.pins.mu.Lock()
-	delete(p.s.repl.pins.all, p)
-	p.s.repl.pins.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.add(pin)
+	return pin
 }
 
 // add REQUIRES mu held.
-func (p *pins) add(pin *Pin) {
+func (p *Pins) add(pin *Pin) {
 	if p.all == nil {
 		p.all = make(map[*Pin]struct{})
 	}
 	p.all[pin] = struct{}{}
 }
 
-// names returns the files that must stay. REQUIRES mu held.
-func (p *pins) names() map[string]struct{} {
+// fileNames returns the files that must stay. REQUIRES mu held.
+func (p *Pins) fileNames() map[string]struct{} {
 	names := make(map[string]struct{})
 	for pin := range p.all {
 		maps.Copy(names, pin.names)
@@ -106,7 +87,7 @@ func (p *pins) names() map[string]struct{} {
 }
 
 // from returns the lowest log offset that must stay, MaxUint64 if there is no pin.
-func (p *pins) from() uint64 {
+func (p *Pins) from() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	from := ^uint64(0)
@@ -114,4 +95,29 @@ func (p *pins) from() uint64 {
 		from = min(from, pin.from)
 	}
 	return from
+}
+
+// Path returns where a file that the pinned manifest names is; ok is false for any other.
+func (p *Pin) Path(tier format.Tier, name string) (path string, ok bool) {
+	if _, ok := p.names[name]; !ok {
+		return "", false
+	}
+	b := format.BlockFile{Tier: tier, Name: name}
+	return b.Path(p.of.s.Dir.Path()), true
+}
+
+// VerifyImages reads all images of the pinned snapshot, and returns what is wrong with them. Those that are damaged are
+// written anew from memory, by a snapshot that it starts beside all other work.
+func (p *Pin) VerifyImages() error {
+	if p.Manifest == nil {
+		return nil
+	}
+	return p.of.verify(p.Manifest)
+}
+
+// Release ends the pin. It may be called twice.
+func (p *Pin) Release() {
+	p.of.mu.Lock()
+	delete(p.of.all, p)
+	p.of.mu.Unlock()
 }

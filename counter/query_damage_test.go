@@ -21,7 +21,7 @@ import (
 func TestQueryDamaged(t *testing.T) {
 	_, s, mids, cold := coldDir(t, 80_000)
 	def := s.Schema().Counter("weibo")
-	file := s.spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
+	file := s.data.Spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
 	slices.Sort(mids)
 	mids = slices.Compact(mids)
 	const bad = 7

@@ -44,7 +44,7 @@ func TestUpdateReplayed(t *testing.T) {
 func TestUpdateDamaged(t *testing.T) {
 	_, s, mids, cold := coldDir(t, 80_000)
 	def := s.Schema().Counter("weibo")
-	file := s.spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
+	file := s.data.Spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
 	const bad = 7
 	flip(t, cold, bad<<12+100)
 	lo, hi := file.PageStart(bad), file.PageStart(bad+1)
@@ -59,7 +59,7 @@ func TestUpdateDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.steps(u.Gather, func() bool { return true })
-	if len(u.pending) == 0 || u.Changed() != 0 || !errors.Is(err, block.ErrCold) {
-		t.Errorf("one change: got %d items, %d changed, %v", len(u.pending), u.Changed(), err)
+	if len(u.u.Pending) == 0 || u.Changed() != 0 || !errors.Is(err, block.ErrCold) {
+		t.Errorf("one change: got %d items, %d changed, %v", len(u.u.Pending), u.Changed(), err)
 	}
 }

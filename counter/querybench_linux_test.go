@@ -50,7 +50,7 @@ func queryStores(b *testing.B) (stores [2]*Store, arrays [4][]uint64) {
 func BenchmarkQuery(b *testing.B) {
 	stores, arrays := queryStores(b)
 	pages := 0
-	for _, blk := range stores[1].spaces[1][0].Dir.Load().Blocks {
+	for _, blk := range stores[1].data.Spaces[1][0].Dir.Load().Blocks {
 		if blk.Cold != nil {
 			pages += blk.Cold.File.Pages()
 		}
@@ -134,7 +134,7 @@ func BenchmarkTop(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			pages := 0
-			blocks := s.spaces[1][0].Dir.Load().Blocks
+			blocks := s.data.Spaces[1][0].Dir.Load().Blocks
 			for _, blk := range blocks {
 				if blk.Cold != nil {
 					pages += blk.Cold.File.Pages()

@@ -33,7 +33,7 @@ func TestFindGroupDamaged(t *testing.T) {
 	}
 	b.Run()
 	b.End()
-	blk := s.spaces[def.ID][3].Dir.Load().Find(mids[1])
+	blk := s.data.Spaces[def.ID][3].Dir.Load().Find(mids[1])
 	if blk.Open() {
 		t.Fatal("the first block of group 3 is open: nothing to demote")
 	}
@@ -44,7 +44,7 @@ func TestFindGroupDamaged(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("got files %v, %v, want one", files, err)
 	}
-	file := s.spaces[def.ID][3].Dir.Load().Find(mids[1]).Cold.File
+	file := s.data.Spaces[def.ID][3].Dir.Load().Find(mids[1]).Cold.File
 	if file.Pages() < 2 {
 		t.Fatal("the file has one page only")
 	}

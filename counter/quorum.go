@@ -54,26 +54,26 @@ func (r *Replication) stopConfirming() {
 	r.quorum.mu.Lock()
 	defer r.quorum.mu.Unlock()
 	r.quorum.resting = true
-	r.s.log.Quorum().Doubt(ErrDeposed)
+	r.s.Log.Quorum().Doubt(ErrDeposed)
 }
 
 // LeadAt makes the store a primary in a term of an epoch, which is higher than all that its log knows: else the error
 // is an *EpochError. Nothing is confirmed, and nothing in doubt. It returns the offset that the term begins at, which is
 // the log's end; called again for the same epoch, it does no more.
 func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return 0, ErrInMemory
 	}
 	if epoch == 0 || epoch > MaxEpoch {
 		return 0, &EpochError{Got: epoch, Seen: r.Epoch()}
 	}
-	if l := r.Lineage(); !r.s.Replica() && uint64(l.Current().Epoch) == epoch {
+	if l := r.Lineage(); !r.s.Replica.Load() && uint64(l.Current().Epoch) == epoch {
 		return l.Terms[len(l.Terms)-1].Start, nil
 	}
 	if seen := r.Epoch(); epoch <= seen {
 		return 0, &EpochError{epoch, seen}
 	}
-	r.s.log.Quorum().Confirm(0) // what a term before confirmed others may lack
+	r.s.Log.Quorum().Confirm(0) // what a term before confirmed others may lack
 	if err = r.changeRole(func(end uint64) format.Lineage {
 		at = end
 		l := r.Lineage()
@@ -82,12 +82,12 @@ func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
 		return 0, err
 	}
 	if err := r.ClearBehind(); err != nil {
-		r.s.opts.Logger.Warn("cannot record that this node became primary with incomplete data", "error", err)
+		r.s.Config.Logger.Warn("cannot record that this node became primary with incomplete data", "error", err)
 	}
 	r.quorum.mu.Lock()
 	defer r.quorum.mu.Unlock()
 	r.quorum.resting, r.quorum.owner = false, nil
-	r.s.log.Quorum().Doubt(nil)
+	r.s.Log.Quorum().Doubt(nil)
 	return at, nil
 }
 
@@ -100,8 +100,8 @@ func (r *Replication) Epoch() uint64 {
 // Confirm tells that all nodes that must have the log have it up to an offset. It may fall: see persist.Log.Confirm.
 // Only an Elected store is told.
 func (r *Replication) Confirm(pos uint64) {
-	if r.s.log != nil && r.s.opts.Elected {
-		r.s.log.Quorum().Confirm(pos)
+	if r.s.Log != nil && r.s.Config.Elected {
+		r.s.Log.Quorum().Confirm(pos)
 	}
 }
 
@@ -110,23 +110,23 @@ const Everywhere = math.MaxUint64
 
 // Confirmed is the offset of the last Confirm; Everywhere where no other node must have anything.
 func (r *Replication) Confirmed() uint64 {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return Everywhere
 	}
-	return r.s.log.Quorum().Confirmed()
+	return r.s.Log.Quorum().Confirmed()
 }
 
 // Awaited tells whether somebody waits for Confirm.
-func (r *Replication) Awaited() bool { return r.s.log != nil && r.s.log.Quorum().Awaited() }
+func (r *Replication) Awaited() bool { return r.s.Log != nil && r.s.Log.Quorum().Awaited() }
 
 // Doubt has who waits for Confirm answered by an *UncertainError, until it is called with nil, or LeadAt is.
 func (r *Replication) Doubt(err error) {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return
 	}
 	r.quorum.mu.Lock()
 	defer r.quorum.mu.Unlock()
 	if r.quorum.owner = err; !r.quorum.resting {
-		r.s.log.Quorum().Doubt(err)
+		r.s.Log.Quorum().Doubt(err)
 	}
 }

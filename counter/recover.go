@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/block"
@@ -21,7 +23,6 @@ import (
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/past"
-	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -40,33 +41,47 @@ import (
 //
 // Values in records are those after the change, so nothing can count twice.
 type recovery struct {
-	s       *Store
+	s       *core.Data
+	opts    recoverOptions
 	lenient leniency // how much the round that is under way may go on without
 }
 
-func (r *recovery) run(path string) error {
-	if err := past.FinishBegun(r.s.opts.FS, path); err != nil {
-		return err
+// recoverOptions are those of the Options that the start of a store asks for.
+type recoverOptions struct {
+	policy   SyncPolicy
+	progress func(what string, done, total uint64)
+	giveUp   bool // go on without the image of a last block, too: it is about to be given up
+}
+
+// recovered is what a start has found.
+type recovered struct {
+	persist.Recovery
+	lineage format.Lineage // that HISTORY has
+}
+
+// run reads everything. With an error the caller releases what was opened.
+func (r *recovery) run(path string) (*recovered, error) {
+	if err := past.FinishBegun(r.s.Config.FS, path); err != nil {
+		return nil, err
 	}
-	dir, err := persist.OpenDir(r.s.opts.FS, path)
+	dir, err := persist.OpenDir(r.s.Config.FS, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.s.dir = dir
+	r.s.Dir = dir
 	for _, bad := range dir.Bad() {
-		r.s.opts.Logger.Error("bad manifest; using the previous one", "error", bad)
+		r.s.Config.Logger.Error("bad manifest; using the previous one", "error", bad)
 	}
 	from, err := r.loadSnapshot()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.s.snapshots = newSnapshotter()
 	return r.replay(from)
 }
 
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
 func (r *recovery) loadSnapshot() (from uint64, err error) {
-	manifests := r.s.dir.Manifests()
+	manifests := r.s.Dir.Manifests()
 	// A file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and
 	// the log. Only when no snapshot is whole is one used without the file.
 	for _, r.lenient = range []leniency{nothingLost, coldLost, imagesLost} {
@@ -80,14 +95,14 @@ func (r *recovery) loadSnapshot() (from uint64, err error) {
 		for _, m := range tries {
 			older := len(manifests) - 1 - slices.Index(manifests, m)
 			if err = r.loadManifest(m); err == nil {
-				r.s.dir.Reject(manifests[:len(manifests)-1-older])
+				r.s.Dir.Reject(manifests[:len(manifests)-1-older])
 				return m.Replay, nil
 			}
 			var corrupt *format.CorruptError
 			if errors.As(err, &corrupt) {
-				corrupt.Dir = r.s.dir.Path() // so that it prints the repair command
+				corrupt.Dir = r.s.Dir.Path() // so that it prints the repair command
 			}
-			r.s.opts.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", older)
+			r.s.Config.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", older)
 			r.dropAll()
 			if !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, hot.ErrBadImage) {
 				return 0, err
@@ -99,29 +114,29 @@ func (r *recovery) loadSnapshot() (from uint64, err error) {
 
 // dropAll forgets what a bad snapshot brought.
 func (r *recovery) dropAll() {
-	for ks := range r.s.keyspaces {
+	for ks := range r.s.Keyspaces {
 		ks.Free()
 	}
-	r.s.spaces = nil
-	r.s.producers.reset(producers.New(r.s.opts.Producers.withDefaults()), nil)
-	r.s.tiers.broken.Store(0)
-	r.s.moving = groupStates{}
-	r.s.hideGroups()
-	r.s.schema.Store(schema.Empty())
+	r.s.Spaces = nil
+	r.s.Producers.Reset(producers.New(r.s.Config.Producers.WithDefaults()), nil)
+	r.s.Broken.Store(0)
+	r.s.Moving = core.Moves{}
+	r.s.HideGroups()
+	r.s.Schema.Store(schema.Empty())
 }
 
 func (r *recovery) loadManifest(m *format.Manifest) error {
 	sch, err := schema.ParseDurable([]byte(strings.Join(m.Schema, "\n") + "\n"))
 	if err != nil {
-		return &format.CorruptError{File: filepath.Join(r.s.dir.Path(), format.ManifestName(m.Generation)), Dir: r.s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
+		return &format.CorruptError{File: filepath.Join(r.s.Dir.Path(), format.ManifestName(m.Generation)), Dir: r.s.Dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
 	}
-	r.s.setSlotGroups(m.SlotGroups)
-	if err := r.s.setSchema(sch); err != nil {
+	r.s.SetSlotGroups(m.SlotGroups)
+	if err := r.s.SetSchema(sch); err != nil {
 		return err
 	}
-	r.s.blockIDs.Store(max(r.s.blockIDs.Load(), m.NextBlock))
-	r.s.moving.load(m.Moving)
-	r.s.hideGroups()
+	r.s.BlockIDs.Store(max(r.s.BlockIDs.Load(), m.NextBlock))
+	r.s.Moving.Load(m.Moving)
+	r.s.HideGroups()
 	if err := r.loadProducers(m); err != nil {
 		return err
 	}
@@ -131,26 +146,26 @@ func (r *recovery) loadManifest(m *format.Manifest) error {
 // loadProducers reads the table of producers. Without it numbered writes would be made again, so nobody starts without
 // it but the tool that was told to give it up.
 func (r *recovery) loadProducers(m *format.Manifest) error {
-	limits := r.s.opts.Producers.withDefaults()
+	limits := r.s.Config.Producers.WithDefaults()
 	f := m.Producers
 	if f == nil {
-		r.s.producers.reset(producers.New(limits), nil)
+		r.s.Producers.Reset(producers.New(limits), nil)
 		return nil
 	}
-	path := f.Path(r.s.dir.Path())
-	info, t, err := readProducers(r.s.opts.FS, path, limits)
+	path := f.Path(r.s.Dir.Path())
+	info, t, err := readProducers(r.s.Config.FS, path, limits)
 	if err == nil && (info.Items != f.Items || info.CRC != f.CRC) {
-		err = corruptFile(r.s.dir, path, fmt.Sprintf("%d producers, checksum %08x, as in the manifest", f.Items, f.CRC), fmt.Sprintf("%d, %08x", info.Items, info.CRC), nil)
+		err = corruptFile(r.s.Dir, path, fmt.Sprintf("%d producers, checksum %08x, as in the manifest", f.Items, f.CRC), fmt.Sprintf("%d, %08x", info.Items, info.CRC), nil)
 	}
 	if err == nil {
-		r.s.producers.reset(t, f)
+		r.s.Producers.Reset(t, f)
 		return nil
 	}
 	if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
-		err = corruptFile(r.s.dir, path, "an image of producers as the manifest names it", err.Error(), err)
+		err = corruptFile(r.s.Dir, path, "an image of producers as the manifest names it", err.Error(), err)
 	}
-	if r.lenient == imagesLost && r.s.opts.giveUp && lostFile(err) {
-		r.s.producers.reset(producers.New(limits), nil)
+	if r.lenient == imagesLost && r.opts.giveUp && lostFile(err) {
+		r.s.Producers.Reset(producers.New(limits), nil)
 		return nil
 	}
 	return err
@@ -207,7 +222,7 @@ func (r *recovery) loadImages(m *format.Manifest) error {
 					return
 				}
 				*jobs[i].into = b
-				r.s.opts.Progress("snapshot", done.Add(jobs[i].file.Bytes), total)
+				r.opts.progress("snapshot", done.Add(jobs[i].file.Bytes), total)
 			}
 		}()
 	}
@@ -220,8 +235,8 @@ func (r *recovery) loadImages(m *format.Manifest) error {
 		if err != nil {
 			for _, b := range blocks[i] {
 				if b != nil {
-					r.s.arena.Free(b.Span)
-					r.s.tiers.Retire(b)
+					r.s.Arena.Free(b.Span)
+					r.s.Files.Retire(b)
 				}
 			}
 		}
@@ -243,19 +258,19 @@ func (r *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block.B
 		return b, buf, err
 	}
 	named := f
-	path := f.Path(r.s.dir.Path())
-	file, err := openCold(r.s.opts.FS, path, r.s.tiers.cache)
+	path := f.Path(r.s.Dir.Path())
+	file, err := openCold(r.s.Config.FS, path, r.s.Cache)
 	if err == nil {
-		if m := file.Meta(); m.OneGroup && (!r.s.slotGroups || m.Group != f.Group) {
-			err = corruptFile(r.s.dir, path, fmt.Sprintf("posts of group %d, as in the manifest", f.Group), fmt.Sprintf("of group %d", m.Group), nil)
+		if m := file.Meta(); m.OneGroup && (!r.s.SlotGroups || m.Group != f.Group) {
+			err = corruptFile(r.s.Dir, path, fmt.Sprintf("posts of group %d, as in the manifest", f.Group), fmt.Sprintf("of group %d", m.Group), nil)
 			err = errors.Join(err, file.Close())
 		} else if m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
-			err = corruptFile(r.s.dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
+			err = corruptFile(r.s.Dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
 				fmt.Sprintf("[%d,%d), %d, %08x", m.Lo, m.Hi, file.Stat().Items, file.Checksum()), nil)
 			err = errors.Join(err, file.Close())
 		}
 	}
-	if isNotExist(err) && len(f.Remains(r.s.dir.Path())) == 1 {
+	if isNotExist(err) && len(f.Remains(r.s.Dir.Path())) == 1 {
 		back, entry, why := r.regain(f)
 		if err = errors.Join(err, why); why == nil {
 			f, file, err = entry, back, nil
@@ -263,20 +278,20 @@ func (r *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block.B
 	}
 	if err != nil && (r.lenient == nothingLost || !lostFile(err)) {
 		if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
-			err = corruptFile(r.s.dir, path, "a cold file as the manifest names it", err.Error(), err)
+			err = corruptFile(r.s.Dir, path, "a cold file as the manifest names it", err.Error(), err)
 		}
 		return nil, buf, err
 	}
 	if err != nil {
 		// The posts of this range answer an error, all others are served: a lost file of old posts must not take the
 		// new ones down.
-		r.s.opts.Logger.Error("a cold file is unusable; posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
-			"error", err, "repair", format.RepairCommand(r.s.dir.Path()))
-		r.s.tiers.broken.Add(1)
+		r.s.Config.Logger.Error("a cold file is unusable; posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
+			"error", err, "repair", format.RepairCommand(r.s.Dir.Path()))
+		r.s.Broken.Add(1)
 		file = coldstore.Broken(path, coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
 	}
 	b.Cold = &block.ColdRange{File: file, Entry: *f}
-	r.s.tiers.Keep(f.Name)
+	r.s.Files.Keep(f.Name)
 	if overlay == nil {
 		return b, buf, nil
 	}
@@ -286,8 +301,8 @@ func (r *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block.B
 		err = b.CountOverlay()
 	}
 	if err != nil {
-		r.s.arena.Free(b.Span)
-		r.s.tiers.Retire(b)
+		r.s.Arena.Free(b.Span)
+		r.s.Files.Retire(b)
 		if r.mayLose(overlay, err) {
 			return r.lostRange(named, overlay, err), buf, nil
 		}
@@ -319,8 +334,8 @@ func (r *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 	if len(blocks) == 0 {
 		return nil
 	}
-	if int(c.ID) >= len(r.s.spaces) || r.s.spaces[c.ID] == nil {
-		return &format.CorruptError{File: r.s.dir.Path(), Dir: r.s.dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
+	if int(c.ID) >= len(r.s.Spaces) || r.s.Spaces[c.ID] == nil {
+		return &format.CorruptError{File: r.s.Dir.Path(), Dir: r.s.Dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
 	}
 	files := slices.DeleteFunc(slices.Clone(c.Blocks), func(f format.BlockFile) bool { return f.Tier == format.TierOverlay })
 	found := map[uint8]*block.Directory{}
@@ -335,16 +350,16 @@ func (r *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 			found[files[i].Group] = d
 		}
 		if b.Lo != end {
-			return &format.CorruptError{File: r.s.dir.Path(), Dir: r.s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.Lo)}
+			return &format.CorruptError{File: r.s.Dir.Path(), Dir: r.s.Dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.Lo)}
 		}
 		end = b.Hi
 		d.Los, d.Blocks = append(d.Los, b.Lo), append(d.Blocks, b)
 	}
 	if end != hot.EndMid {
-		return &format.CorruptError{File: r.s.dir.Path(), Dir: r.s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
+		return &format.CorruptError{File: r.s.Dir.Path(), Dir: r.s.Dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
 	}
 	for group, d := range found { // a manifest without SlotGroups has group 0 only
-		ks := r.s.spaces[c.ID][group]
+		ks := r.s.Spaces[c.ID][group]
 		for _, b := range d.Blocks {
 			ks.Recognize(b)
 			ks.Files.CountPartial(b)
@@ -356,41 +371,33 @@ func (r *recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 }
 
 // replay opens the log and applies it from an offset on.
-func (r *recovery) replay(from uint64) error {
-	replayer := &replayer{s: r.s, b: r.s.NewBatch()}
-	replayer.b.carrier = true
-	lineage, err := logfile.ReadLineage(r.s.opts.FS, r.s.dir.Path())
+func (r *recovery) replay(from uint64) (*recovered, error) {
+	replayer := r.s.NewReplayer()
+	lineage, err := logfile.ReadLineage(r.s.Config.FS, r.s.Dir.Path())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
-		FS: r.s.opts.FS, Dir: r.s.dir.Path(), Create: len(r.s.dir.Manifests()) == 0, Unwritable: true, Guard: r.s.dir.CheckLock, KnownDurable: r.s.dir.KnownDurable(), Past: &lineage,
-		Policy: r.s.opts.AppendFsync, Manual: r.s.opts.Manual, Logger: r.s.opts.Logger,
-		Progress: func(done, total uint64) { r.s.opts.Progress("log", done, total) },
-	}, from, replayer.apply)
+		FS: r.s.Config.FS, Dir: r.s.Dir.Path(), Create: len(r.s.Dir.Manifests()) == 0, Unwritable: true, Guard: r.s.Dir.CheckLock, KnownDurable: r.s.Dir.KnownDurable(), Past: &lineage,
+		Policy: r.opts.policy, Manual: r.s.Config.Manual, Logger: r.s.Config.Logger,
+		Progress: func(done, total uint64) { r.opts.progress("log", done, total) },
+	}, from, replayer.Apply)
 	if err == nil {
-		err = replayer.flush()
+		err = replayer.Flush()
 	}
 	if err != nil {
 		if log != nil {
 			err = errors.Join(err, log.Close())
 		}
-		return err
+		return nil, err
 	}
-	r.s.log, r.s.replayed = log, rec.End
-	if r.s.opts.Elected { // before there is a role
+	r.s.Log, r.s.Replayed = log, rec.End
+	if r.s.Config.Elected { // before there is a role
 		log.Quorum().Require(true)
 	}
-	r.s.producers.resume()
+	r.s.Producers.Resume()
 	if rec.Torn != nil {
-		r.s.opts.Logger.Warn("cut a torn tail from the log and kept it in a file; it was never confirmed as durable", "error", rec.Torn)
+		r.s.Config.Logger.Warn("cut a torn tail from the log and kept it in a file; it was never confirmed as durable", "error", rec.Torn)
 	}
-	if err := r.s.repl.recover(lineage, &rec); err != nil {
-		return err
-	}
-	r.s.snapshots.recovered(r.s, rec)
-	if err := r.s.retention.removeOrphans(r.s); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
-		return err
-	}
-	return nil
+	return &recovered{rec, lineage}, nil
 }

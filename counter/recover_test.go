@@ -71,7 +71,7 @@ func TestFallback(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("round %d: the bad image was removed before there is a better one: %v", round, err)
 		}
-		p, err := s.repl.PinSnapshot()
+		p, err := s.pins.PinSnapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestScrubImages(t *testing.T) {
 	s.tiers.stop() // the next round is in an hour
 	flip(t, newestImage(t, dir), 100)
 	for _, m := range s.repl.Manifests() {
-		if err := s.snapshots.verifyImages(s, m, nil); err != nil && !errors.Is(err, format.ErrCorrupt) {
+		if err := s.snapshots.verifyImages(m, nil); err != nil && !errors.Is(err, format.ErrCorrupt) {
 			t.Fatal(err)
 		}
 	}
@@ -299,7 +299,7 @@ func TestScrubDuringSnapshot(t *testing.T) {
 				return sim.Remove(b.Path("data"))
 			})
 			release := hinder()
-			if err := s.snapshots.verifyImages(s, m, nil); err == nil {
+			if err := s.snapshots.verifyImages(m, nil); err == nil {
 				t.Fatal("no error")
 			}
 			synctest.Wait()
@@ -307,7 +307,7 @@ func TestScrubDuringSnapshot(t *testing.T) {
 				t.Fatalf("%s: the damaged images are not in force any more", what)
 			}
 			release()
-			s.snapshots.snapshotIfDue(s)
+			s.snapshots.snapshotIfDue()
 			if err := good(s.repl.Manifests()[0]); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 )
@@ -14,13 +16,13 @@ import (
 // (block/widths.go), one block at a time, in the background and beside its readers and writers (beside.go). It pauses after each
 // for as long as that took, so it takes half a core at most. And it seals open blocks ahead.
 type repacker struct {
-	wakeup  chan struct{}
-	sealing chan *block.Keyspace // nil: nothing is sealed ahead
-	quit    chan struct{}
-	done    sync.WaitGroup
-	once    sync.Once
-	blocks  atomic.Int64 // that got another layout, or were looked at for that
-	nanos   atomic.Int64 // that this took
+	s      *core.Data
+	tiers  *tiers
+	quit   chan struct{}
+	done   sync.WaitGroup
+	once   sync.Once
+	blocks atomic.Int64 // that got another layout, or were looked at for that
+	nanos  atomic.Int64 // that this took
 }
 
 // Repacks tells how many blocks were packed anew in the background since the start, for columns that came or went or
@@ -30,18 +32,13 @@ func (a Admin) Repacks() (blocks int64, took time.Duration) {
 	return r.blocks.Load(), time.Duration(r.nanos.Load())
 }
 
-// init comes before there are keyspaces.
-func (r *repacker) init(manual bool) {
-	r.wakeup = make(chan struct{}, 1)
-	r.quit = make(chan struct{})
-	if !manual {
-		r.sealing = make(chan *block.Keyspace, 256)
-	}
+func (r *repacker) init(s *core.Data, t *tiers) {
+	r.s, r.tiers, r.quit = s, t, make(chan struct{})
 }
 
-func (r *repacker) start(s *Store) {
-	r.done.Go(func() { r.run(s) })
-	r.done.Go(func() { r.seal(s) })
+func (r *repacker) start() {
+	r.done.Go(func() { r.run() })
+	r.done.Go(func() { r.seal() })
 }
 
 func (r *repacker) stop() {
@@ -53,53 +50,46 @@ func (r *repacker) stop() {
 const lostRest = time.Second
 
 // seal seals blocks ahead.
-func (r *repacker) seal(s *Store) {
+func (r *repacker) seal() {
 	var rest <-chan time.Time
-	sealing := r.sealing
+	sealing := r.s.Sealing
 	for {
 		select {
 		case <-r.quit:
 			return
 		case <-rest:
-			rest, sealing = nil, r.sealing
+			rest, sealing = nil, r.s.Sealing
 		case ks := <-sealing:
-			if sealAhead(ks, s) != nil {
+			if r.tiers.sealAhead(ks) != nil {
 				rest, sealing = time.After(lostRest), nil
 			}
 		}
 	}
 }
 
-func (r *repacker) wake() {
-	select {
-	case r.wakeup <- struct{}{}:
-	default: // it will look at everything anyway
-	}
-}
-
-func (r *repacker) run(s *Store) {
+func (r *repacker) run() {
 	tick := time.NewTicker(block.TightenTick)
 	defer tick.Stop()
 	for {
 		select {
 		case <-r.quit:
 			return
-		case <-r.wakeup:
+		case <-r.s.Outdated:
 		case <-tick.C:
 		}
-		for n := 0; r.keyspace(s, n); n++ {
+		for n := 0; r.keyspace(n); n++ {
 		}
 	}
 }
 
-// keyspace re-packs the blocks of one keyspace, see keyspaceAt. It answers false when there is none of that number or
+// keyspace re-packs the blocks of one keyspace, see KeyspaceAt. It answers false when there is none of that number or
 // above, or on stop.
-func (r *repacker) keyspace(s *Store, n int) bool {
+func (r *repacker) keyspace(n int) bool {
 	for lo := uint64(0); ; {
-		s.gate.RLock()
-		ks, more := s.keyspaceAt(n)
+		r.s.Gate.RLock()
+		ks, more := r.s.KeyspaceAt(n)
 		if ks == nil {
-			s.gate.RUnlock()
+			r.s.Gate.RUnlock()
 			return more
 		}
 		began := time.Now()
@@ -119,9 +109,9 @@ func (r *repacker) keyspace(s *Store, n int) bool {
 		worked := plans != nil
 		hi, last := b.Hi, b.Open()
 		b.Mu.Unlock()
-		s.gate.RUnlock()
-		if worked && errors.Is(reshapeBeside(ks, s, lo, plans), hot.ErrFull) {
-			r.inPlace(s, ks, lo)
+		r.s.Gate.RUnlock()
+		if worked && errors.Is(r.tiers.reshapeBeside(ks, lo, plans), hot.ErrFull) {
+			r.inPlace(ks, lo)
 		}
 		if last {
 			return true
@@ -147,10 +137,10 @@ func repackPlans(cs *block.Columns, b *block.Block) []block.Plan {
 }
 
 // inPlace re-packs a block that changes so fast that its new table was full before it was in place.
-func (r *repacker) inPlace(s *Store, ks *block.Keyspace, lo uint64) {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if !s.serves(ks) {
+func (r *repacker) inPlace(ks *block.Keyspace, lo uint64) {
+	r.s.Gate.RLock()
+	defer r.s.Gate.RUnlock()
+	if !r.s.Serves(ks) {
 		return
 	}
 	b := ks.Lock(lo)

@@ -64,7 +64,7 @@ func BenchmarkReplicate(b *testing.B) {
 					n -= per
 				}
 			}
-			feed, err := primary.log.NewReader(0)
+			feed, err := primary.data.Log.NewReader(0)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func BenchmarkReplicate(b *testing.B) {
 					}
 					frames = append(frames, bytes.Clone(f.Raw))
 				}
-				if err := errors.Join(primary.log.Sync(), replica.log.Sync()); err != nil {
+				if err := errors.Join(primary.data.Log.Sync(), replica.data.Log.Sync()); err != nil {
 					b.Fatal(err)
 				}
 				b.StartTimer()

@@ -74,11 +74,11 @@ func newPair(t *testing.T, rng *rand.Rand) *pair {
 		t.Fatal(err)
 	}
 	a.acknowledge(t, model{"a": {}, "b": {}})
-	for p.nodes[1].s.log.Position() == 0 {
+	for p.nodes[1].s.data.Log.Position() == 0 {
 		p.link(t)
 	}
 	for _, n := range p.nodes { // so that they have a past in common, whatever fails
-		if err := n.s.log.Sync(); err != nil {
+		if err := n.s.data.Log.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,8 +98,8 @@ func (n *pairNode) open(t *testing.T) {
 // acknowledge commits what was done and notes the state.
 func (n *pairNode) acknowledge(t *testing.T, m model) {
 	t.Helper()
-	at := n.s.log.Position()
-	if err := n.s.log.Commit(at); err != nil {
+	at := n.s.data.Log.Position()
+	if err := n.s.data.Log.Commit(at); err != nil {
 		t.Fatal(err)
 	}
 	n.states[at] = pairState{m.clone(), n.s.Schema().String()}
@@ -108,9 +108,9 @@ func (n *pairNode) acknowledge(t *testing.T, m model) {
 // state is what the node must hold.
 func (n *pairNode) state(t *testing.T) pairState {
 	t.Helper()
-	st, ok := n.states[n.s.log.Position()]
+	st, ok := n.states[n.s.data.Log.Position()]
 	if !ok {
-		t.Fatalf("the log ends at %d, where no change ended", n.s.log.Position())
+		t.Fatalf("the log ends at %d, where no change ended", n.s.data.Log.Position())
 	}
 	return st
 }
@@ -124,7 +124,7 @@ func (n *pairNode) check(t *testing.T) {
 	t.Helper()
 	st := n.state(t)
 	if got := n.s.Schema().String(); got != st.schema {
-		t.Fatalf("at %d: got schema %q, want %q", n.s.log.Position(), got, st.schema)
+		t.Fatalf("at %d: got schema %q, want %q", n.s.data.Log.Position(), got, st.schema)
 	}
 	checkStore(t, n.s, st.m)
 }
@@ -145,7 +145,7 @@ func (p *pair) step(t *testing.T) {
 			t.Fatal(err)
 		}
 	case k < 25:
-		any.s.log.Tick()
+		any.s.data.Log.Tick()
 	case k < 45:
 		p.link(t)
 	case k < 51:
@@ -179,7 +179,7 @@ func (p *pair) write(t *testing.T, n *pairNode) {
 		b.Run()
 		checkOp(t, b, b.Op(0), m)
 		b.End()
-		n.states[n.s.log.Position()] = pairState{m.clone(), n.s.Schema().String()}
+		n.states[n.s.data.Log.Position()] = pairState{m.clone(), n.s.Schema().String()}
 	}
 	n.acknowledge(t, m)
 }
@@ -188,8 +188,8 @@ func (p *pair) write(t *testing.T, n *pairNode) {
 func (p *pair) restart(t *testing.T, n *pairNode) {
 	t.Helper()
 	p.restarts++
-	before, replica := n.s.log.Written(), n.s.Replica()
-	durable := n.s.log.Durable()
+	before, replica := n.s.data.Log.Written(), n.s.Replica()
+	durable := n.s.data.Log.Durable()
 	least := before
 	switch p.rng.IntN(3) {
 	case 0:
@@ -206,7 +206,7 @@ func (p *pair) restart(t *testing.T, n *pairNode) {
 		n.sim, least = left, durable
 	}
 	n.open(t)
-	end := n.s.log.Position()
+	end := n.s.data.Log.Position()
 	if end < least {
 		t.Fatalf("the log ends at %d, want %d at least", end, least)
 	}
@@ -223,7 +223,7 @@ func (p *pair) swap(t *testing.T) {
 	t.Helper()
 	old, next := p.nodes[p.lead], p.nodes[1-p.lead]
 	if p.rng.IntN(2) == 0 { // as FAILOVER does it
-		for old.s.log.Position() != next.s.log.Position() || p.common(t) != next.s.log.Position() {
+		for old.s.data.Log.Position() != next.s.data.Log.Position() || p.common(t) != next.s.data.Log.Position() {
 			p.link(t)
 		}
 		if err := old.s.repl.Yield(); err != nil {
@@ -249,9 +249,9 @@ func (p *pair) common(t *testing.T) uint64 {
 	t.Helper()
 	primary, replica := p.nodes[p.lead].s, p.nodes[1-p.lead].s
 	mine, its := primary.repl.Lineage(), replica.repl.Lineage()
-	common, ok := mine.Common(primary.log.Written(), &its, replica.log.Position())
-	if !ok && replica.log.Position() != 0 {
-		t.Fatalf("no common past, and the replica's log ends at %d", replica.log.Position())
+	common, ok := mine.Common(primary.data.Log.Written(), &its, replica.data.Log.Position())
+	if !ok && replica.data.Log.Position() != 0 {
+		t.Fatalf("no common past, and the replica's log ends at %d", replica.data.Log.Position())
 	}
 	return common
 }
@@ -261,21 +261,21 @@ func (p *pair) link(t *testing.T) {
 	t.Helper()
 	p.links++
 	primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
-	if err := replica.s.log.Commit(replica.s.log.Position()); err != nil { // a cut before had left it unwritten
+	if err := replica.s.data.Log.Commit(replica.s.data.Log.Position()); err != nil { // a cut before had left it unwritten
 		t.Fatal(err)
 	}
-	if common := p.common(t); common < replica.s.log.Position() {
+	if common := p.common(t); common < replica.s.data.Log.Position() {
 		p.cut(t, replica, common)
 	}
 	if _, err := replica.s.repl.Follow(primary.s.repl.Lineage()); err != nil {
 		t.Fatal(err)
 	}
-	stream := logBytes(t, primary.s, replica.s.log.Position())
+	stream := logBytes(t, primary.s, replica.s.data.Log.Position())
 	if p.rng.IntN(3) > 0 {
 		stream = stream[:p.rng.IntN(len(stream)+1)]
 	}
 	for len(stream) > 0 {
-		at := replica.s.log.Position()
+		at := replica.s.data.Log.Position()
 		n := len(stream)
 		if n >= format.FrameHeaderLen {
 			n = format.FrameHeaderLen + int(format.FramePayloadLen(stream))
@@ -284,8 +284,8 @@ func (p *pair) link(t *testing.T) {
 			if n <= len(stream) {
 				bad[p.rng.IntN(len(bad))] ^= 1 << p.rng.IntN(8)
 			}
-			if _, err := replica.s.repl.Replicate(bad); !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, format.ErrTerm) || replica.s.log.Position() != at {
-				t.Fatalf("a bad frame at %d: %v, the log ends at %d", at, err, replica.s.log.Position())
+			if _, err := replica.s.repl.Replicate(bad); !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, format.ErrTerm) || replica.s.data.Log.Position() != at {
+				t.Fatalf("a bad frame at %d: %v, the log ends at %d", at, err, replica.s.data.Log.Position())
 			}
 			replica.check(t)
 		}
@@ -302,7 +302,7 @@ func (p *pair) link(t *testing.T) {
 		}
 		replica.states[end] = st
 		if p.rng.IntN(3) == 0 {
-			if err := replica.s.log.Commit(end); err != nil {
+			if err := replica.s.data.Log.Commit(end); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -317,7 +317,7 @@ func (p *pair) link(t *testing.T) {
 // logBytes reads a log from an offset to its end.
 func logBytes(t *testing.T, s *Store, from uint64) (all []byte) {
 	t.Helper()
-	r, err := s.log.NewReader(from)
+	r, err := s.data.Log.NewReader(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func logBytes(t *testing.T, s *Store, from uint64) (all []byte) {
 func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	t.Helper()
 	p.cuts++
-	end := n.s.log.Position()
+	end := n.s.data.Log.Position()
 	lost := logBytes(t, n.s, at)
 	lineage := n.s.repl.Lineage()
 	if err := n.s.Close(); err != nil {
@@ -361,7 +361,7 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 		t.Fatalf("cut from %d to %d: the tail saved is %+v with %d bytes, want %d", at, end, tail, len(saved)-64, len(lost))
 	}
 	n.open(t)
-	if got := n.s.log.Position(); got != at {
+	if got := n.s.data.Log.Position(); got != at {
 		t.Fatalf("cut at %d: the log ends at %d", at, got)
 	}
 	n.forget(at)
@@ -387,7 +387,7 @@ func TestReplicaModel(t *testing.T) {
 				p.step(t)
 			}
 			for range 2 { // the second has nothing to cut the first for
-				for p.nodes[0].s.log.Position() != p.nodes[1].s.log.Position() {
+				for p.nodes[0].s.data.Log.Position() != p.nodes[1].s.data.Log.Position() {
 					p.link(t)
 				}
 				p.link(t)

@@ -15,10 +15,10 @@ import (
 // ship applies all frames of a's log that b lacks, as a link does.
 func ship(t *testing.T, a, b *Store) {
 	t.Helper()
-	if err := a.log.Commit(a.log.Position()); err != nil {
+	if err := a.data.Log.Commit(a.data.Log.Position()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.log.NewReader(b.log.Position())
+	r, err := a.data.Log.NewReader(b.data.Log.Position())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func ship(t *testing.T, a, b *Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.log.Commit(end); err != nil {
+		if err := b.data.Log.Commit(end); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,7 +50,7 @@ func digestOf(t *testing.T, s *Store) string {
 	defer b.End()
 	text := ""
 	for _, def := range b.Schema().Counters() {
-		d, err := b.Digest(def.Name, 0, 1<<63)
+		d, err := NewReader(b).Digest(def.Name, 0, 1<<63)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestReplicate(t *testing.T) {
 				if err := batch.BeginExclusive(); err != nil {
 					t.Fatal(err)
 				}
-				err := batch.Clear()
+				err := batch.Whole().Clear()
 				batch.End()
 				if err := errors.Join(err, batch.Commit()); err != nil {
 					t.Fatal(err)
@@ -152,7 +152,7 @@ func TestReplicate(t *testing.T) {
 		}
 		past := b.repl.Lineage()
 		mine := a.repl.Lineage()
-		if common, ok := past.Common(b.log.Written(), &mine, a.log.Position()); !ok || common != at {
+		if common, ok := past.Common(b.data.Log.Written(), &mine, a.data.Log.Position()); !ok || common != at {
 			t.Fatalf("agree up to %d %t, want %d", common, ok, at)
 		}
 		if _, err := a.repl.Follow(past); err != nil {

@@ -3,6 +3,8 @@ package counter
 import (
 	"fmt"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -15,8 +17,8 @@ import (
 // by one of a term that the store's lineage does not have, or whose damage makes it look so: that gives a
 // *format.TermError, and Follow has to be told the primary's lineage first. After any other error memory may lack what the log has: the store must be opened again.
 func (r *Replication) Replicate(raw []byte) (end uint64, err error) {
-	r.applying.Lock()
-	defer r.applying.Unlock()
+	r.s.Applying.Lock()
+	defer r.s.Applying.Unlock()
 	start, end, err := r.append(raw)
 	if err != nil {
 		return 0, err
@@ -27,30 +29,30 @@ func (r *Replication) Replicate(raw []byte) (end uint64, err error) {
 // append checks a frame and gives it to the log. REQUIRES applying held.
 func (r *Replication) append(raw []byte) (start, end uint64, err error) {
 	s := r.s
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if s.closed {
+	s.Gate.RLock()
+	defer s.Gate.RUnlock()
+	if s.Closed {
 		return 0, 0, ErrClosed
 	}
-	if !s.replica.Load() {
+	if !s.Replica.Load() {
 		return 0, 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", format.ErrNotReady)
 	}
 	// As before a change of a client: what the disk does not take stays in memory, and a primary sends as much as it
 	// likes.
-	if err := s.log.Ready(); err != nil {
+	if err := s.Log.Ready(); err != nil {
 		return 0, 0, err
 	}
-	start = s.log.Position()
+	start = s.Log.Position()
 	if len(raw) >= format.FrameHeaderLen {
 		if err := r.lineage.Admits(start, format.FrameEpoch(raw)); err != nil { // only become changes it, and waits for applying
 			return 0, 0, err
 		}
 	}
-	r.checker.schema = s.schema.Load()
+	r.checker.schema = s.Schema.Load()
 	if err = r.checker.Check(raw); err != nil {
 		return 0, 0, err
 	}
-	end, err = s.log.AppendFrame(raw)
+	end, err = s.Log.AppendFrame(raw)
 	return start, end, err
 }
 
@@ -58,62 +60,61 @@ func (r *Replication) append(raw []byte) (start, end uint64, err error) {
 func (r *Replication) apply(start, end uint64, raw []byte) error {
 	p := r.replayer
 	if p == nil {
-		p = &replayer{s: r.s, b: r.s.NewBatch()}
-		p.b.silent = true
+		p = r.s.NewFollower(false)
 		r.replayer = p
 	}
-	p.observer, p.b.applied = r.observer, end
+	p.Begin(end, r.observer)
 	// What was one change to the primary's readers is one to the readers here. Other frames keep nobody out: what they
 	// hold was never promised to be seen together.
 	whole := format.FrameWhole(raw)
-	begin := p.b.Begin
+	begin := p.Batch.Begin
 	if whole {
-		begin = p.b.BeginExclusive
+		begin = p.Batch.BeginExclusive
 	}
 	if err := begin(); err != nil {
 		return err
 	}
-	defer p.b.End()
+	defer p.Batch.End()
 	var rec format.Record
 	f := format.Frame{FrameHeader: format.FrameHeader{Start: start}, Raw: raw, Payload: raw[format.FrameHeaderLen:]}
 	err := f.Records(&rec, start, func(pos uint64, rec *format.Record) error {
-		if rec.Kind != format.KindFlush && rec.Kind != format.KindSchema && !movesGroups(rec.Kind) {
-			return p.apply(pos, rec)
+		if rec.Kind != format.KindFlush && rec.Kind != format.KindSchema && !core.MovesGroups(rec.Kind) {
+			return p.Apply(pos, rec)
 		}
-		err := p.flush()
+		err := p.Flush()
 		if !whole {
-			p.b.End()
+			p.Batch.End()
 			if err == nil {
-				err = p.b.BeginExclusive()
+				err = p.Batch.BeginExclusive()
 			}
 		}
 		if err != nil {
 			return err
 		}
-		if err = p.apply(pos, rec); err != nil {
+		if err = p.Apply(pos, rec); err != nil {
 			return err
 		}
-		r.s.altered = end
-		if p.observer != nil {
-			p.observer(nil)
+		r.s.Altered = end
+		if r.observer != nil {
+			r.observer(nil)
 		}
 		if whole {
 			return nil
 		}
-		p.b.End()
-		return p.b.Begin()
+		p.Batch.End()
+		return p.Batch.Begin()
 	})
 	if err != nil {
 		return err
 	}
-	return p.flush()
+	return p.Flush()
 }
 
 // Observe has f called after changes of the primary were applied, while the batch that made them is open; nil stands
 // for a change of everything, by FLUSHALL or of the schema. f must not call the store. It is for what depends on items:
 // WATCH. Open again, the store has no observer.
 func (r *Replication) Observe(f func(*Batch)) {
-	r.applying.Lock()
+	r.s.Applying.Lock()
 	r.observer = f
-	r.applying.Unlock()
+	r.s.Applying.Unlock()
 }

@@ -2,7 +2,8 @@ package counter
 
 import (
 	"sync"
-	"sync/atomic"
+
+	"github.com/counterd/counterd/counter/internal/core"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
@@ -19,17 +20,14 @@ import (
 // Where data is in memory only there is no log: offsets are 0, nothing has to be waited for, and what needs a log
 // answers ErrInMemory. All methods are safe for concurrent use.
 type Replication struct {
-	s *Store
+	s *core.Data
 
-	// applying is held for writing from the append of a frame to the end of its application, and for reading while a
-	// block and its offset are copied for an image. Outermost of all locks.
-	applying sync.RWMutex
-	pending  pendingWrites         // what the disk lacks: written under applying and Store.gate, read under one of them
-	changing atomic.Bool           // a change of role is under way: changes are refused; set under Store.gate held exclusively
-	refusal  atomic.Pointer[error] // of Refuse; set under Store.gate held exclusively
-	replayer *replayer             // guarded by applying
-	observer func(*Batch)          // guarded by applying; may be nil
-	checker  FrameChecker          // guarded by applying
+	// Data.Applying is held for writing from the append of a frame to the end of its application, and for reading while a
+	// block and its offset are copied for an image.
+	pending  pendingWrites  // what the disk lacks: written under applying and Data.Gate, read under one of them
+	replayer *core.Replayer // guarded by applying
+	observer func(*Batch)   // guarded by applying; may be nil
+	checker  FrameChecker   // guarded by applying
 
 	mu      sync.Mutex // guards lineage; innermost
 	lineage format.Lineage
@@ -37,14 +35,18 @@ type Replication struct {
 	quorum quorum
 	boot   boot
 
-	pins pins
+	pins    *Pins
+	archive func() (*Archive, error) // of the store's state
 }
 
 // Replication is the store's side of replication.
 func (s *Store) Replication() *Replication { return &s.repl }
 
+// Pins are what keeps files and log from being removed while they are copied.
+func (s *Store) Pins() *Pins { return &s.pins }
+
 // Replica tells whether the store follows a primary: it takes no changes but that one's.
-func (s *Store) Replica() bool { return s.replica.Load() }
+func (s *Store) Replica() bool { return s.data.Replica.Load() }
 
 // Lineage is the lineage of the store's log. The zero value where data is in memory only.
 func (r *Replication) Lineage() format.Lineage {
@@ -55,57 +57,57 @@ func (r *Replication) Lineage() format.Lineage {
 
 // Position is the log offset behind the last change, written or not.
 func (r *Replication) Position() uint64 {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return 0
 	}
-	return r.s.log.Position()
+	return r.s.Log.Position()
 }
 
 // Written is the log offset up to which a kill of the process takes nothing back.
 func (r *Replication) Written() uint64 {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return 0
 	}
-	return r.s.log.Written()
+	return r.s.Log.Written()
 }
 
 // Durable is the log offset up to which a power failure takes nothing back.
 func (r *Replication) Durable() uint64 {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return 0
 	}
-	return r.s.log.Durable()
+	return r.s.Log.Durable()
 }
 
 // Visible is the log offset up to which others may see what the log holds: see persist.Log.Visible.
 func (r *Replication) Visible() uint64 {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return 0
 	}
-	return r.s.log.Visible()
+	return r.s.Log.Visible()
 }
 
 // AcksDurable tells whether a change is acknowledged when it is durable: appendfsync always.
 func (r *Replication) AcksDurable() bool {
-	return r.s.log != nil && r.s.log.Policy() == persist.SyncAlways
+	return r.s.Log != nil && r.s.Log.Policy() == persist.SyncAlways
 }
 
 // First is the log offset from which on the log is kept.
 func (r *Replication) First() uint64 {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return 0
 	}
-	return r.s.log.Stats().First
+	return r.s.Log.Stats().First
 }
 
 // CommitHere returns when the log below an offset is safe on this node alone, as far as acknowledging it needs that. In a
 // cluster, another node may lead next and lack it: nothing may be told to others on the strength of CommitHere. See
 // CommitShard. The error is an *UncertainError: the changes before the offset were made.
 func (r *Replication) CommitHere(pos uint64) error {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return nil
 	}
-	if err := r.s.log.CommitHere(pos); err != nil {
+	if err := r.s.Log.CommitHere(pos); err != nil {
 		return &UncertainError{Offset: pos, Err: err}
 	}
 	return nil
@@ -113,11 +115,11 @@ func (r *Replication) CommitHere(pos uint64) error {
 
 // Sync makes the whole log durable, whatever the policy. Errors as Commit.
 func (r *Replication) Sync() error {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return nil
 	}
-	pos := r.s.log.Position()
-	if err := r.s.log.Sync(); err != nil {
+	pos := r.s.Log.Position()
+	if err := r.s.Log.Sync(); err != nil {
 		return &UncertainError{Offset: pos, Err: err}
 	}
 	return nil
@@ -125,24 +127,24 @@ func (r *Replication) Sync() error {
 
 // NewReader returns a reader of the log's frames from an offset on, up to Written: see persist.Log.NewReader.
 func (r *Replication) NewReader(from uint64) (*persist.Reader, error) {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return nil, ErrInMemory
 	}
-	return r.s.log.NewReader(from)
+	return r.s.Log.NewReader(from)
 }
 
 // NewFollower returns a reader of the log's frames from an offset on, up to Visible: see persist.Log.NewFollower.
 func (r *Replication) NewFollower(from uint64) (*persist.Reader, error) {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return nil, ErrInMemory
 	}
-	return r.s.log.NewFollower(from)
+	return r.s.Log.NewFollower(from)
 }
 
 // Manifests returns the snapshots kept, newest first.
 func (r *Replication) Manifests() []*format.Manifest {
-	if r.s.dir == nil {
+	if r.s.Dir == nil {
 		return nil
 	}
-	return r.s.dir.Manifests()
+	return r.s.Dir.Manifests()
 }

@@ -183,4 +183,4 @@ func checkTables(t *testing.T, ks *block.Keyspace) {
 	}
 }
 
-func weiboSpace(s *Store) *block.Keyspace { return s.spaces[s.Schema().Counter("weibo").ID][0] }
+func weiboSpace(s *Store) *block.Keyspace { return s.data.Spaces[s.Schema().Counter("weibo").ID][0] }

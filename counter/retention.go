@@ -3,46 +3,51 @@ package counter
 import (
 	"path/filepath"
 	"sync/atomic"
+
+	"github.com/counterd/counterd/counter/internal/core"
 )
 
 // retention says what stays on disk: files that a kept snapshot names, or a block in use, or a pin; and the log from the
 // lowest offset on that recovery, a pin or RetainBytes asks for. The snapshotter and spaceWatch remove all else by these
 // rules.
 type retention struct {
+	s    *core.Data
+	pins *Pins
+
 	bytes atomic.Uint64 // Options.RetainBytes as it is now
 }
 
 // dropBefore is the offset below which no log is needed: by the two newest snapshots, and by RetainBytes.
-func (r *retention) dropBefore(s *Store) uint64 {
-	before := s.dir.ReplayFrom()
+func (r *retention) dropBefore() uint64 {
+	before := r.s.Dir.ReplayFrom()
 	if retain := r.bytes.Load(); retain > 0 {
-		before = min(before, s.log.Segments().KeepFrom(retain))
+		before = min(before, r.s.Log.Segments().KeepFrom(retain))
 	}
-	return min(before, s.repl.pins.from())
+	return min(before, r.pins.from())
 }
 
 // neededFrom is the offset below which no log is needed by recovery or by a replica that copies.
-func (r *retention) neededFrom(s *Store) uint64 {
-	return min(s.dir.ReplayFrom(), s.repl.pins.from())
+func (r *retention) neededFrom() uint64 {
+	return min(r.s.Dir.ReplayFrom(), r.pins.from())
 }
 
 // removeOrphans removes the files that no manifest names, but for cold files that a block has been written to since.
-func (r *retention) removeOrphans(s *Store) error {
-	if err := s.dir.CheckLock(); err != nil {
+func (r *retention) removeOrphans() error {
+	if err := r.s.Dir.CheckLock(); err != nil {
 		return err
 	}
-	s.repl.pins.mu.Lock() // what is about to be pinned is a manifest's, and so no orphan
-	orphans, err := s.dir.Orphans()
-	pinned := s.repl.pins.names()
-	s.repl.pins.mu.Unlock()
+	r.pins.mu.Lock() // what is about to be pinned is a manifest's, and so no orphan
+	orphans, err := r.s.Dir.Orphans()
+	pinned := r.pins.fileNames()
+	r.pins.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	for _, path := range orphans {
-		if _, ok := pinned[filepath.Base(path)]; ok || s.tiers.Keeps(filepath.Base(path)) {
+		if _, ok := pinned[filepath.Base(path)]; ok || r.s.Files.Keeps(filepath.Base(path)) {
 			continue
 		}
-		if err := s.opts.FS.Remove(path); err != nil && !isNotExist(err) {
+		if err := r.s.Config.FS.Remove(path); err != nil && !isNotExist(err) {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -25,7 +27,7 @@ func (a Admin) Demote(counterName string, mid uint64) error {
 	if err != nil {
 		return err
 	}
-	return a.s.tiers.rewrite(a.s, ks, mid)
+	return a.s.tiers.rewrite(ks, mid)
 }
 
 // Promote brings the cold block that holds mid back to memory, whose readers and writers wait meanwhile, for some ms.
@@ -35,25 +37,25 @@ func (a Admin) Promote(counterName string, mid uint64) error {
 	if err != nil {
 		return err
 	}
-	return a.s.tiers.promote(a.s, ks, mid)
+	return a.s.tiers.promote(ks, mid)
 }
 
 // keyspaceFor finds the keyspace of a counter with files that has a mid.
 func (a Admin) keyspaceFor(name string, mid uint64) (*block.Keyspace, error) {
 	s := a.s
-	if s.dir == nil {
+	if s.data.Dir == nil {
 		return nil, ErrInMemory
 	}
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if s.closed {
+	s.data.Gate.RLock()
+	defer s.data.Gate.RUnlock()
+	if s.data.Closed {
 		return nil, ErrClosed
 	}
-	def := s.schema.Load().Counter(name)
+	def := s.data.Schema.Load().Counter(name)
 	if def == nil {
 		return nil, fmt.Errorf("%w: %q", ErrNoKey, name)
 	}
-	return s.spaces[def.ID].Of(mid), nil
+	return s.data.Spaces[def.ID].Of(mid), nil
 }
 
 // rewriting is a block on its way to a new file:
@@ -67,7 +69,8 @@ func (a Admin) keyspaceFor(name string, mid uint64) (*block.Keyspace, error) {
 // Until a manifest names the new file the old image, or file, and the log hold everything: a crash at any moment loses
 // nothing.
 type rewriting struct {
-	s    *Store
+	t    *tiers
+	s    *core.Data
 	ks   *block.Keyspace
 	old  *block.Block
 	id   uint64
@@ -77,21 +80,21 @@ type rewriting struct {
 	lose bool // rows that cannot be read are left out
 }
 
-func (t *tiers) rewrite(s *Store, ks *block.Keyspace, mid uint64) error {
-	return t.rewriteAs(s, ks, mid, false)
+func (t *tiers) rewrite(ks *block.Keyspace, mid uint64) error {
+	return t.rewriteAs(ks, mid, false)
 }
 
-func (t *tiers) rewriteAs(s *Store, ks *block.Keyspace, mid uint64, lose bool) error {
+func (t *tiers) rewriteAs(ks *block.Keyspace, mid uint64, lose bool) error {
 	t.one.Lock()
 	defer t.one.Unlock()
 	began := time.Now()
-	s.repl.applying.RLock() // the copy and its offset belong together
-	s.gate.RLock()
+	t.s.Applying.RLock() // the copy and its offset belong together
+	t.s.Gate.RLock()
 	copied := func() {
-		s.gate.RUnlock()
-		s.repl.applying.RUnlock()
+		t.s.Gate.RUnlock()
+		t.s.Applying.RUnlock()
 	}
-	if !s.serves(ks) {
+	if !t.s.Serves(ks) {
 		copied()
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
@@ -113,8 +116,8 @@ func (t *tiers) rewriteAs(s *Store, ks *block.Keyspace, mid uint64, lose bool) e
 		copied()
 		return err
 	}
-	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1), lose: lose}
-	r.meta = coldstore.Meta{Counter: ks.Def.ID, Offset: s.log.Position(), Lo: b.Lo, Hi: b.Hi, Columns: ks.FileColumns(),
+	r := &rewriting{t: t, s: t.s, ks: ks, old: b, id: t.s.BlockIDs.Add(1), lose: lose}
+	r.meta = coldstore.Meta{Counter: ks.Def.ID, Offset: t.s.Log.Position(), Lo: b.Lo, Hi: b.Hi, Columns: ks.FileColumns(),
 		OneGroup: ks.SlotGroups, Group: ks.Group}
 	if b.Tab.Len() > 0 {
 		image = b.Tab.AppendImage(image)
@@ -154,23 +157,23 @@ func (t *tiers) rewriteAs(s *Store, ks *block.Keyspace, mid uint64, lose bool) e
 func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	s := r.s
 	r.name = format.ColdName(r.id, r.meta.Offset)
-	r.path = filepath.Join(format.ColdDir(s.dir.Path()), r.name)
+	r.path = filepath.Join(format.ColdDir(s.Dir.Path()), r.name)
 	temp := r.path + vfs.TempSuffix
 	size := int64(len(image)) // a bound: rows are smaller in a file
 	if r.old.Cold != nil {
 		size += r.old.Cold.File.Stat().Bytes
 	}
-	if err = s.space.spaceFor(s, "a cold file", size, false); err != nil {
+	if err = r.t.space.spaceFor("a cold file", size, false); err != nil {
 		return stats, err
 	}
-	w, err := coldstore.Create(s.opts.FS, temp, r.meta)
+	w, err := coldstore.Create(s.Config.FS, temp, r.meta)
 	if err != nil {
 		return stats, err
 	}
-	pace, n := pace{hurry: func() bool { return s.tiers.short(s) }}, 0
+	pace, n := core.Pace{Hurry: func() bool { return r.t.short() }}, 0
 	if err = r.rows(image, func(mid uint64, vals []uint64) error {
 		if n++; n%256 == 0 { // 40 us
-			pace.rest()
+			pace.Rest()
 		}
 		return w.Add(mid, vals)
 	}); err == nil {
@@ -179,15 +182,15 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 		err = errors.Join(err, w.Abort())
 	}
 	if err != nil {
-		_ = s.opts.FS.Remove(temp) // leftovers go at the next start
+		_ = s.Config.FS.Remove(temp) // leftovers go at the next start
 		return stats, err
 	}
-	s.tiers.Keep(r.name)
-	if err = s.opts.FS.Rename(temp, r.path); err == nil {
-		err = s.opts.FS.SyncDir(format.ColdDir(s.dir.Path()))
+	s.Files.Keep(r.name)
+	if err = s.Config.FS.Rename(temp, r.path); err == nil {
+		err = s.Config.FS.SyncDir(format.ColdDir(s.Dir.Path()))
 	}
 	if err != nil {
-		s.tiers.Drop(r.name)
+		s.Files.Drop(r.name)
 	}
 	return stats, err
 }
@@ -215,7 +218,7 @@ func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error
 // install puts a cold block with the new file in the place of the old block.
 func (r *rewriting) install() error {
 	s, ks := r.s, r.ks
-	file, err := coldstore.Open(s.opts.FS, r.path, s.tiers.cache)
+	file, err := coldstore.Open(s.Config.FS, r.path, s.Cache)
 	if err != nil {
 		return errors.Join(err, r.discard(nil))
 	}
@@ -223,11 +226,11 @@ func (r *rewriting) install() error {
 	fresh.Cold = &block.ColdRange{File: file, Entry: format.BlockFile{Tier: format.TierCold, Block: r.id, Lo: r.meta.Lo, Hi: r.meta.Hi,
 		Items: file.Stat().Items, Bytes: uint64(file.Stat().Bytes), CRC: file.Checksum(), Name: r.name}}
 
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+	s.Gate.RLock()
+	defer s.Gate.RUnlock()
 	old := r.old
 	old.Mu.Lock()
-	if old.Dead || s.closed { // split, cleared or dropped meanwhile
+	if old.Dead || s.Closed { // split, cleared or dropped meanwhile
 		old.Mu.Unlock()
 		return errors.Join(ErrNoBlock, r.discard(file))
 	}
@@ -239,7 +242,7 @@ func (r *rewriting) install() error {
 	}
 	fresh = ks.Swap(old, r.meta.Lo, fresh)
 	fresh.Mu.Unlock()
-	s.tiers.Retire(old)
+	s.Files.Retire(old)
 	return nil
 }
 
@@ -290,22 +293,22 @@ func (r *rewriting) discard(file *coldstore.File) error {
 	if file != nil {
 		err = file.Close()
 	}
-	r.s.tiers.Drop(r.name)
-	return errors.Join(err, r.s.opts.FS.Remove(r.path))
+	r.s.Files.Drop(r.name)
+	return errors.Join(err, r.s.Config.FS.Remove(r.path))
 }
 
 // promote makes a cold block hot. Its readers and writers wait meanwhile: some ms for 64 Ki rows in the page cache.
-func (t *tiers) promote(s *Store, ks *block.Keyspace, mid uint64) error {
-	return t.promoteAs(s, ks, mid, false)
+func (t *tiers) promote(ks *block.Keyspace, mid uint64) error {
+	return t.promoteAs(ks, mid, false)
 }
 
-func (t *tiers) promoteAs(s *Store, ks *block.Keyspace, mid uint64, lose bool) error {
+func (t *tiers) promoteAs(ks *block.Keyspace, mid uint64, lose bool) error {
 	t.one.Lock()
 	defer t.one.Unlock()
 	began := time.Now()
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if !s.serves(ks) {
+	t.s.Gate.RLock()
+	defer t.s.Gate.RUnlock()
+	if !t.s.Serves(ks) {
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
 	if b := ks.Dir.Load().Find(mid); b.Cold != nil {
@@ -323,7 +326,7 @@ func (t *tiers) promoteAs(s *Store, ks *block.Keyspace, mid uint64, lose bool) e
 	}
 	back = ks.Swap(b, b.Lo, back)
 	back.Mu.Unlock()
-	t.Retire(b)
+	t.s.Files.Retire(b)
 	ks.HotFrom.Store(min(ks.HotFrom.Load(), b.Lo))
 	t.promotions.Add(1)
 	t.spent.promoting.Add(int64(time.Since(began)))
@@ -375,9 +378,9 @@ type candidate struct {
 
 // mergeAndPromote gives mapped pages back, merges overlays that have grown and brings back ranges that are used a lot, for about a
 // second at most.
-func (t *tiers) mergeAndPromote(s *Store) {
+func (t *tiers) mergeAndPromote() {
 	began := time.Now()
-	for _, c := range t.candidates(s) {
+	for _, c := range t.candidates() {
 		select {
 		case <-t.quit:
 			return
@@ -387,7 +390,7 @@ func (t *tiers) mergeAndPromote(s *Store) {
 		if c.promote {
 			change = t.promote
 		}
-		if err := change(s, c.ks, c.lo); !t.noteOutcome(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
+		if err := change(c.ks, c.lo); !t.noteOutcome(c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
 			return
 		}
 		if time.Since(began) > time.Second {
@@ -397,13 +400,13 @@ func (t *tiers) mergeAndPromote(s *Store) {
 }
 
 // candidates looks over all cold blocks.
-func (t *tiers) candidates(s *Store) (found []candidate) {
-	s.gate.RLock()
-	spaces := slices.Collect(s.keyspaces)
-	s.gate.RUnlock()
+func (t *tiers) candidates() (found []candidate) {
+	t.s.Gate.RLock()
+	spaces := slices.Collect(t.s.Keyspaces)
+	t.s.Gate.RUnlock()
 	limit := t.limit.Load()
 	own, _ := cacheShares(limit)
-	roomy := limit == 0 || t.tables(s)+min(t.cache.Stats().Bytes, own) < limit*7/8 // the rest of the cache gives way
+	roomy := limit == 0 || t.tables()+min(t.s.Cache.Stats().Bytes, own) < limit*7/8 // the rest of the cache gives way
 	ready := t.backoff.Over()
 	for _, ks := range spaces {
 		for _, b := range ks.Dir.Load().Blocks {

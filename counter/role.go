@@ -2,7 +2,6 @@ package counter
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -15,9 +14,6 @@ import (
 // The role of a store, primary or replica, and the lineage of its log change together (become): a lineage is a list of
 // terms, each begun by a primary at a log offset. Who leads begins a term; who follows takes its primary's lineage
 // over.
-
-// ErrReplica: the store follows a primary and takes no changes of its own. Nothing was changed.
-var ErrReplica = errors.New("counter: the store is a replica: only its primary's changes are taken")
 
 // pendingWrites is what of the lineage could not be written. Until it is, the log refuses: no change and no frame may follow a
 // lineage that the next start reads otherwise.
@@ -41,18 +37,18 @@ func (r *Replication) recover(l format.Lineage, rec *persist.Recovery) error {
 		l.Replica = l.Replica || found.Replica // HISTORY is gone, and a replica must not come back as a primary
 	}
 	if rec.Strange != nil {
-		r.s.opts.Logger.Error("the file HISTORY does not belong to this log; treating the log as unknown to other nodes", "error", rec.Strange)
+		r.s.Config.Logger.Error("the file HISTORY does not belong to this log; treating the log as unknown to other nodes", "error", rec.Strange)
 		l.Terms = []format.Term{{ReplID: format.NewReplID(), Epoch: max(rec.Epoch, l.Current().Epoch)}}
 	}
 	r.lineage = l
-	r.s.replica.Store(l.Replica || r.s.opts.Elected)
+	r.s.Replica.Store(l.Replica || r.s.Config.Elected)
 	l = r.startOf(l, rec.End)
 	err := r.writeLineage(l)
 	if err == nil {
 		r.putLineage(l)
 	}
 	if err != nil && vfs.IsTrouble(err) {
-		r.s.opts.Logger.Error("the disk does not accept writes; serving reads, refusing changes until it recovers", "error", err)
+		r.s.Config.Logger.Error("the disk does not accept writes; serving reads, refusing changes until it recovers", "error", err)
 		r.notePending(startPending, err)
 		return nil
 	}
@@ -61,7 +57,7 @@ func (r *Replication) recover(l format.Lineage, rec *persist.Recovery) error {
 
 // startOf is the lineage of a log that ends at end, from the start of a process on.
 func (r *Replication) startOf(l format.Lineage, end uint64) format.Lineage {
-	if !l.Replica && !r.s.opts.Elected {
+	if !l.Replica && !r.s.Config.Elected {
 		return l.Begin(end)
 	}
 	l = l.Cut(end + 1)
@@ -72,46 +68,46 @@ func (r *Replication) startOf(l format.Lineage, end uint64) format.Lineage {
 // writeLineage makes the log durable, and l its lineage from its end on. REQUIRES: nobody changes anything meanwhile.
 func (r *Replication) writeLineage(l format.Lineage) error {
 	s := r.s
-	if err := r.boot.begin(s); err != nil {
+	if err := r.boot.begin(); err != nil {
 		return err
 	}
-	if err := s.dir.Sync(); err != nil {
+	if err := s.Dir.Sync(); err != nil {
 		return err
 	}
-	if err := s.log.Sync(); err != nil {
+	if err := s.Log.Sync(); err != nil {
 		return err
 	}
-	if err := logfile.WriteLineage(s.opts.FS, s.dir.Path(), &l); err != nil {
+	if err := logfile.WriteLineage(s.Config.FS, s.Dir.Path(), &l); err != nil {
 		return err
 	}
-	return s.log.SetHistory(l.Current())
+	return s.Log.SetHistory(l.Current())
 }
 
-// putLineage puts a lineage in force that is durable. REQUIRES: Store.gate held exclusively.
+// putLineage puts a lineage in force that is durable. REQUIRES: Data.Gate held exclusively.
 func (r *Replication) putLineage(l format.Lineage) {
 	r.mu.Lock()
 	r.lineage = l
 	r.mu.Unlock()
-	r.s.replica.Store(l.Replica)
+	r.s.Replica.Store(l.Replica)
 	if r.pending != nothingPending {
 		r.pending = nothingPending
-		r.s.log.Refuse(nil)
+		r.s.Log.Refuse(nil)
 	}
 }
 
-// notePending remembers what could not be written, and why. REQUIRES: Store.gate held exclusively.
+// notePending remembers what could not be written, and why. REQUIRES: Data.Gate held exclusively.
 func (r *Replication) notePending(what pendingWrites, err error) {
 	if r.pending == nothingPending {
 		r.pending = what
 	}
-	r.s.log.Refuse(err)
+	r.s.Log.Refuse(err)
 }
 
 // writePending writes what could not be written before, as the disk took no writes.
 func (r *Replication) writePending() {
-	r.s.gate.RLock()
+	r.s.Gate.RLock()
 	owes := r.pending
-	r.s.gate.RUnlock()
+	r.s.Gate.RUnlock()
 	if owes == nothingPending {
 		return
 	}
@@ -122,7 +118,7 @@ func (r *Replication) writePending() {
 		return r.startOf(r.Lineage(), end)
 	})
 	if err == nil {
-		r.s.opts.Logger.Info("the disk accepts writes again; recorded the owner of the log")
+		r.s.Config.Logger.Info("the disk accepts writes again; recorded the owner of the log")
 	}
 }
 
@@ -133,7 +129,7 @@ func (r *Replication) writePending() {
 // Terms may begin behind the log's end. A start of the store forgets those, as nothing of the log is of them, so Follow is
 // called again before the first frame that comes then.
 func (r *Replication) Follow(l format.Lineage) (changed bool, err error) {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return false, ErrInMemory
 	}
 	l.Replica = true
@@ -145,10 +141,10 @@ func (r *Replication) Follow(l format.Lineage) (changed bool, err error) {
 
 // Yield makes a primary a replica that has not found its primary yet: its lineage stays what it is.
 func (r *Replication) Yield() error {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return ErrInMemory
 	}
-	if r.s.Replica() {
+	if r.s.Replica.Load() {
 		return nil
 	}
 	return r.changeRole(func(uint64) format.Lineage {
@@ -161,10 +157,10 @@ func (r *Replication) Yield() error {
 // Lead makes the store a primary: a new term begins at the log's end. It returns that offset. An Elected store leads by
 // LeadAt alone: ErrElected.
 func (r *Replication) Lead() (at uint64, err error) {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return 0, ErrInMemory
 	}
-	if r.s.opts.Elected {
+	if r.s.Config.Elected {
 		return 0, ErrElected
 	}
 	err = r.changeRole(func(end uint64) format.Lineage {
@@ -178,23 +174,23 @@ func (r *Replication) Lead() (at uint64, err error) {
 // changeRole puts a new lineage in force, with nobody changing anything meanwhile: the log is made durable first. Changes
 // are refused while the disk is waited for, and reads go on: the gate is held for a moment before and behind it.
 func (r *Replication) changeRole(next func(end uint64) format.Lineage) error {
-	r.applying.Lock() // no frame of a primary comes, and Close waits
-	defer r.applying.Unlock()
+	r.s.Applying.Lock() // no frame of a primary comes, and Close waits
+	defer r.s.Applying.Unlock()
 	if err := r.refuseChanges(); err != nil {
 		return err
 	}
-	defer r.changing.Store(false)
-	if r.s.opts.Elected {
+	defer r.s.Changing.Store(false)
+	if r.s.Config.Elected {
 		r.stopConfirming() // before the disk is waited for
 	}
-	if err := r.s.log.Sync(); err != nil { // before next, which may count on the log's end
+	if err := r.s.Log.Sync(); err != nil { // before next, which may count on the log's end
 		return err
 	}
-	l := next(r.s.log.Position())
+	l := next(r.s.Log.Position())
 	err := r.writeLineage(l)
-	r.s.gate.Lock()
-	defer r.s.gate.Unlock()
-	r.changing.Store(false) // together with the new role, so that nobody sees the old one's refusal without its reason
+	r.s.Gate.Lock()
+	defer r.s.Gate.Unlock()
+	r.s.Changing.Store(false) // together with the new role, so that nobody sees the old one's refusal without its reason
 	if err != nil {
 		r.notePending(lineagePending, fmt.Errorf("whose log it is could not be written down: %w", err))
 		return err
@@ -205,25 +201,25 @@ func (r *Replication) changeRole(next func(end uint64) format.Lineage) error {
 
 // refuseChanges returns when no change is at work and none will be made until changing is false again.
 func (r *Replication) refuseChanges() error {
-	r.s.gate.Lock()
-	defer r.s.gate.Unlock()
-	if r.s.closed {
+	r.s.Gate.Lock()
+	defer r.s.Gate.Unlock()
+	if r.s.Closed {
 		return ErrClosed
 	}
-	r.changing.Store(true)
+	r.s.Changing.Store(true)
 	return nil
 }
 
 // Refuse has every change answered by err, which has changed nothing then, until it is called with nil. It returns when
 // no change is at work. What a primary sends is taken nevertheless. Only a store with a log refuses.
 func (r *Replication) Refuse(err error) {
-	r.s.gate.Lock()
-	defer r.s.gate.Unlock()
+	r.s.Gate.Lock()
+	defer r.s.Gate.Unlock()
 	if err == nil {
-		r.refusal.Store(nil)
+		r.s.Refusal.Store(nil)
 		return
 	}
-	r.refusal.Store(&err)
+	r.s.Refusal.Store(&err)
 }
 
 // monitoredName is a file of the data directory whose presence alone counts.
@@ -231,10 +227,10 @@ const monitoredName = "MONITORED"
 
 // Monitored tells whether SetMonitored was ever called on the store's directory.
 func (r *Replication) Monitored() (bool, error) {
-	if r.s.dir == nil {
+	if r.s.Dir == nil {
 		return false, nil
 	}
-	_, err := r.s.opts.FS.Stat(filepath.Join(r.s.dir.Path(), monitoredName))
+	_, err := r.s.Config.FS.Stat(filepath.Join(r.s.Dir.Path(), monitoredName))
 	if isNotExist(err) {
 		return false, nil
 	}
@@ -244,9 +240,9 @@ func (r *Replication) Monitored() (bool, error) {
 // SetMonitored writes down, durably, that something outside decides which node is the primary: after a restart the
 // store's owner is to wait for its word.
 func (r *Replication) SetMonitored() error {
-	if r.s.dir == nil {
+	if r.s.Dir == nil {
 		return nil
 	}
-	path := filepath.Join(r.s.dir.Path(), monitoredName)
-	return vfs.WriteFileAtomic(r.s.opts.FS, path, []byte("A Sentinel watched this node.\n"))
+	path := filepath.Join(r.s.Dir.Path(), monitoredName)
+	return vfs.WriteFileAtomic(r.s.Config.FS, path, []byte("A Sentinel watched this node.\n"))
 }

@@ -36,10 +36,10 @@ func twoTerms(t *testing.T) (a *Store, frames [][]byte) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.log.Commit(a.log.Position()); err != nil {
+	if err := a.data.Log.Commit(a.data.Log.Position()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.log.NewReader(0)
+	r, err := a.data.Log.NewReader(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestStrangeTerm(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range frames {
-				at := b.log.Position()
+				at := b.data.Log.Position()
 				if at+uint64(len(f)) == second && c.restarts { // the last one of the first term comes behind it
 					c.restarts = false
 					b = reopened(t, b)
@@ -94,8 +94,8 @@ func TestStrangeTerm(t *testing.T) {
 					continue
 				}
 				var term *format.TermError
-				if !errors.As(err, &term) || term.Offset != at || b.log.Position() != at {
-					t.Fatalf("%v, and the log ends at %d, want %d", err, b.log.Position(), at)
+				if !errors.As(err, &term) || term.Offset != at || b.data.Log.Position() != at {
+					t.Fatalf("%v, and the log ends at %d, want %d", err, b.data.Log.Position(), at)
 				}
 			}
 			if _, err := b.repl.Follow(whole); err != nil {
@@ -115,7 +115,7 @@ func TestStrangeTerm(t *testing.T) {
 // reopened restarts a store.
 func reopened(t *testing.T, s *Store) *Store {
 	t.Helper()
-	if err := s.log.Commit(s.log.Position()); err != nil {
+	if err := s.data.Log.Commit(s.data.Log.Position()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -156,7 +156,7 @@ func TestStrangeHistory(t *testing.T) {
 	}
 	b = reopened(t, b)
 	past := b.repl.Lineage()
-	if at, ok := whole.Common(a.log.Written(), &past, b.log.Position()); ok {
+	if at, ok := whole.Common(a.data.Log.Written(), &past, b.data.Log.Position()); ok {
 		t.Errorf("the logs agree up to %d, by the history %v", at, past.Terms)
 	}
 	if x, y := digestOf(t, a), digestOf(t, b); x != y {

@@ -73,7 +73,7 @@ func TestBecomeLetsReadersIn(t *testing.T) {
 		replica bool
 	}{
 		{"yield", s.repl.Yield, true},
-		{"follow", func() error { _, err := s.repl.Follow(other.Begin(s.log.Position())); return err }, true},
+		{"follow", func() error { _, err := s.repl.Follow(other.Begin(s.data.Log.Position())); return err }, true},
 		{"lead", func() error { _, err := s.repl.Lead(); return err }, false},
 		{"lead again", func() error { _, err := s.repl.Lead(); return err }, false},
 	} {
@@ -138,7 +138,7 @@ func TestBecomeFails(t *testing.T) {
 		{"yield", false, func(s *Store) error { return s.repl.Yield() }},
 		{"follow", true, func(s *Store) error {
 			past := s.repl.Lineage()
-			_, err := s.repl.Follow(past.Begin(s.log.Position()))
+			_, err := s.repl.Follow(past.Begin(s.data.Log.Position()))
 			return err
 		}},
 	} {
@@ -176,7 +176,7 @@ func TestBecomeFails(t *testing.T) {
 				t.Fatalf("%s, operation %d: %v, and the role has changed", c.name, skip, err)
 			}
 			past := s.repl.Lineage()
-			s.snapshots.snapshotIfDue(s) // as each second
+			s.snapshots.snapshotIfDue() // as each second
 			if c.replica {
 				must(t, a.Set("7.n", 77))
 				ship(t, a, s)
@@ -188,10 +188,10 @@ func TestBecomeFails(t *testing.T) {
 			must(t, err)
 			now := again.repl.Lineage()
 			v, _, err := again.Get("7.n")
-			common, _ := now.Common(again.log.Position(), &past, again.log.Position())
-			if again.Replica() != c.replica || v != 77 || err != nil || common != s.log.Position() {
+			common, _ := now.Common(again.data.Log.Position(), &past, again.data.Log.Position())
+			if again.Replica() != c.replica || v != 77 || err != nil || common != s.data.Log.Position() {
 				t.Fatalf("%s, operation %d, after a restart: replica %t, want %t; 7.n is %d, %v; the past agrees up to %d of %d", c.name, skip, again.Replica(), c.replica, v, err,
-					common, s.log.Position())
+					common, s.data.Log.Position())
 			}
 			must(t, errors.Join(again.Close(), s.Close(), a.Close()))
 		}
@@ -204,7 +204,7 @@ func TestBecomeDurable(t *testing.T) {
 		"yield": func(s *Store) error { return s.repl.Yield() },
 		"follow": func(s *Store) error {
 			l := s.repl.Lineage()
-			_, err := s.repl.Follow(l.Begin(s.log.Position()))
+			_, err := s.repl.Follow(l.Begin(s.data.Log.Position()))
 			return err
 		},
 		"lead": func(s *Store) error { _, err := s.repl.Lead(); return err },
@@ -219,8 +219,8 @@ func TestBecomeDurable(t *testing.T) {
 		opts.FS = sim.Crash(1, 0)
 		again, err := Open("data", opts)
 		must(t, err)
-		if v, found, err := again.Get("7.n"); v != 77 || !found || err != nil || again.log.Position() < s.log.Position() {
-			t.Errorf("%s: after a power failure 7.n is %d, %t, %v, and the log ends at %d of %d", name, v, found, err, again.log.Position(), s.log.Position())
+		if v, found, err := again.Get("7.n"); v != 77 || !found || err != nil || again.data.Log.Position() < s.data.Log.Position() {
+			t.Errorf("%s: after a power failure 7.n is %d, %t, %v, and the log ends at %d of %d", name, v, found, err, again.data.Log.Position(), s.data.Log.Position())
 		}
 		must(t, errors.Join(again.Close(), s.Close()))
 	}

@@ -29,7 +29,7 @@ func Salvage(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(st
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	for ks := range s.keyspaces {
+	for ks := range s.data.Keyspaces {
 		for _, b := range ks.Dir.Load().Blocks {
 			if b.Cold == nil {
 				continue
@@ -50,13 +50,13 @@ func Salvage(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(st
 			losePartial(ks, b, say)
 			replaced = append(append(replaced, path), b.Cold.Entry.Remains(dir)...)
 			if b.Open() {
-				if err := s.tiers.promoteAs(s, ks, b.Lo, true); err != nil {
+				if err := s.tiers.promoteAs(ks, b.Lo, true); err != nil {
 					return nil, fmt.Errorf("saving what is known of %s: %w", path, err)
 				}
 				say(fmt.Sprintf("saved %d items, of which all is known since the image that had %d", ks.Dir.Load().Find(b.Lo).Items(), old))
 				continue
 			}
-			if err := s.tiers.rewriteAs(s, ks, b.Lo, true); err != nil {
+			if err := s.tiers.rewriteAs(ks, b.Lo, true); err != nil {
 				return nil, fmt.Errorf("saving what is left of %s: %w", path, err)
 			}
 			now := ks.Dir.Load().Find(b.Lo).Cold

@@ -50,7 +50,7 @@ func damagedDir(t *testing.T, how string, wholeLog bool) (dir string, m *partial
 				t.Fatal(err)
 			}
 		}
-		if first := m.s.log.Stats().First; first == 0 {
+		if first := m.s.data.Log.Stats().First; first == 0 {
 			t.Fatal("the whole log is still there")
 		}
 	}
@@ -112,7 +112,7 @@ func TestLoseUnreadable(t *testing.T) {
 	for _, how := range kinds("pages", "missing") {
 		t.Run(how, func(t *testing.T) {
 			dir, m := damagedDir(t, how, false)
-			before, end := m.s.repl.Lineage(), m.s.log.Position()
+			before, end := m.s.repl.Lineage(), m.s.data.Log.Position()
 			lost := map[uint64]bool{}
 			partial := map[uint64]bool{}
 			for _, mid := range m.mids {
@@ -166,7 +166,7 @@ func TestLoseUnreadable(t *testing.T) {
 					}
 				}
 				now := m.s.repl.Lineage()
-				if at, ok := now.Common(m.s.log.Position(), &before, end); ok {
+				if at, ok := now.Common(m.s.data.Log.Position(), &before, end); ok {
 					t.Errorf("a node of the old history may go on at %d", at)
 				}
 				if round == 1 {
@@ -261,7 +261,7 @@ func TestLoseUnreadableAltered(t *testing.T) {
 			}
 			break
 		}
-		if first := s.log.Stats().First; first == 0 {
+		if first := s.data.Log.Stats().First; first == 0 {
 			t.Fatal("the whole log is still there")
 		}
 		set("cntqt", 350)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
@@ -58,15 +60,15 @@ const toldCursor = hot.EndMid
 // be. The cursor is the next mid to look at, so it stays good for ever and any number of scans run side by side.
 // Nothing is left out in silence: before a range that cannot be listed the scan stops, and the call that begins there
 // returns a *LostError. REQUIRES the batch to be open.
-func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) (items []ScanItem, next uint64, err error) {
+func (r Reader) Scan(dst []ScanItem, cursor uint64, count int) (items []ScanItem, next uint64, err error) {
 	count = max(1, count)
-	if !b.s.slotGroups && !b.s.own.Some {
-		return b.scanGroup(dst, 0, false, cursor, count)
+	if !r.s.SlotGroups && !r.s.Own.Some {
+		return r.scanGroup(dst, 0, false, cursor, count)
 	}
 	first, group, upto := slot.Group(0), slot.Group(cursor&^toldCursor), len(dst)+count
 	for {
-		if next = 0; !b.s.own.Lacks(group) {
-			dst, next, err = b.scanGroup(dst, group, true, cursor, upto-len(dst))
+		if next = 0; !r.s.Own.Lacks(group) {
+			dst, next, err = r.scanGroup(dst, group, true, cursor, upto-len(dst))
 		}
 		if err != nil || next != 0 {
 			return dst, next, err
@@ -84,12 +86,12 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) (items []ScanItem
 const mixedScan = 16 * slot.Groups
 
 // scanGroup is Scan of one group, the one that cursor is in, or of all there are; the end is 0.
-func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64, count int) ([]ScanItem, uint64, error) {
+func (r Reader) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64, count int) ([]ScanItem, uint64, error) {
 	place := group
-	if !b.s.slotGroups {
+	if !r.s.SlotGroups {
 		place = 0
 	}
-	mixed := only && !b.s.slotGroups
+	mixed := only && !r.s.SlotGroups
 	if mixed {
 		count = mixedScan
 	}
@@ -99,20 +101,20 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 		def    *schema.Counter
 		ks     *block.Keyspace
 		mids   []uint64
-		copies []*sortedBlock // that mids came from
+		copies []*core.SortedBlock // that mids came from
 	}
 	var sources []source
 	upto := hot.EndMid // all mids below are in sources
-	ahead := max(leastScanAhead, scanAhead/max(1, len(b.Schema().Counters())))
-	for _, def := range b.Schema().Counters() {
-		ks := b.s.spaces[def.ID][place]
-		if b.s.slotGroups && vacant(b, ks) {
+	ahead := max(core.LeastScanAhead, core.ScanAhead/max(1, len(r.b.Schema().Counters())))
+	for _, def := range r.b.Schema().Counters() {
+		ks := r.s.Spaces[def.ID][place]
+		if r.s.SlotGroups && core.Vacant(r.b, ks) {
 			continue
 		}
-		mids, end, copies := b.s.scans.mids(ks, cursor, count, ahead)
+		mids, end, copies := r.s.Scans.Mids(ks, cursor, count, ahead)
 		sources = append(sources, source{def, ks, mids, copies})
 		for _, c := range copies {
-			b.noteSeen(c.logged)
+			core.NoteSeen(r.b, c.Logged)
 		}
 		upto = min(upto, end)
 	}
@@ -120,7 +122,7 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 	stop := hot.EndMid // where the next range that cannot be listed begins
 	for _, p := range sources {
 		for _, c := range p.copies {
-			for _, r := range c.lost {
+			for _, r := range c.Lost {
 				switch {
 				case r.Hi <= cursor:
 				case r.Lo > cursor:
@@ -160,17 +162,17 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 				continue
 			}
 			p.mids = p.mids[1:]
-			if !(mixed && slot.Group(first) != group) && !b.s.own.Hides(first) && exists(b, p.ks, first) {
+			if !(mixed && slot.Group(first) != group) && !r.s.Own.Hides(first) && exists(r.b, p.ks, first) {
 				dst = append(dst, ScanItem{p.def, first})
 			}
 		}
 	}
 	if next != 0 {
-		used := make(map[*block.Keyspace][]*sortedBlock, len(sources))
+		used := make(map[*block.Keyspace][]*core.SortedBlock, len(sources))
 		for _, p := range sources {
 			used[p.ks] = p.copies
 		}
-		b.s.scans.expect(next, used, ahead)
+		r.s.Scans.Expect(next, used, ahead)
 	}
 	for _, r := range skipped {
 		if !stopped && next != 0 && next < r.Hi {
@@ -184,7 +186,7 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 func exists(batch *Batch, ks *block.Keyspace, mid uint64) bool {
 	b := ks.Lock(mid)
 	defer b.Mu.Unlock()
-	batch.noteSeen(b.Logged)
+	core.NoteSeen(batch, b.Logged)
 	found, err := ks.Has(b, mid)
 	return found || err != nil
 }

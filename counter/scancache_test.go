@@ -1,3 +1,5 @@
+// Scenario: scans of stores with very many counters, and posts that are drawn by chance.
+
 package counter
 
 import (
@@ -5,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/counter/internal/core"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -18,7 +22,7 @@ func scanAll(t *testing.T, s *Store, count int, each func(call int)) map[string]
 		if err := b.Begin(); err != nil {
 			t.Fatal(err)
 		}
-		items, next, err := b.Scan(nil, cursor, count)
+		items, next, err := NewReader(b).Scan(nil, cursor, count)
 		b.End()
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +71,7 @@ func TestScanManyCounters(t *testing.T) {
 		}
 		b.Run()
 		b.End()
-		made := s.scans.made
+		made := s.data.Scans.Made
 		calls := 0
 		met := scanAll(t, s, count, func(call int) {
 			calls++
@@ -90,15 +94,15 @@ func TestScanManyCounters(t *testing.T) {
 		}
 		// One for each counter and some more for the first three, in a few calls on the way from one copy to the next:
 		// 67 to 96.
-		if n := int(s.scans.made - made); n > 3*counters {
+		if n := int(s.data.Scans.Made - made); n > 3*counters {
 			t.Errorf("count %d: %d copies of blocks were made by %d calls", count, n, calls)
 		}
-		for cursor, copies := range s.scans.at {
+		for cursor, copies := range s.data.Scans.At {
 			n := 0
 			for _, c := range copies {
-				n += len(c.mids)
+				n += len(c.Mids)
 			}
-			if n > 2*max(scanAhead, counters*leastScanAhead) {
+			if n > 2*max(core.ScanAhead, counters*core.LeastScanAhead) {
 				t.Errorf("the copies kept for cursor %d have %d mids", cursor, n)
 			}
 		}
@@ -114,7 +118,7 @@ func TestRandomItem(t *testing.T) {
 	}
 	defer b.End()
 	def := b.Schema().Counter("c")
-	if _, ok, err := b.RandomItem(BlockInfo{Counter: def}); ok || err != nil {
+	if _, ok, err := NewReader(b).RandomItem(BlockInfo{Counter: def}); ok || err != nil {
 		t.Errorf("of nothing it found something, or %v", err)
 	}
 	const items = 20
@@ -122,15 +126,15 @@ func TestRandomItem(t *testing.T) {
 		b.Add(Op{Kind: OpSet, Counter: def, Mid: i * 1000, Arg: 1})
 	}
 	b.Run()
-	met, made := map[uint64]bool{}, s.scans.made
+	met, made := map[uint64]bool{}, s.data.Scans.Made
 	for range 100 * items { // one is missed once in 10^43 runs
-		mid, ok, err := b.RandomItem(BlockInfo{Counter: def})
+		mid, ok, err := NewReader(b).RandomItem(BlockInfo{Counter: def})
 		if !ok || err != nil || mid%1000 != 0 || mid >= items*1000 {
 			t.Fatalf("%d, %v, %v", mid, ok, err)
 		}
 		met[mid] = true
 	}
-	if len(met) != items || s.scans.made != made {
-		t.Errorf("%d items of %d came up, %d blocks were sorted", len(met), items, s.scans.made-made)
+	if len(met) != items || s.data.Scans.Made != made {
+		t.Errorf("%d items of %d came up, %d blocks were sorted", len(met), items, s.data.Scans.Made-made)
 	}
 }

@@ -30,7 +30,7 @@ func TestAdopt(t *testing.T) {
 		if err := b.BeginExclusive(); err != nil {
 			t.Fatal(err)
 		}
-		err = b.Adopt(elsewhere.AppendText(nil))
+		err = b.Whole().Adopt(elsewhere.AppendText(nil))
 		b.End()
 		if err = errors.Join(err, b.Commit()); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.End()
-	if err := b.Adopt([]byte("schema format=1\n")); err == nil {
+	if err := b.Whole().Adopt([]byte("schema format=1\n")); err == nil {
 		t.Error("a text that is no schema is adopted")
 	}
 }

@@ -2,7 +2,11 @@ package counter
 
 import (
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/counterd/counterd/counter/internal/core"
 
 	"github.com/counterd/counterd/coldstore"
 )
@@ -21,50 +25,81 @@ const (
 // errStopped ends a verification when the store closes.
 var errStopped = errors.New("counter: stopped")
 
-// scrub runs until the tiers stop.
-func (t *tiers) scrub(s *Store) {
-	defer close(t.scrubbed)
-	pace := func(n int) error { return t.wait(time.Duration(n) * time.Second / scrubRate) }
+// scrubber verifies all files, round after round.
+type scrubber struct {
+	s         *core.Data
+	snapshots *snapshotter
+
+	verified atomic.Int64  // cold files that were found good
+	errors   atomic.Int64  // files of all kinds that were found damaged
+	running  atomic.Bool   // a round is under way, or asked for
+	now      chan struct{} // begins one
+
+	quit, done chan struct{}
+	stopOnce   sync.Once
+}
+
+func newScrubber(s *core.Data, snapshots *snapshotter) *scrubber {
+	return &scrubber{s: s, snapshots: snapshots, now: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+}
+
+func (c *scrubber) start() {
+	if c.s.Config.Manual {
+		close(c.done)
+		return
+	}
+	go c.run()
+}
+
+func (c *scrubber) stop() {
+	c.stopOnce.Do(func() { close(c.quit) })
+	<-c.done
+}
+
+// run verifies round after round.
+func (c *scrubber) run() {
+	defer close(c.done)
+	pace := func(n int) error { return sleep(time.Duration(n)*time.Second/scrubRate, c.quit) }
 	for {
-		t.scrubbing.Store(true)
+		c.running.Store(true)
 		select { // what is asked for from here on is another round
-		case <-t.scrubNow:
+		case <-c.now:
 		default:
 		}
-		for _, m := range s.dir.Manifests() {
-			if err := s.snapshots.verifyImages(s, m, pace); errors.Is(err, errStopped) {
+		for _, m := range c.s.Dir.Manifests() {
+			if err := c.snapshots.verifyImages(m, pace); errors.Is(err, errStopped) {
 				return
 			} else if err != nil {
-				t.scrubErrors.Add(1)
+				c.errors.Add(1)
 			}
 		}
-		damage, err := s.log.Segments().Verify(pace)
+		damage, err := c.s.Log.Segments().Verify(pace)
 		for _, err := range damage {
-			t.scrubErrors.Add(1)
-			s.opts.Logger.Error("the log is damaged; a restart may fail, and replicas and restores cannot read this part", "error", err)
+			c.errors.Add(1)
+			c.s.Config.Logger.Error("the log is damaged; a restart may fail, and replicas and restores cannot read this part", "error", err)
 		}
 		if err != nil {
 			return // stopped
 		}
-		for _, f := range t.files(s) {
+		for _, f := range c.files() {
 			err := f.Verify(pace)
 			switch {
 			case err == nil:
-				t.scrubs.Add(1)
+				c.verified.Add(1)
 			case errors.Is(err, errStopped):
 				return
 			case errors.Is(err, coldstore.ErrClosed): // replaced meanwhile
 			default:
-				t.scrubErrors.Add(1)
-				s.opts.Logger.Error("a cold file is damaged; posts on its bad pages cannot be read", "file", f.Name(), "error", err)
+				c.errors.Add(1)
+				c.s.Config.Logger.Error("a cold file is damaged; posts on its bad pages cannot be read", "file", f.Name(), "error", err)
 			}
 		}
-		t.scrubbing.Store(false)
+		c.running.Store(false)
 		rest := time.NewTimer(scrubRest)
 		select {
 		case <-rest.C:
-		case <-t.scrubNow:
-		case <-t.quit:
+		case <-c.now:
+		case <-c.quit:
 			rest.Stop()
 			return
 		}
@@ -75,22 +110,22 @@ func (t *tiers) scrub(s *Store) {
 // Scrub has the images, the log and the cold files verified now, in the background, and not when they are due, as behind a
 // disk's trouble. ErrScrubbing: they are being verified. Other errors: ErrInMemory.
 func (a Admin) Scrub() error {
-	t := &a.s.tiers
+	c := a.s.scrubber
 	switch {
-	case a.s.dir == nil:
+	case c == nil:
 		return ErrInMemory
-	case !t.scrubbing.CompareAndSwap(false, true):
+	case !c.running.CompareAndSwap(false, true):
 		return ErrScrubbing
 	}
-	t.scrubNow <- struct{}{} // there is room: nobody else has asked since the round before
+	c.now <- struct{}{} // there is room: nobody else has asked since the round before
 	return nil
 }
 
 // files are the cold files in use now.
-func (t *tiers) files(s *Store) (files []*coldstore.File) {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	for ks := range s.keyspaces {
+func (c *scrubber) files() (files []*coldstore.File) {
+	c.s.Gate.RLock()
+	defer c.s.Gate.RUnlock()
+	for ks := range c.s.Keyspaces {
 		for _, b := range ks.Dir.Load().Blocks {
 			if b.Cold != nil {
 				files = append(files, b.Cold.File)
@@ -100,12 +135,12 @@ func (t *tiers) files(s *Store) (files []*coldstore.File) {
 	return files
 }
 
-// wait sleeps unless the store closes.
-func (t *tiers) wait(d time.Duration) error {
+// sleep returns errStopped if quit is closed before d is over.
+func sleep(d time.Duration, quit <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-t.quit:
+	case <-quit:
 		return errStopped
 	case <-timer.C:
 		return nil

@@ -38,14 +38,14 @@ func TestScrubAsked(t *testing.T) {
 			t.Fatalf("%d files verified, %d damaged; before %d", st.Scrubs, st.ScrubErrors, before.Scrubs)
 		}
 	}
-	flip(t, s.tiers.files(s)[0].Name(), 5000)
+	flip(t, s.scrubber.files()[0].Name(), 5000)
 	if st := round(); st.ScrubErrors != 1 {
 		t.Errorf("%d damaged files found, want 1", st.ScrubErrors)
 	}
-	if err := s.log.Sync(); err != nil {
+	if err := s.data.Log.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	flip(t, s.log.Segments().List()[0].Path, 100)
+	flip(t, s.data.Log.Segments().List()[0].Path, 100)
 	if st := round(); st.ScrubErrors != 3 { // the cold file again, and the log
 		t.Errorf("%d damaged files found, want 3", st.ScrubErrors)
 	}

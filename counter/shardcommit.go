@@ -14,10 +14,10 @@ import (
 // ends first, or of what Replication.Doubt was told. Then a later primary may have the changes below the offset or not, and
 // the caller must act on neither.
 func (r *Replication) CommitShard(ctx context.Context, epoch, pos uint64) error {
-	if r.s.log == nil {
+	if r.s.Log == nil {
 		return ErrInMemory
 	}
-	err := r.s.log.CommitWithin(ctx, pos)
+	err := r.s.Log.CommitWithin(ctx, pos)
 	// Behind the wait: the offset may have been confirmed by another term, of other bytes.
 	if !r.Leads(epoch) {
 		err = &persist.UnconfirmedError{Err: ErrDeposed}
@@ -31,11 +31,11 @@ func (r *Replication) CommitShard(ctx context.Context, epoch, pos uint64) error 
 }
 
 // Leads tells whether the store is the primary of an epoch.
-func (r *Replication) Leads(epoch uint64) bool { return !r.s.Replica() && r.Epoch() == epoch }
+func (r *Replication) Leads(epoch uint64) bool { return !r.s.Replica.Load() && r.Epoch() == epoch }
 
 // Holds tells whether the store's log has what a primary of an epoch had in its log below an offset.
 func (r *Replication) Holds(epoch, offset uint64) bool {
-	if r.s.log == nil || epoch > MaxEpoch {
+	if r.s.Log == nil || epoch > MaxEpoch {
 		return false
 	}
 	l := r.Lineage()

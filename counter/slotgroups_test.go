@@ -223,7 +223,7 @@ func TestSlotGroupsStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(320, 330)
-		kept := s.dir.Manifests()[0]
+		kept := s.data.Dir.Manifests()[0]
 		groups := map[uint8]bool{}
 		for _, b := range kept.Counters[0].Blocks {
 			groups[b.Group] = true
@@ -328,8 +328,7 @@ func TestOwnWaits(t *testing.T) {
 			}
 		})
 	}
-	inside := s.NewBatch()
-	inside.silent = true // sees all
+	inside := s.data.NewCarrier() // sees all
 	sum := func() (n int64) {
 		inside.Reset()
 		if err := inside.Begin(); err != nil {
@@ -384,11 +383,11 @@ func TestOpenBlocksShrink(t *testing.T) {
 		return hi, lo
 	}
 	hi, lo := sum()
-	limit := s.tiers.memory(s) / 2
+	limit := s.tiers.memory() / 2
 	s.tiers.limit.Store(limit)
-	for s.tiers.shrink(s) {
+	for s.tiers.shrink() {
 	}
-	if got := s.tiers.memory(s); got > limit {
+	if got := s.tiers.memory(); got > limit {
 		t.Errorf("memory is %d of a limit of %d, and nothing is done", got, limit)
 	}
 	s.tiers.limit.Store(0)

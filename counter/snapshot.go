@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
@@ -13,13 +15,14 @@ import (
 
 // snapshot is one being made.
 type snapshot struct {
-	s        *Store
+	s        *core.Data
+	by       *snapshotter
 	manifest *format.Manifest
 	buf      []byte
 	wrote    []wroteImage
 	images   int
 	bytes    uint64
-	pace     pace
+	pace     core.Pace
 	out      snapfile.Images
 
 	wroteProducers *format.BlockFile // as wrote; nil: it was not written
@@ -36,25 +39,25 @@ type wroteImage struct {
 
 func (w *snapshot) make() error {
 	s := w.s
-	w.out = snapfile.Images{FS: s.opts.FS, Dir: s.dir.Path()}
-	m := &format.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli(), SlotGroups: s.slotGroups}
+	w.out = snapfile.Images{FS: s.Config.FS, Dir: s.Dir.Path()}
+	m := &format.Manifest{History: s.Log.History(), TimeMS: time.Now().UnixMilli(), SlotGroups: s.SlotGroups}
 	w.manifest = m
-	if past := s.repl.Lineage(); len(past.Terms) > 1 {
+	if past := w.by.lineage(); len(past.Terms) > 1 {
 		m.OldReplID, m.OldEnd, _ = past.Before()
 	}
-	s.repl.applying.RLock()
-	s.gate.RLock()
-	if s.closed {
-		s.gate.RUnlock()
-		s.repl.applying.RUnlock()
+	s.Applying.RLock()
+	s.Gate.RLock()
+	if s.Closed {
+		s.Gate.RUnlock()
+		s.Applying.RUnlock()
 		return ErrClosed
 	}
-	m.Replay = s.log.Position()
+	m.Replay = s.Log.Position()
 	m.Offset = m.Replay
-	sch := s.schema.Load()
-	m.Moving = s.moving.saved()
-	s.gate.RUnlock()
-	s.repl.applying.RUnlock()
+	sch := s.Schema.Load()
+	m.Moving = s.Moving.Saved()
+	s.Gate.RUnlock()
+	s.Applying.RUnlock()
 	m.Schema = strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")
 	for _, def := range sch.Counters() {
 		files := format.CounterFiles{ID: def.ID, Name: def.Name}
@@ -74,25 +77,25 @@ func (w *snapshot) make() error {
 		m.Offset = max(m.Offset, b.Offset)
 		return nil
 	})
-	m.NextBlock = s.blockIDs.Load() + 1
-	m.LogPacked = s.packing.on.Load() || s.log.Stats().Packed > 0
-	if err := s.log.Sync(); err != nil {
+	m.NextBlock = s.BlockIDs.Load() + 1
+	m.LogPacked = w.by.packing.on.Load() || s.Log.Stats().Packed > 0
+	if err := s.Log.Sync(); err != nil {
 		return err
 	}
-	if err := s.dir.WriteManifest(m); err != nil {
+	if err := s.Dir.WriteManifest(m); err != nil {
 		return err
 	}
-	if err := s.retention.removeOrphans(s); err != nil {
+	if err := w.by.retention.removeOrphans(); err != nil {
 		return err
 	}
-	return s.log.Segments().DropBefore(s.retention.dropBefore(s))
+	return s.Log.Segments().DropBefore(w.by.retention.dropBefore())
 }
 
 // counter lists, and where needed writes, the blocks of one counter, group after group. Of a counter that is dropped
 // nothing is listed: the log tells. The snapshot stands behind the drop then, as it stands behind every block's offset:
 // replay that ends before would find the counter, without its posts.
 func (w *snapshot) counter(files *format.CounterFiles) error {
-	for group := range w.s.parts() {
+	for group := range w.s.Parts() {
 		if dropped, err := w.group(files, uint8(group)); dropped || err != nil {
 			files.Blocks = nil
 			return err
@@ -106,19 +109,19 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 	s, listed := w.s, len(files.Blocks)
 	var ks *block.Keyspace
 	for lo := uint64(0); ; {
-		s.repl.applying.RLock()
-		s.gate.RLock()
+		s.Applying.RLock()
+		s.Gate.RLock()
 		unlock := func() {
-			s.gate.RUnlock()
-			s.repl.applying.RUnlock()
+			s.Gate.RUnlock()
+			s.Applying.RUnlock()
 		}
-		if s.closed {
+		if s.Closed {
 			unlock()
 			return false, ErrClosed
 		}
-		sp := s.spaces[files.ID]
+		sp := s.Spaces[files.ID]
 		if sp == nil {
-			w.manifest.Offset = max(w.manifest.Offset, s.log.Position())
+			w.manifest.Offset = max(w.manifest.Offset, s.Log.Position())
 			unlock()
 			return true, nil
 		}
@@ -129,8 +132,8 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 		b := ks.Lock(lo)
 		h := format.ImageHeader{Counter: files.ID, Block: b.ID, Lo: b.Lo, Hi: b.Hi, Items: uint64(b.Tab.Len())}
 		appendImage := b.Tab.AppendImage
-		h.Offset = s.log.Position()
-		if s.slotGroups && b.Lo == 0 && b.Open() && b.Tab.Len() == 0 { // 256 files of nothing are saved
+		h.Offset = s.Log.Position()
+		if s.SlotGroups && b.Lo == 0 && b.Open() && b.Tab.Len() == 0 { // 256 files of nothing are saved
 			b.Mu.Unlock()
 			w.manifest.Offset = max(w.manifest.Offset, h.Offset)
 			unlock()
@@ -167,7 +170,7 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 			if saved, err = w.image(b, tier, h); err != nil {
 				return false, err
 			}
-			w.pace.rest()
+			w.pace.Rest()
 		}
 		if image {
 			entry := *saved
@@ -184,16 +187,19 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 // producers lists, and where needed writes, the table of producers.
 func (w *snapshot) producers(m *format.Manifest) error {
 	s := w.s
-	s.repl.applying.RLock()
-	s.gate.RLock()
-	if s.closed {
-		s.gate.RUnlock()
-		s.repl.applying.RUnlock()
+	s.Applying.RLock()
+	s.Gate.RLock()
+	if s.Closed {
+		s.Gate.RUnlock()
+		s.Applying.RUnlock()
 		return ErrClosed
 	}
-	h, saved := s.producers.copyTo(w)
-	s.gate.RUnlock()
-	s.repl.applying.RUnlock()
+	var h format.ImageHeader
+	var saved *format.BlockFile
+	w.buf, h, saved = s.Producers.CopyTo(w.s, w.buf)
+	h.Kind = producersImage
+	s.Gate.RUnlock()
+	s.Applying.RUnlock()
 	if h.Items == 0 {
 		return nil
 	}
@@ -205,7 +211,7 @@ func (w *snapshot) producers(m *format.Manifest) error {
 			w.bytes += info.Bytes
 			w.wroteProducers = saved
 		}
-		if s.producers.wrote(saved); err != nil {
+		if s.Producers.Wrote(saved); err != nil {
 			return err
 		}
 	}
@@ -245,8 +251,8 @@ func (w *snapshot) undo() {
 	s := w.s
 	w.out.Abort()
 	if w.manifest != nil && w.manifest.Generation > 0 { // it may be in force though an error came back
-		name := filepath.Join(s.dir.Path(), format.ManifestName(w.manifest.Generation))
-		if _, err := s.opts.FS.Stat(name); !isNotExist(err) {
+		name := filepath.Join(s.Dir.Path(), format.ManifestName(w.manifest.Generation))
+		if _, err := s.Config.FS.Stat(name); !isNotExist(err) {
 			return
 		}
 	}
@@ -256,10 +262,10 @@ func (w *snapshot) undo() {
 			i.b.Image, i.b.Dirty = nil, true
 		}
 		i.b.Mu.Unlock()
-		_ = s.opts.FS.Remove(i.file.Path(s.dir.Path())) // an orphan, removed with the next ones
+		_ = s.Config.FS.Remove(i.file.Path(s.Dir.Path())) // an orphan, removed with the next ones
 	}
 	if w.wroteProducers != nil {
-		s.producers.lose(func(image *format.BlockFile) bool { return image == w.wroteProducers })
-		_ = s.opts.FS.Remove(w.wroteProducers.Path(s.dir.Path()))
+		s.Producers.Lose(func(image *format.BlockFile) bool { return image == w.wroteProducers })
+		_ = s.Config.FS.Remove(w.wroteProducers.Path(s.Dir.Path()))
 	}
 }

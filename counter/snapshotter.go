@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -18,6 +20,14 @@ import (
 //  3. sync the log past every image, then write the manifest, which makes the snapshot durable as one
 //  4. remove images that neither of the two newest manifests names, and log that none of them needs
 type snapshotter struct {
+	s         *core.Data
+	space     *spaceWatch
+	retention *retention
+	packing   *packing
+	growth    int64                 // Options.SnapshotGrowth
+	lineage   func() format.Lineage // of the log
+	eachLook  func()                // is called each second; nil: there is nothing to do
+
 	mu sync.Mutex // held while a snapshot is made
 
 	running  atomic.Bool
@@ -52,17 +62,17 @@ type SnapshotStats struct {
 	Replayed      uint64 // records
 }
 
-func newSnapshotter() *snapshotter {
-	return &snapshotter{quit: make(chan struct{}), done: make(chan struct{})}
+func newSnapshotter(s *core.Data, space *spaceWatch, retention *retention, packing *packing, growth int64) *snapshotter {
+	return &snapshotter{s: s, space: space, retention: retention, packing: packing, growth: growth, quit: make(chan struct{}), done: make(chan struct{})}
 }
 
 // recovered takes down where the store stands after the start.
-func (v *snapshotter) recovered(s *Store, rec persist.Recovery) {
+func (v *snapshotter) recovered(rec persist.Recovery) {
 	v.stats.Replayed = rec.Records
 	if rec.Torn != nil {
 		v.stats.RecoveredTorn = rec.Torn.Error()
 	}
-	if m := s.dir.Manifests(); len(m) > 0 {
+	if m := v.s.Dir.Manifests(); len(m) > 0 {
 		v.count(m[0])
 		v.stats.LastTime = time.UnixMilli(m[0].TimeMS)
 	}
@@ -74,12 +84,12 @@ func (v *snapshotter) count(m *format.Manifest) {
 	v.stats.Blocks, v.stats.Bytes = m.Size()
 }
 
-func (v *snapshotter) start(s *Store) {
-	if s.opts.Manual {
+func (v *snapshotter) start() {
+	if v.s.Config.Manual {
 		close(v.done)
 		return
 	}
-	go v.run(s)
+	go v.run()
 }
 
 func (v *snapshotter) stop() {
@@ -94,7 +104,7 @@ func (v *snapshotter) stop() {
 const maxPause = time.Minute
 
 // run looks each second.
-func (v *snapshotter) run(s *Store) {
+func (v *snapshotter) run() {
 	defer close(v.done)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -104,39 +114,41 @@ func (v *snapshotter) run(s *Store) {
 			return
 		case <-tick.C:
 		}
-		v.snapshotIfDue(s)
+		v.snapshotIfDue()
 	}
 }
 
 // snapshotIfDue watches the room on disk, drops log that is not to be retained any more, and makes a snapshot when it is time.
-func (v *snapshotter) snapshotIfDue(s *Store) {
-	s.repl.writePending()
-	disk := s.space.measure(s)
-	_ = s.log.Segments().DropBefore(s.retention.dropBefore(s)) // a snapshot tells
-	if disk.Low && s.opts.SnapshotGrowth >= 0 && v.mu.TryLock() {
-		if err := s.space.makeRoom(s); err != nil {
-			s.opts.Logger.Error("cannot free disk space", "error", err)
+func (v *snapshotter) snapshotIfDue() {
+	if v.eachLook != nil {
+		v.eachLook()
+	}
+	disk := v.space.measure()
+	_ = v.s.Log.Segments().DropBefore(v.retention.dropBefore()) // a snapshot tells
+	if disk.Low && v.growth >= 0 && v.mu.TryLock() {
+		if err := v.space.makeRoom(); err != nil {
+			v.s.Config.Logger.Error("cannot free disk space", "error", err)
 		}
 		v.mu.Unlock()
 	}
-	if v.due(s, disk.Low) {
-		_ = s.Snapshot() // told by the logger and by Snapshots
+	if v.due(disk.Low) {
+		_ = v.make() // told by the logger and by Snapshots
 	}
 }
 
 // due: images are damaged; or the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk
 // is low, and a snapshot frees a lot.
-func (v *snapshotter) due(s *Store, low bool) bool {
+func (v *snapshotter) due(low bool) bool {
 	v.state.Lock()
 	stats, pause, asked := v.stats, v.pause, v.asked.Load() != v.answered
 	v.state.Unlock()
 	if stats.LastErr != nil && time.Since(stats.LastStarted) < pause {
 		return false // the disk's trouble is not made better by trying each second
 	}
-	if asked || s.opts.SnapshotGrowth < 0 {
+	if asked || v.growth < 0 {
 		return asked
 	}
-	return s.log.Written()-stats.Replay > max(uint64(s.opts.SnapshotGrowth), stats.Bytes) || low && s.space.worthwhile(s)
+	return v.s.Log.Written()-stats.Replay > max(uint64(v.growth), stats.Bytes) || low && v.space.worthwhile()
 }
 
 // Snapshots tells about snapshots. The zero value where data is in memory only.
@@ -149,19 +161,15 @@ func (a Admin) Snapshots() SnapshotStats {
 	stats := s.snapshots.stats
 	s.snapshots.state.Unlock()
 	stats.Running = s.snapshots.running.Load()
-	if kept := s.dir.Manifests(); len(kept) > 0 {
+	if kept := s.data.Dir.Manifests(); len(kept) > 0 {
 		stats.OldestTime = time.UnixMilli(kept[len(kept)-1].TimeMS)
 	}
 	return stats
 }
 
-// Snapshot makes a snapshot now, beside all other work. The error is ErrBusy while another is being made, ErrInMemory,
+// make makes a snapshot now, beside all other work. The error is ErrBusy while another is being made,
 // ErrClosed, or what the disk said; the last snapshot counts then.
-func (s *Store) Snapshot() error {
-	v := s.snapshots
-	if v == nil {
-		return ErrInMemory
-	}
+func (v *snapshotter) make() error {
 	if !v.mu.TryLock() {
 		return ErrBusy
 	}
@@ -169,8 +177,8 @@ func (s *Store) Snapshot() error {
 	v.running.Store(true)
 	defer v.running.Store(false)
 	began, asked := time.Now(), v.asked.Load()
-	w := &snapshot{s: s}
-	err := s.space.spaceFor(s, "a snapshot", s.space.snapshotBytes(s), true)
+	w := &snapshot{s: v.s, by: v}
+	err := v.space.spaceFor("a snapshot", v.space.snapshotBytes(), true)
 	if err == nil {
 		err = w.make()
 	}
@@ -185,14 +193,23 @@ func (s *Store) Snapshot() error {
 	if err != nil {
 		v.stats.Failed++
 		v.pause = min(max(2*v.pause, time.Second), maxPause)
-		s.opts.Logger.Error("snapshot failed", "error", err)
+		v.s.Config.Logger.Error("snapshot failed", "error", err)
 		return err
 	}
 	v.stats.Made++
 	v.pause, v.answered = 0, asked
 	v.stats.LastTime = began
 	v.count(w.manifest)
-	s.opts.Logger.Info("snapshot made", "generation", w.manifest.Generation, "blocks", v.stats.Blocks, "images_written", w.images,
+	v.s.Config.Logger.Info("snapshot made", "generation", w.manifest.Generation, "blocks", v.stats.Blocks, "images_written", w.images,
 		"bytes_written", w.bytes, "replay_from", w.manifest.Replay, "took", time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// Snapshot makes a snapshot now, beside all other work. The error is ErrBusy while another is being made, ErrInMemory,
+// ErrClosed, or what the disk said; the last snapshot counts then.
+func (s *Store) Snapshot() error {
+	if s.snapshots == nil {
+		return ErrInMemory
+	}
+	return s.snapshots.make()
 }

@@ -49,9 +49,9 @@ func TestDropDuringSnapshot(t *testing.T) {
 					if files++; files == at+1 {
 						fs.hook = nil
 						set("3.an", "3.bn", "3.cn")
-						before = s.log.Position()
+						before = s.data.Log.Position()
 						change(t, s)
-						behind, done = s.log.Position(), true
+						behind, done = s.data.Log.Position(), true
 					}
 				}
 				if err := s.Snapshot(); err != nil {

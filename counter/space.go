@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
@@ -38,6 +40,9 @@ type DiskStats struct {
 
 // spaceWatch has what the last look found.
 type spaceWatch struct {
+	s         *core.Data
+	retention *retention
+
 	mu    sync.Mutex // guards stats
 	stats DiskStats
 
@@ -72,11 +77,11 @@ func (w *spaceWatch) last() DiskStats {
 }
 
 // snapshotBytes is what the images of a snapshot made now would take.
-func (w *spaceWatch) snapshotBytes(s *Store) (sum int64) {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	for ks := range s.keyspaces {
-		if s.closed {
+func (w *spaceWatch) snapshotBytes() (sum int64) {
+	w.s.Gate.RLock()
+	defer w.s.Gate.RUnlock()
+	for ks := range w.s.Keyspaces {
+		if w.s.Closed {
 			break
 		}
 		for _, b := range ks.Dir.Load().Blocks {
@@ -87,18 +92,18 @@ func (w *spaceWatch) snapshotBytes(s *Store) (sum int64) {
 			b.Mu.Unlock()
 		}
 	}
-	return sum + s.producers.imageBytes()
+	return sum + w.s.Producers.ImageBytes()
 }
 
 // measure asks the disk how full it is, sets the reserve, and drops log that is only retained while little is left.
-func (w *spaceWatch) measure(s *Store) DiskStats {
-	space, err := s.opts.FS.Space(s.dir.Path())
+func (w *spaceWatch) measure() DiskStats {
+	space, err := w.s.Config.FS.Space(w.s.Dir.Path())
 	if err != nil {
 		space = vfs.Space{Free: vfs.MaxSpace}
 	}
-	need := s.arena.Used()
+	need := w.s.Arena.Used()
 	if space.Free < 2*need+plenty {
-		need = w.snapshotBytes(s)
+		need = w.snapshotBytes()
 	}
 	st := DiskStats{Free: space.Free, Total: space.Total, Reserve: need + need/16 + fixedReserve}
 	margin := int64(leastLow)
@@ -106,7 +111,7 @@ func (w *spaceWatch) measure(s *Store) DiskStats {
 		st.Reserve = min(st.Reserve, space.Total/reserveMost)
 		margin = min(max(space.Total/lowShare, leastLow), mostLow)
 	}
-	s.log.Reserve(st.Reserve)
+	w.s.Log.Reserve(st.Reserve)
 
 	was := w.last()
 	if was.Low {
@@ -115,11 +120,11 @@ func (w *spaceWatch) measure(s *Store) DiskStats {
 	st.Dropped = was.Dropped
 	if st.Low = st.Free-st.Reserve < margin; st.Low {
 		if !was.Low {
-			s.opts.Logger.Warn("the disk is almost full; changes will be refused when only the reserve for a snapshot is left", "free", st.Free, "reserve", st.Reserve)
+			w.s.Config.Logger.Warn("the disk is almost full; changes will be refused when only the reserve for a snapshot is left", "free", st.Free, "reserve", st.Reserve)
 		}
-		w.dropRetained(s, &st, margin)
+		w.dropRetained(&st, margin)
 	} else if was.Low {
-		s.opts.Logger.Info("the disk has free space again", "free", st.Free, "reserve", st.Reserve)
+		w.s.Config.Logger.Info("the disk has free space again", "free", st.Free, "reserve", st.Reserve)
 	}
 	w.mu.Lock()
 	w.stats = st
@@ -128,77 +133,77 @@ func (w *spaceWatch) measure(s *Store) DiskStats {
 }
 
 // dropRetained drops segments that only RetainBytes keeps, oldest first, until enough is free.
-func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
-	for limit := s.retention.neededFrom(s); st.Free-st.Reserve < margin; {
-		segs := s.log.Segments().List()
+func (w *spaceWatch) dropRetained(st *DiskStats, margin int64) {
+	for limit := w.retention.neededFrom(); st.Free-st.Reserve < margin; {
+		segs := w.s.Log.Segments().List()
 		if len(segs) < 2 || segs[0].End > limit {
 			return
 		}
-		err := s.log.Segments().DropBefore(segs[0].End)
-		if now := s.log.Segments().List(); err != nil || now[0].Start == segs[0].Start {
+		err := w.s.Log.Segments().DropBefore(segs[0].End)
+		if now := w.s.Log.Segments().List(); err != nil || now[0].Start == segs[0].Start {
 			return // told by the snapshot that tries again
 		}
 		st.Dropped++
-		s.opts.Logger.Warn("the disk is almost full; removed a log segment that aof-retain had kept", "file", segs[0].Path, "free", st.Free)
+		w.s.Config.Logger.Warn("the disk is almost full; removed a log segment that aof-retain had kept", "file", segs[0].Path, "free", st.Free)
 		st.Free += segs[0].Bytes // the next look will see whether it is so
 	}
 }
 
 // worthwhile tells whether a snapshot now frees a lot more log than it writes. The segment that is written to stays.
-func (w *spaceWatch) worthwhile(s *Store) bool {
-	freed, from := int64(0), s.dir.ReplayFrom()
-	for _, seg := range s.log.Segments().List() {
+func (w *spaceWatch) worthwhile() bool {
+	freed, from := int64(0), w.s.Dir.ReplayFrom()
+	for _, seg := range w.s.Log.Segments().List() {
 		if seg.End > from {
 			freed += seg.Bytes
 		}
 	}
-	return freed > 2*w.snapshotBytes(s)+fixedReserve
+	return freed > 2*w.snapshotBytes()+fixedReserve
 }
 
 // makeRoom gives up what is kept in case that the newest snapshot is bad, if the next one does not fit otherwise. It
 // reads the newest first.
-func (w *spaceWatch) makeRoom(s *Store) error {
-	manifests := s.dir.Manifests()
-	if len(manifests) == 0 || time.Since(w.verified) < maxPause || w.spaceFor(s, "a snapshot", w.snapshotBytes(s), true) == nil {
+func (w *spaceWatch) makeRoom() error {
+	manifests := w.s.Dir.Manifests()
+	if len(manifests) == 0 || time.Since(w.verified) < maxPause || w.spaceFor("a snapshot", w.snapshotBytes(), true) == nil {
 		return nil
 	}
 	m := manifests[0]
-	if len(manifests) == 1 && s.log.Segments().List()[0].End > m.Replay {
+	if len(manifests) == 1 && w.s.Log.Segments().List()[0].End > m.Replay {
 		return nil // there is nothing to give up
 	}
 	w.verified = time.Now()
-	cold := ColdVerifier(s.opts.FS)
+	cold := ColdVerifier(w.s.Config.FS)
 	if err := m.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
-		path := b.Path(s.dir.Path())
+		path := b.Path(w.s.Dir.Path())
 		if b.Tier == format.TierCold {
 			return cold(path, c, b)
 		}
-		img, err := snapfile.OpenImage(s.opts.FS, path)
+		img, err := snapfile.OpenImage(w.s.Config.FS, path)
 		if err != nil {
 			return err
 		}
 		err = img.Verify()
 		if err == nil && img.CRC != b.CRC {
-			err = corruptFile(s.dir, path, fmt.Sprintf("checksum %08x, as in the manifest", b.CRC), fmt.Sprintf("%08x", img.CRC), nil)
+			err = corruptFile(w.s.Dir, path, fmt.Sprintf("checksum %08x, as in the manifest", b.CRC), fmt.Sprintf("%08x", img.CRC), nil)
 		}
 		return errors.Join(err, img.Close())
 	}); err != nil {
 		return fmt.Errorf("the newest snapshot is not good: %w", err)
 	}
-	if err := s.dir.KeepOnly(m); err != nil {
+	if err := w.s.Dir.KeepOnly(m); err != nil {
 		return err
 	}
-	s.opts.Logger.Warn("the disk is almost full; removed the second newest snapshot and its log to make room for the next one", "generation", m.Generation)
-	return errors.Join(s.retention.removeOrphans(s), s.log.Segments().DropBefore(s.retention.neededFrom(s)))
+	w.s.Config.Logger.Warn("the disk is almost full; removed the second newest snapshot and its log to make room for the next one", "generation", m.Generation)
+	return errors.Join(w.retention.removeOrphans(), w.s.Log.Segments().DropBefore(w.retention.neededFrom()))
 }
 
 // spaceFor returns an error if the directory is not ours any more, or the disk has no room for n bytes more; beyond the
 // reserve, if the reserve is not for them.
-func (w *spaceWatch) spaceFor(s *Store, what string, n int64, reserved bool) error {
-	if err := s.dir.CheckLock(); err != nil {
+func (w *spaceWatch) spaceFor(what string, n int64, reserved bool) error {
+	if err := w.s.Dir.CheckLock(); err != nil {
 		return err
 	}
-	space, err := s.opts.FS.Space(s.dir.Path())
+	space, err := w.s.Config.FS.Space(w.s.Dir.Path())
 	if err != nil || space.Free == vfs.MaxSpace {
 		return nil // writing will tell
 	}

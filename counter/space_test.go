@@ -41,8 +41,8 @@ func load(t *testing.T, s *Store, rng *rand.Rand, n int) (refused error) {
 		if err := b.Commit(); err != nil {
 			t.Fatalf("what was let in did not fit: %v", err)
 		}
-		s.log.Tick()
-		s.snapshots.snapshotIfDue(s)
+		s.data.Log.Tick()
+		s.snapshots.snapshotIfDue()
 		if refused != nil {
 			return refused
 		}
@@ -72,7 +72,7 @@ func TestSmallDisk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	opts := Options{FS: sim, Manual: true, RetainBytes: 1 << 30, BlockItems: 4096, HashSeed: 1}
 	s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
-	for s.log.Position() < most {
+	for s.data.Log.Position() < most {
 		if err := load(t, s, rng, 100_000); err != nil {
 			t.Fatal("refused:", err)
 		}
@@ -118,8 +118,8 @@ func TestReserve(t *testing.T) {
 			t.Fatal("the way out does not fit:", err)
 		}
 	}
-	s.snapshots.snapshotIfDue(s)
-	s.log.Tick()
+	s.snapshots.snapshotIfDue()
+	s.data.Log.Tick()
 	if err := load(t, s, rng, 10_000); err != nil {
 		t.Error("refused though there is room:", err)
 	}
@@ -189,11 +189,11 @@ func testSnapshotPause(t *testing.T) {
 	}
 	pauses := []time.Duration{s.snapshots.pause}
 	for range 7 {
-		if s.snapshots.snapshotIfDue(s); s.snapshots.due(s, false) {
+		if s.snapshots.snapshotIfDue(); s.snapshots.due(false) {
 			t.Fatal("no pause after a failure")
 		}
 		s.snapshots.stats.LastStarted = time.Now().Add(-2 * maxPause)
-		s.snapshots.snapshotIfDue(s)
+		s.snapshots.snapshotIfDue()
 		pauses = append(pauses, s.snapshots.pause)
 	}
 	if pauses[0] != time.Second || pauses[1] != 2*time.Second || pauses[7] != maxPause {
@@ -201,7 +201,7 @@ func testSnapshotPause(t *testing.T) {
 	}
 	faulty.Clear()
 	s.snapshots.stats.LastStarted = time.Now().Add(-2 * maxPause)
-	if s.snapshots.snapshotIfDue(s); s.snapshots.pause != 0 || s.Admin().Snapshots().LastErr != nil {
+	if s.snapshots.snapshotIfDue(); s.snapshots.pause != 0 || s.Admin().Snapshots().LastErr != nil {
 		t.Errorf("pause %v, %+v", s.snapshots.pause, s.Admin().Snapshots())
 	}
 	if err := s.Close(); err != nil {
@@ -261,7 +261,7 @@ func TestMakeRoom(t *testing.T) {
 			if err := load(t, s, rng, 100_000); err != nil {
 				t.Fatal(err)
 			}
-			newest := s.dir.Manifests()[0]
+			newest := s.data.Dir.Manifests()[0]
 			if damaged {
 				var path string
 				_ = newest.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
@@ -278,11 +278,11 @@ func TestMakeRoom(t *testing.T) {
 			}
 			sim.SetCapacity(1 << 40)
 			space, _ := sim.Space("/")
-			sim.SetCapacity(1<<40 - space.Free + s.space.snapshotBytes(s)/2)
-			first := s.log.Stats().First
-			s.snapshots.snapshotIfDue(s)
-			if gaveUp := len(s.dir.Manifests()) < snapshots || s.log.Stats().First > first; gaveUp == damaged {
-				t.Fatalf("%d snapshots, damaged %v: %d left, log from %d", snapshots, damaged, len(s.dir.Manifests()), s.log.Stats().First)
+			sim.SetCapacity(1<<40 - space.Free + s.space.snapshotBytes()/2)
+			first := s.data.Log.Stats().First
+			s.snapshots.snapshotIfDue()
+			if gaveUp := len(s.data.Dir.Manifests()) < snapshots || s.data.Log.Stats().First > first; gaveUp == damaged {
+				t.Fatalf("%d snapshots, damaged %v: %d left, log from %d", snapshots, damaged, len(s.data.Dir.Manifests()), s.data.Log.Stats().First)
 			}
 			if !damaged {
 				want := dump(t, s)
@@ -296,8 +296,8 @@ func TestMakeRoom(t *testing.T) {
 			if err := s.Snapshot(); (err == nil) == damaged {
 				t.Errorf("%d snapshots, damaged %v: SAVE: %v", snapshots, damaged, err)
 			}
-			if !damaged && s.dir.ReplayFrom() != newest.Replay {
-				t.Errorf("replay from %d, want %d", s.dir.ReplayFrom(), newest.Replay)
+			if !damaged && s.data.Dir.ReplayFrom() != newest.Replay {
+				t.Errorf("replay from %d, want %d", s.data.Dir.ReplayFrom(), newest.Replay)
 			}
 			sim.SetCapacity(0)
 			if err := s.Close(); err != nil {

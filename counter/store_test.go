@@ -106,7 +106,7 @@ func TestConcurrent(t *testing.T) {
 					return
 				}
 				var items []ScanItem
-				items, cursor, _ = b.Scan(nil, cursor, 10)
+				items, cursor, _ = NewReader(b).Scan(nil, cursor, 10)
 				b.End()
 				for _, it := range items {
 					seen[it.Mid]++
@@ -130,7 +130,7 @@ func TestConcurrent(t *testing.T) {
 	defer b.End()
 	total := uint64(0)
 	c := b.Schema().Counter("a")
-	items, _, _ := b.Scan(nil, 0, 1<<20)
+	items, _, _ := NewReader(b).Scan(nil, 0, 1<<20)
 	col, _ := c.Field([]byte("v"))
 	for _, it := range items {
 		b.Add(Op{Kind: OpGet, Counter: c, Column: int16(col), Mid: it.Mid})
@@ -180,7 +180,7 @@ func TestSchemaOnManyItems(t *testing.T) {
 		if err := b.Begin(); err != nil {
 			t.Fatal(err)
 		}
-		b.Blocks(func(i BlockInfo) bool {
+		NewReader(b).Blocks(func(i BlockInfo) bool {
 			if !i.Current {
 				old++
 			}
@@ -281,24 +281,6 @@ func TestNoAllocation(t *testing.T) {
 	run()
 	if n := testing.AllocsPerRun(100, run); n != 0 {
 		t.Errorf("got %v allocations a batch, want 0", n)
-	}
-}
-
-func TestAdd(t *testing.T) {
-	const top = 1<<63 - 1
-	for _, c := range []struct {
-		v     uint64
-		n     int64
-		limit uint64
-		want  uint64
-		ok    bool
-	}{
-		{0, 1, 1, 1, true}, {1, 1, 1, 0, false}, {0, -1, 1, 0, false}, {5, -5, 9, 0, true}, {top, 0, top, top, true},
-		{top, 1, top, 0, false}, {0, top, top, top, true}, {top, -1 << 63, top, 0, false}, {3, -1 << 63, top, 0, false}, {0, -1 << 63, top, 0, false},
-	} {
-		if got, ok := add(c.v, c.n, c.limit); ok != c.ok || ok && got != c.want {
-			t.Errorf("add(%d, %d, %d): got %d, %v, want %d, %v", c.v, c.n, c.limit, got, ok, c.want, c.ok)
-		}
 	}
 }
 

@@ -1,3 +1,5 @@
+// Scenario: neighbouring changes are logged together, in the order of their effects, beside others in the same blocks.
+
 package counter
 
 import (
@@ -7,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
@@ -121,54 +122,5 @@ func TestStretchOrder(t *testing.T) {
 	opened := openDir(t, "data", opts, "")
 	if got := dump(t, opened); !maps.Equal(got, want) {
 		t.Errorf("replayed: got\n%v\nwant\n%v", got, want)
-	}
-}
-
-// TestStretchBeforeFile: a batch that comes back to a cold block, where it may have to read a page, holds no other.
-func TestStretchBeforeFile(t *testing.T) {
-	s := openDir(t, "data", Options{FS: vfs.NewSim(), BlockItems: 16, Manual: true}, "add counter a\nadd column a n hint=8 max=63 suffix=n")
-	defer s.Close()
-	const posts = 100
-	for mid := range uint64(posts) {
-		if err := s.Set(fmt.Sprintf("%d.n", mid), mid); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Admin().Demote("a", 0); err != nil {
-		t.Fatal(err)
-	}
-	b := s.NewBatch()
-	if err := b.Begin(); err != nil {
-		t.Fatal(err)
-	}
-	defer b.End()
-	for _, mid := range []uint64{0, posts - 1, 1} { // cold, hot, cold
-		b.Add(Op{Kind: OpAdd, Counter: b.Schema().Counter("a"), Mid: mid, Arg: 1})
-	}
-	b.checkState()
-	b.locate()
-	var cur *block.Block
-	for i := range 2 {
-		cur = b.stretch.next(b.Op(i), cur)
-		cur = b.apply(cur, b.Op(i))
-	}
-	other := cur
-	if other.Cold != nil || other.Mu.TryLock() {
-		t.Fatal("the post in memory has no block that is held")
-	}
-	if cur = b.stretch.next(b.Op(2), cur); cur.Cold == nil {
-		t.Fatal("the old post is not in a file")
-	}
-	if !other.Mu.TryLock() {
-		t.Error("a block in memory is held while a page may be read")
-	} else {
-		other.Mu.Unlock()
-	}
-	cur = b.apply(cur, b.Op(2))
-	b.stretch.end(cur)
-	for i, want := range []uint64{1, posts, 2} {
-		if op := b.Op(i); op.Err != nil || op.Value != want {
-			t.Errorf("post %d: got %d, %v, want %d", op.Mid, op.Value, op.Err, want)
-		}
 	}
 }

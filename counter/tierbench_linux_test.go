@@ -46,9 +46,9 @@ func benchTier(b *testing.B, row func(*stream) [3]uint64) {
 	for _, page := range []int{1, 20} {
 		for _, pages := range []string{"cached", "resident"} {
 			b.Run(fmt.Sprintf("batch=%d/pages=%s", page, pages), func(b *testing.B) {
-				stores[1].tiers.cache.SetLimit(1 << 30)
+				stores[1].data.Cache.SetLimit(1 << 30)
 				if pages == "resident" {
-					stores[1].tiers.cache.SetLimit(0)
+					stores[1].data.Cache.SetLimit(0)
 				}
 				benchAlternately(b, stores, mids, page)
 			})
@@ -62,7 +62,7 @@ func demoteAll(b *testing.B, s *Store) {
 		bt := s.NewBatch()
 		_ = bt.Begin()
 		var lo []uint64
-		bt.Blocks(func(i BlockInfo) bool {
+		NewReader(bt).Blocks(func(i BlockInfo) bool {
 			if i.Tier == TierHot && !i.Open {
 				lo = append(lo, i.Lo)
 			}

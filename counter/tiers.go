@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/core"
+
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 )
@@ -14,14 +16,11 @@ import (
 // into new files, and cold ranges that are used a lot come back. One goroutine does it, a block at a time; writers of
 // other blocks never wait, those of that block for some milliseconds.
 type tiers struct {
-	limit atomic.Int64 // MaxMemory, 0: none
-	cache *coldstore.Cache
+	s         *core.Data
+	space     *spaceWatch  // what files are written to
+	limit     atomic.Int64 // MaxMemory, 0: none
+	fullSince atomic.Int64 // when Data.Full began, in ns of Unix time
 
-	clock     atomic.Int64 // seconds since start, plus 1; coarse
-	full      atomic.Bool  // changes that need new rows are refused
-	fullSince atomic.Int64 // when that began, in ns of Unix time
-
-	readErrors atomic.Int64
 	demotions  atomic.Int64
 	promotions atomic.Int64
 	rewrites   atomic.Int64
@@ -34,19 +33,12 @@ type tiers struct {
 
 	misses, evictions uint64 // of the cache, at the last look; of the tiers' goroutine
 
-	block.ColdFiles
-
-	one         sync.Mutex    // held while a block changes its tier
-	backoff     block.Backoff // of all blocks, after a failure that others may have too; of the tiers' goroutine
-	broken      atomic.Int64  // files that could not be opened at the start
-	scrubs      atomic.Int64
-	scrubErrors atomic.Int64
-	scrubbing   atomic.Bool   // a round of it is under way, or asked for
-	scrubNow    chan struct{} // begins one
+	one     sync.Mutex    // held while a block changes its tier
+	backoff block.Backoff // of all blocks, after a failure that others may have too; of the tiers' goroutine
+	broken  atomic.Int64  // files that could not be opened at the start
 
 	quit     chan struct{}
 	done     chan struct{}
-	scrubbed chan struct{} // closed when the scrubber has ended
 	stopOnce sync.Once
 }
 
@@ -74,33 +66,32 @@ const (
 	overlayWorthMerging = 4 << 10 // bytes
 )
 
-func (t *tiers) init(limit int64) {
-	t.clock.Store(1)
-	t.limit.Store(limit)
+// newCache makes a cache of the size that it has under MaxMemory.
+func newCache(limit int64) *coldstore.Cache {
 	_, most := cacheShares(limit)
-	t.cache = coldstore.NewCache(most)
+	return coldstore.NewCache(most)
+}
+
+func (t *tiers) init(s *core.Data, space *spaceWatch, limit int64) {
+	t.s, t.space = s, space
+	t.limit.Store(limit)
 	limitMapped(limit)
 	t.quit = make(chan struct{})
 	t.done = make(chan struct{})
-	t.scrubbed = make(chan struct{})
-	t.scrubNow = make(chan struct{}, 1)
 }
 
-func (t *tiers) start(s *Store) {
-	if s.dir == nil || s.opts.Manual {
+func (t *tiers) start() {
+	if t.s.Dir == nil || t.s.Config.Manual {
 		close(t.done)
-		close(t.scrubbed)
 		return
 	}
-	go t.run(s)
-	go t.scrub(s)
+	go t.run()
 }
 
-// stop waits until nothing is under way. REQUIRES Store.closed.
+// stop waits until nothing is under way. REQUIRES Data.Closed.
 func (t *tiers) stop() {
 	t.stopOnce.Do(func() { close(t.quit) })
 	<-t.done
-	<-t.scrubbed
 	// A change of tier that somebody else asked for: its file's name may be the next store's, which opens the same
 	// directory.
 	t.one.Lock()
@@ -108,10 +99,10 @@ func (t *tiers) stop() {
 }
 
 // memory is what counts against MaxMemory: blocks, overlays, partial rows and the cache of pages.
-func (t *tiers) memory(s *Store) int64 { return t.tables(s) + t.cache.Stats().Bytes }
+func (t *tiers) memory() int64 { return t.tables() + t.s.Cache.Stats().Bytes }
 
 // tables is memory without the cache.
-func (t *tiers) tables(s *Store) int64 { return s.arena.Used() + t.PartialBytes.Load() }
+func (t *tiers) tables() int64 { return t.s.Arena.Used() + t.s.Files.PartialBytes.Load() }
 
 // cacheShares are what the cache of pages takes under MaxMemory: so much even if hot ranges that are used are demoted
 // for it, and so much at most.
@@ -129,22 +120,22 @@ const cacheGrowth = 8
 
 // fitCache gives the cache what the tables leave of MaxMemory, within bounds: it gives way at once, and grows into room
 // that was made for it.
-func (t *tiers) fitCache(s *Store) {
+func (t *tiers) fitCache() {
 	limit := t.limit.Load()
 	if limit == 0 {
 		return
 	}
 	own, most := cacheShares(limit)
-	room, now := min(max(t.target()-t.tables(s), minCache), most), t.cache.Stats().Limit
+	room, now := min(max(t.target()-t.tables(), minCache), most), t.s.Cache.Stats().Limit
 	if room < now || room-now >= max(min(max(own, now)/cacheGrowth, most-now), 1<<10) { // its shards round
-		t.cache.SetLimit(room)
+		t.s.Cache.SetLimit(room)
 	}
 }
 
 // cacheWants is the memory that is to be left for the cache: what it has, and more while it is full and pages are missed.
 // used is what hot ranges give way to that are used, idle what others do.
 func (t *tiers) cacheWants() (used, idle int64) {
-	st := t.cache.Stats()
+	st := t.s.Cache.Stats()
 	own, most := cacheShares(t.limit.Load())
 	want := st.Bytes
 	if st.Misses != t.misses && st.Evictions != t.evictions {
@@ -159,7 +150,7 @@ func (t *tiers) cacheWants() (used, idle int64) {
 func (a Admin) SetMaxMemory(n int64) {
 	a.s.tiers.limit.Store(n)
 	_, most := cacheShares(n)
-	a.s.tiers.cache.SetLimit(most)
+	a.s.data.Cache.SetLimit(most)
 	limitMapped(n)
 }
 
@@ -175,18 +166,18 @@ func limitMapped(limit int64) {
 	}
 }
 
-func (t *tiers) run(s *Store) {
+func (t *tiers) run() {
 	defer close(t.done)
 	tick := time.NewTicker(tierTick)
 	defer tick.Stop()
 	began, looked := time.Now(), time.Now()
 	for {
-		t.clock.Store(1 + int64(time.Since(began)/time.Second))
-		t.fitCache(s)
-		more := t.shrink(s)
+		t.s.Clock.Store(1 + int64(time.Since(began)/time.Second))
+		t.fitCache()
+		more := t.shrink()
 		if time.Since(looked) >= time.Second {
 			looked = time.Now()
-			t.mergeAndPromote(s)
+			t.mergeAndPromote()
 		}
 		if more {
 			select {
@@ -200,7 +191,7 @@ func (t *tiers) run(s *Store) {
 		case <-t.quit:
 			return
 		case <-tick.C:
-			s.arena.Collapse(hugePagesATick)
+			t.s.Arena.Collapse(hugePagesATick)
 		}
 	}
 }
@@ -215,32 +206,32 @@ func (t *tiers) target() int64 {
 // shrink writes the coldest range to a file if memory is above the target, and answers whether there may be more to do.
 // When no range is left, it merges the largest overlay, or seals an open block of a store made of groups, which has 256
 // of them a counter. After an error it waits, for longer and longer.
-func (t *tiers) shrink(s *Store) (more bool) {
-	defer t.updateFull(s)
+func (t *tiers) shrink() (more bool) {
+	defer t.updateFull()
 	if t.limit.Load() == 0 || !t.backoff.Over() {
 		return false
 	}
 	used, idle := t.cacheWants()
-	room := t.target() - t.tables(s)
+	room := t.target() - t.tables()
 	if idle <= room {
 		return false
 	}
-	ks, lo, age, ok := t.victim(s)
+	ks, lo, age, ok := t.victim()
 	if used <= room && (!ok || age <= idleSeconds) {
 		return false // the cache goes without
 	}
 	if !ok {
-		if ks, lo, ok = t.largestOverlay(s); !ok {
-			return s.slotGroups && t.sealOpen(s)
+		if ks, lo, ok = t.largestOverlay(); !ok {
+			return t.s.SlotGroups && t.sealOpen()
 		}
 	}
-	return t.noteOutcome(s, ks, lo, t.rewrite(s, ks, lo))
+	return t.noteOutcome(ks, lo, t.rewrite(ks, lo))
 }
 
 // short tells whether memory passes MaxMemory: changes will be refused soon.
-func (t *tiers) short(s *Store) bool {
+func (t *tiers) short() bool {
 	limit := t.limit.Load()
-	return limit > 0 && t.memory(s) > limit
+	return limit > 0 && t.memory() > limit
 }
 
 const (
@@ -253,7 +244,7 @@ const (
 // noteOutcome takes down how a change of tier went, and answers whether there may be more to do. A block that failed is
 // left alone for a while, so that the next one has its turn. So are all others unless it was its own file that could
 // not be read. A block that was split, cleared or dropped meanwhile is no failure.
-func (t *tiers) noteOutcome(s *Store, ks *block.Keyspace, lo uint64, err error) (more bool) {
+func (t *tiers) noteOutcome(ks *block.Keyspace, lo uint64, err error) (more bool) {
 	if err == nil || errors.Is(err, ErrNoBlock) {
 		t.backoff = block.Backoff{}
 		return err == nil
@@ -264,27 +255,27 @@ func (t *tiers) noteOutcome(s *Store, ks *block.Keyspace, lo uint64, err error) 
 		t.backoff.Failed(longestBackoff)
 	}
 	retry := t.backoff.Pause
-	s.gate.RLock()
-	if s.serves(ks) {
+	t.s.Gate.RLock()
+	if t.s.Serves(ks) {
 		b := ks.Lock(lo)
 		b.Backoff.Failed(longestBlockBackoff)
 		retry = max(retry, b.Backoff.Pause)
 		b.Mu.Unlock()
 	}
-	s.gate.RUnlock()
-	s.opts.Logger.Error("cannot move a range to another tier", "counter", ks.CounterName, "lo", lo, "error", err, "retry_in", retry)
+	t.s.Gate.RUnlock()
+	t.s.Config.Logger.Error("cannot move a range to another tier", "counter", ks.CounterName, "lo", lo, "error", err, "retry_in", retry)
 	return own
 }
 
 // largestOverlay chooses the cold block whose overlay takes the most memory, if that is worth a rewrite.
-func (t *tiers) largestOverlay(s *Store) (best *block.Keyspace, lo uint64, ok bool) {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if s.closed {
+func (t *tiers) largestOverlay() (best *block.Keyspace, lo uint64, ok bool) {
+	t.s.Gate.RLock()
+	defer t.s.Gate.RUnlock()
+	if t.s.Closed {
 		return nil, 0, false
 	}
 	most := overlayWorthMerging
-	for ks := range s.keyspaces {
+	for ks := range t.s.Keyspaces {
 		for _, b := range ks.Dir.Load().Blocks {
 			if b.Cold == nil {
 				continue
@@ -305,16 +296,16 @@ const sealShare = 16
 
 // sealOpen seals the open block that takes the most memory, so that it can be written to a file, and tells whether there
 // was one worth it.
-func (t *tiers) sealOpen(s *Store) bool {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if s.closed {
+func (t *tiers) sealOpen() bool {
+	t.s.Gate.RLock()
+	defer t.s.Gate.RUnlock()
+	if t.s.Closed {
 		return false
 	}
 	var best *block.Keyspace
 	var lo uint64
 	most := 0
-	for ks := range s.keyspaces {
+	for ks := range t.s.Keyspaces {
 		blocks := ks.Dir.Load().Blocks
 		b := blocks[len(blocks)-1]
 		b.Mu.Lock()
@@ -331,21 +322,21 @@ func (t *tiers) sealOpen(s *Store) bool {
 	b, sealed, err := best.Seal(b)
 	b.Mu.Unlock()
 	if err != nil {
-		s.opts.Logger.Error("cannot seal an open block", "counter", best.CounterName, "lo", lo, "error", err)
+		t.s.Config.Logger.Error("cannot seal an open block", "counter", best.CounterName, "lo", lo, "error", err)
 	}
 	return sealed
 }
 
 // updateFull decides whether changes that need new rows are to be refused.
-func (t *tiers) updateFull(s *Store) {
+func (t *tiers) updateFull() {
 	limit := t.limit.Load()
-	full := limit > 0 && t.memory(s) > limit+headroom
-	if full && !t.full.Load() {
+	full := limit > 0 && t.memory() > limit+headroom
+	if full && !t.s.Full.Load() {
 		t.fullSince.Store(time.Now().UnixNano())
 		t.refused.Add(1)
-		s.opts.Logger.Warn("maxmemory exceeded; refusing changes that need memory until ranges are written to disk", "memory", t.memory(s), "maxmemory", limit)
+		t.s.Config.Logger.Warn("maxmemory exceeded; refusing changes that need memory until ranges are written to disk", "memory", t.memory(), "maxmemory", limit)
 	}
-	t.full.Store(full)
+	t.s.Full.Store(full)
 }
 
 // fullWait is how long changes are waited with before they are refused, from when memory is full: what demotion needs to
@@ -355,29 +346,29 @@ const fullWait = time.Second
 // Crowded tells whether changes that need new rows are refused, but only since a moment ago: who may wait does better to
 // AwaitRoom first. Two atomic loads at most.
 func (s *Store) Crowded() bool {
-	return s.tiers.full.Load() && time.Since(time.Unix(0, s.tiers.fullSince.Load())) < fullWait
+	return s.data.Full.Load() && time.Since(time.Unix(0, s.tiers.fullSince.Load())) < fullWait
 }
 
 // AwaitRoom returns when there is memory again, or the store is no longer Crowded: a second at most. REQUIRES that the
 // caller has no Batch open.
 func (s *Store) AwaitRoom() {
-	for s.Crowded() && s.tiers.wait(time.Millisecond) == nil {
+	for s.Crowded() && sleep(time.Millisecond, s.tiers.quit) == nil {
 	}
 }
 
 // victim chooses the lowest range that was not used for a while, or else the one used longest ago, and tells how many
 // seconds ago that was. Ids grow with time, so low ranges are old posts.
-func (t *tiers) victim(s *Store) (best *block.Keyspace, lo uint64, oldest int64, ok bool) {
+func (t *tiers) victim() (best *block.Keyspace, lo uint64, oldest int64, ok bool) {
 	t.one.Lock() // or a promotion might lower hotFrom under our hands
 	defer t.one.Unlock()
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if s.closed {
+	t.s.Gate.RLock()
+	defer t.s.Gate.RUnlock()
+	if t.s.Closed {
 		return nil, 0, 0, false
 	}
-	now := t.clock.Load()
+	now := t.s.Clock.Load()
 	oldest = -1
-	for ks := range s.keyspaces {
+	for ks := range t.s.Keyspaces {
 		if len(ks.Def.Columns) == 0 {
 			continue
 		}

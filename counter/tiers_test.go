@@ -153,7 +153,7 @@ func TestMaxMemory(t *testing.T) {
 	opts := Options{MaxMemory: MinMaxMemory, BlockItems: 16 << 10}
 	s := openDir(t, dir, opts, seedScript)
 	mids := fill(t, s, n, 11)
-	for end := time.Now().Add(20 * time.Second); s.tiers.memory(s) > opts.MaxMemory && time.Now().Before(end); {
+	for end := time.Now().Add(20 * time.Second); s.tiers.memory() > opts.MaxMemory && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	share := 1 // of the posts, one in so many is read
@@ -194,7 +194,7 @@ func TestMaxMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.End()
-		tiers := b.Tiers()
+		tiers := s.Admin().Tiers(b)
 		if tiers.Memory > opts.MaxMemory+headroom || tiers.ColdItems == 0 || tiers.HotItems+tiers.ColdItems != int64(n) {
 			t.Errorf("%s: got %+v", what, tiers)
 		}
@@ -232,18 +232,18 @@ func TestAwaitRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, free := range []time.Duration{100 * time.Millisecond, time.Hour} {
-			span, err := s.arena.Alloc(limit+headroom+1, false)
+			span, err := s.data.Arena.Alloc(limit+headroom+1, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.tiers.updateFull(s); !s.Crowded() {
+			if s.tiers.updateFull(); !s.Crowded() {
 				t.Fatal("not crowded where memory is full")
 			}
 			began := time.Now()
 			go func() {
 				time.Sleep(free)
-				s.arena.Free(span)
-				s.tiers.updateFull(s)
+				s.data.Arena.Free(span)
+				s.tiers.updateFull()
 			}()
 			s.AwaitRoom()
 			if waited, want := time.Since(began), min(free, fullWait); waited < want || waited > want+2*time.Millisecond {
@@ -287,7 +287,7 @@ func clearAll(t *testing.T, s *Store) {
 	if err := b.BeginExclusive(); err != nil {
 		t.Fatal(err)
 	}
-	err := b.Clear()
+	err := b.Whole().Clear()
 	b.End()
 	if err := errors.Join(err, b.Commit()); err != nil {
 		t.Fatal(err)

@@ -50,8 +50,8 @@ func crashTransaction(t *testing.T, at int) (points int, crashed bool) {
 			}
 			b.Run()
 			b.Reset()
-			others.Go(func() { _ = s.log.Commit(s.log.Position()) }) // its error is the crash
-			synctest.Wait()                                          // they wait for the end of the transaction, or have written a part of it
+			others.Go(func() { _ = s.data.Log.Commit(s.data.Log.Position()) }) // its error is the crash
+			synctest.Wait()                                                    // they wait for the end of the transaction, or have written a part of it
 		}
 		b.End()
 		others.Wait()

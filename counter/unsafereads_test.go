@@ -40,7 +40,7 @@ func unwritten(t *testing.T, s *Store, change func(b *Batch)) *Batch {
 	}
 	change(b)
 	b.End()
-	if s.log.Visible() >= s.log.Position() {
+	if s.data.Log.Visible() >= s.data.Log.Position() {
 		t.Fatal("the change is on disk already")
 	}
 	return b
@@ -56,12 +56,12 @@ var shows = map[string]func(s *Store, b *Batch) error{
 	"exists":   func(s *Store, b *Batch) error { return runOne(b, OpExists) },
 	"delete":   func(s *Store, b *Batch) error { return runOne(b, OpReset) },
 	"scan": func(s *Store, b *Batch) error {
-		return with(b, func() error { b.Scan(nil, 0, 10); return nil })
+		return with(b, func() error { NewReader(b).Scan(nil, 0, 10); return nil })
 	},
 	"items":  func(s *Store, b *Batch) error { return with(b, func() error { b.Items(); return nil }) },
 	"schema": func(s *Store, b *Batch) error { return with(b, func() error { b.Schema(); return nil }) },
 	"digest": func(s *Store, b *Batch) error {
-		return with(b, func() error { _, err := b.Digest("a", 0, 9); return err })
+		return with(b, func() error { _, err := NewReader(b).Digest("a", 0, 9); return err })
 	},
 	"find": func(s *Store, _ *Batch) error {
 		return s.Find(showQuery(s, query.GreaterEqual, 0), func(uint64, []uint64) bool { return true })
@@ -84,7 +84,7 @@ var shows = map[string]func(s *Store, b *Batch) error{
 		return err
 	},
 	"block of": func(s *Store, b *Batch) error {
-		return with(b, func() error { b.BlockOf(b.Schema().Counter("a"), 2); return nil })
+		return with(b, func() error { NewReader(b).BlockOf(b.Schema().Counter("a"), 2); return nil })
 	},
 }
 
@@ -129,22 +129,22 @@ func TestShow(t *testing.T) {
 			b.Add(Op{Kind: OpDelete, Counter: b.Schema().Counter("a"), Mid: 2})
 			b.Run()
 		},
-		"clear": func(b *Batch) { _ = b.Clear() },
-		"alter": func(b *Batch) { _ = b.AlterScript("add column a w hint=4 max=4 suffix=w") },
+		"clear": func(b *Batch) { _ = b.Whole().Clear() },
+		"alter": func(b *Batch) { _ = b.Whole().AlterScript("add column a w hint=4 max=4 suffix=w") },
 	}
 	for _, policy := range []SyncPolicy{SyncAlways, SyncEverySec, SyncNo} {
 		for change, make := range changes {
 			for name, show := range shows {
 				s, _ := openShow(t, policy)
 				unwritten(t, s, make)
-				before := s.log.Position()
+				before := s.data.Log.Position()
 				if name == "schema" && (change == "set" || change == "delete") {
 					continue // nothing of it is seen
 				}
 				if err := show(s, s.NewBatch()); err != nil {
 					t.Fatalf("%v: %s after %s: %v", policy, name, change, err)
 				}
-				if at := s.log.Visible(); at < before {
+				if at := s.data.Log.Visible(); at < before {
 					t.Errorf("%v: %s was told after %s, up to log offset %d, and a crash goes back to %d", policy, name, change, before, at)
 				}
 			}
@@ -170,7 +170,7 @@ func TestShowReplica(t *testing.T) {
 				t.Fatal(err)
 			}
 			ship(t, a, b)
-			w := unwritten(t, a, func(w *Batch) { _ = w.AlterScript("add column a w hint=4 max=4 suffix=w") })
+			w := unwritten(t, a, func(w *Batch) { _ = w.Whole().AlterScript("add column a w hint=4 max=4 suffix=w") })
 			w.Reset()
 			if err := with(w, func() error {
 				w.Add(Op{Kind: OpDelete, Counter: w.Schema().Counter("a"), Mid: 2})
@@ -179,7 +179,7 @@ func TestShowReplica(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			r, err := a.log.NewFollower(b.log.Position())
+			r, err := a.data.Log.NewFollower(b.data.Log.Position())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -191,21 +191,21 @@ func TestShowReplica(t *testing.T) {
 				if f == nil {
 					break
 				}
-				if end := f.Start + uint64(len(f.Raw)); end > a.log.Visible() {
-					t.Errorf("%v: a follower gets what ends at %d, a crash goes back to %d", policy, end, a.log.Visible())
+				if end := f.Start + uint64(len(f.Raw)); end > a.data.Log.Visible() {
+					t.Errorf("%v: a follower gets what ends at %d, a crash goes back to %d", policy, end, a.data.Log.Visible())
 				}
 				if _, err := b.repl.Replicate(f.Raw); err != nil {
 					t.Fatal(err)
 				}
 			}
 			r.Close()
-			if b.log.Visible() == b.log.Position() || b.log.Position() != a.log.Position() {
-				t.Fatalf("the replica's log ends at %d, visible to %d; the primary's at %d", b.log.Position(), b.log.Visible(), a.log.Position())
+			if b.data.Log.Visible() == b.data.Log.Position() || b.data.Log.Position() != a.data.Log.Position() {
+				t.Fatalf("the replica's log ends at %d, visible to %d; the primary's at %d", b.data.Log.Position(), b.data.Log.Visible(), a.data.Log.Position())
 			}
 			if err := show(b, b.NewBatch()); err != nil {
 				t.Fatal(err)
 			}
-			if b.log.Visible() != b.log.Position() {
+			if b.data.Log.Visible() != b.data.Log.Position() {
 				t.Errorf("%v: %s was told by a replica whose crash takes it back", policy, name)
 			}
 		}
@@ -215,9 +215,9 @@ func TestShowReplica(t *testing.T) {
 // recovers lets the log try until it takes changes: it waits longer after each time.
 func recovers(t *testing.T, s *Store) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); s.log.Ready() != nil; time.Sleep(time.Millisecond) {
-		if s.log.Tick(); time.Now().After(deadline) {
-			t.Fatal(s.log.Ready())
+	for deadline := time.Now().Add(time.Minute); s.data.Log.Ready() != nil; time.Sleep(time.Millisecond) {
+		if s.data.Log.Tick(); time.Now().After(deadline) {
+			t.Fatal(s.data.Log.Ready())
 		}
 	}
 }
@@ -226,7 +226,7 @@ func recovers(t *testing.T, s *Store) {
 // the policy changes.
 func TestFollowerWaits(t *testing.T) {
 	s, faulty := openShow(t, SyncAlways)
-	r, err := s.log.NewFollower(s.log.Position())
+	r, err := s.data.Log.NewFollower(s.data.Log.Position())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestFollowerWaits(t *testing.T) {
 	defer cancel()
 	go func() {
 		f, err := r.Next(ctx)
-		if err == nil && f.Start+uint64(len(f.Raw)) > s.log.Visible() {
+		if err == nil && f.Start+uint64(len(f.Raw)) > s.data.Log.Visible() {
 			err = errors.New("a frame that is not visible")
 		}
 		got <- err
@@ -259,7 +259,7 @@ func TestFollowerWaits(t *testing.T) {
 func TestShowOnBadDisk(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncAlways, SyncEverySec} {
 		s, faulty := openShow(t, policy)
-		if err := s.log.Sync(); err != nil {
+		if err := s.data.Log.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		faulty.Inject(vfs.Rule{Ops: vfs.OpSync | vfs.OpSyncDir | vfs.OpCreate | vfs.OpWrite, Every: 1, Err: errIO})
@@ -302,12 +302,12 @@ func TestShowGoesWithBlock(t *testing.T) {
 			b.Add(Op{Kind: OpSet, Counter: b.Schema().Counter("a"), Mid: 2, Arg: 9})
 			b.Run()
 		})
-		end := s.log.Position()
+		end := s.data.Log.Position()
 		if err := change(s); err != nil {
 			t.Fatal(err)
 		}
 		var logged []uint64
-		for _, b := range s.spaces[s.Schema().Counter("a").ID][0].Dir.Load().Blocks {
+		for _, b := range s.data.Spaces[s.Schema().Counter("a").ID][0].Dir.Load().Blocks {
 			logged = append(logged, b.Logged)
 		}
 		if !slices.Contains(logged, end) {

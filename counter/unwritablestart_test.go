@@ -35,7 +35,7 @@ func TestStartUnwritable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(load(t, s, rng, 1), s.log.Sync()); err != nil {
+		if err := errors.Join(load(t, s, rng, 1), s.data.Log.Sync()); err != nil {
 			t.Fatal(err)
 		}
 		want, terms := dump(t, s), len(s.repl.Lineage().Terms)
@@ -53,8 +53,8 @@ func TestStartUnwritable(t *testing.T) {
 		}
 		check("started", s)
 		for range 3 {
-			s.snapshots.snapshotIfDue(s)
-			s.log.Tick()
+			s.snapshots.snapshotIfDue()
+			s.data.Log.Tick()
 			if _, err := s.Incr("5.n", 1); !errors.Is(err, ErrNotReady) || !errors.Is(err, errno) {
 				t.Fatalf("INCR: got %v", err)
 			}
@@ -78,7 +78,7 @@ func TestStartUnwritable(t *testing.T) {
 		if _, err := s.Incr("5.n", 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.log.Sync(); err != nil {
+		if err := s.data.Log.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		want = dump(t, s)

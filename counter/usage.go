@@ -29,21 +29,21 @@ func (a Admin) Usage() []Usage {
 	var all []Usage
 	u := Usage{}
 	for n, more := 0, true; more; n++ {
-		if n%s.parts() == 0 && u.Counter != "" {
+		if n%s.data.Parts() == 0 && u.Counter != "" {
 			all, u = append(all, u), Usage{}
 		}
 		for lo := uint64(0); lo < hot.EndMid; {
-			s.gate.RLock()
+			s.data.Gate.RLock()
 			var ks *block.Keyspace
-			if ks, more = s.keyspaceAt(n); ks == nil {
-				s.gate.RUnlock()
+			if ks, more = s.data.KeyspaceAt(n); ks == nil {
+				s.data.Gate.RUnlock()
 				break
 			}
 			u.Counter = ks.CounterName
 			for i := 0; i < usageStep && lo < hot.EndMid; i++ {
 				lo = u.add(ks, lo)
 			}
-			s.gate.RUnlock()
+			s.data.Gate.RUnlock()
 		}
 	}
 	if u.Counter != "" {
@@ -52,7 +52,7 @@ func (a Admin) Usage() []Usage {
 	return all
 }
 
-// add counts the block that lo is in, and returns where the next begins. REQUIRES Store.gate held.
+// add counts the block that lo is in, and returns where the next begins. REQUIRES Data.Gate held.
 func (u *Usage) add(ks *block.Keyspace, lo uint64) (next uint64) {
 	b := ks.Lock(lo)
 	defer b.Mu.Unlock()

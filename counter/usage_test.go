@@ -56,7 +56,7 @@ func TestUsage(t *testing.T) {
 	if err := b.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	want := b.Tiers()
+	want := s.Admin().Tiers(b)
 	b.End()
 	got := add(all)
 	for _, st := range []*TierStats{&want, &got} {
@@ -79,7 +79,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the oldest snapshot is of %v, the newest of %v", kept.OldestTime, kept.LastTime)
 	}
 	var file string
-	for _, f := range s.tiers.files(s) {
+	for _, f := range s.scrubber.files() {
 		file = f.Name()
 	}
 	if err := s.Close(); err != nil {

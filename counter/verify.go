@@ -11,14 +11,14 @@ import (
 // verifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are
 // damaged are written anew from memory, by a snapshot that it starts beside all other work. It calls pace, if not nil,
 // behind each image with its size; an error of pace ends it and is returned.
-func (v *snapshotter) verifyImages(s *Store, m *format.Manifest, pace func(bytes int) error) error {
+func (v *snapshotter) verifyImages(m *format.Manifest, pace func(bytes int) error) error {
 	bad := make(map[string]bool)
 	var errs []error
 	stopped := m.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
 		if b.Tier == format.TierCold {
 			return nil
 		}
-		if err := snapfile.CheckBlock(s.opts.FS, s.dir.Path(), c, b, nil); err != nil {
+		if err := snapfile.CheckBlock(v.s.Config.FS, v.s.Dir.Path(), c, b, nil); err != nil {
 			errs, bad[b.Name] = append(errs, err), true
 		}
 		if pace == nil {
@@ -26,21 +26,21 @@ func (v *snapshotter) verifyImages(s *Store, m *format.Manifest, pace func(bytes
 		}
 		return pace(int(b.Bytes))
 	})
-	kept := s.dir.Manifests()
+	kept := v.s.Dir.Manifests()
 	if len(bad) > 0 && slices.Contains(kept, m) { // else it has gone meanwhile, and with it its files
 		if len(kept) > 1 {
 			// The other one is what counts until there is a new one, and is kept then.
-			s.dir.Reject([]*format.Manifest{m})
+			v.s.Dir.Reject([]*format.Manifest{m})
 		}
-		v.remake(s, bad)
+		v.remake(bad)
 	}
 	return errors.Join(append(errs, stopped)...)
 }
 
 // remake has images written anew.
-func (v *snapshotter) remake(s *Store, names map[string]bool) {
-	s.gate.RLock()
-	for ks := range s.keyspaces {
+func (v *snapshotter) remake(names map[string]bool) {
+	v.s.Gate.RLock()
+	for ks := range v.s.Keyspaces {
 		for _, b := range ks.Dir.Load().Blocks {
 			b.Mu.Lock()
 			if b.Image != nil && names[b.Image.Name] {
@@ -49,12 +49,12 @@ func (v *snapshotter) remake(s *Store, names map[string]bool) {
 			b.Mu.Unlock()
 		}
 	}
-	s.gate.RUnlock()
-	s.producers.lose(func(image *format.BlockFile) bool { return names[image.Name] })
+	v.s.Gate.RUnlock()
+	v.s.Producers.Lose(func(image *format.BlockFile) bool { return names[image.Name] })
 	for name := range names {
-		s.opts.Logger.Error("a block image is damaged; making a snapshot that replaces it", "file", name)
+		v.s.Config.Logger.Error("a block image is damaged; making a snapshot that replaces it", "file", name)
 	}
 	// Behind the marks: one that is being made may have passed these blocks, and one may fail.
 	v.asked.Add(1)
-	go func() { _ = s.Snapshot() }() // told by the logger
+	go func() { _ = v.make() }() // told by the logger
 }

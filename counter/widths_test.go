@@ -17,13 +17,13 @@ import (
 // playWidths chooses the widths of a random block again: as for one that has come to rest, or as for a young one.
 func playWidths(t testing.TB, rng *rand.Rand, s *Store, mid uint64) {
 	t.Helper()
-	ks := s.spaces[s.Schema().Counters()[rng.IntN(2)].ID].Of(mid)
+	ks := s.data.Spaces[s.Schema().Counters()[rng.IntN(2)].ID].Of(mid)
 	var err error
 	switch rng.IntN(3) {
 	case 0:
-		err = reshapeBeside(ks, s, mid, ks.TightenPlans)
+		err = s.tiers.reshapeBeside(ks, mid, ks.TightenPlans)
 	case 1:
-		err = reshapeBeside(ks, s, mid, repackPlans)
+		err = s.tiers.reshapeBeside(ks, mid, repackPlans)
 	default:
 		b := ks.Lock(mid)
 		b, err = ks.Repack(b, mid)
@@ -44,8 +44,8 @@ func sealedWidths(t testing.TB, s *Store) (all [][]uint8) {
 	}
 	defer b.End()
 	first := b.Schema().Counters()[0]
-	ks := s.spaces[first.ID][0]
-	b.Blocks(func(i BlockInfo) bool {
+	ks := s.data.Spaces[first.ID][0]
+	NewReader(b).Blocks(func(i BlockInfo) bool {
 		if i.Counter != first || i.Open || i.Tier != TierHot {
 			return true
 		}
@@ -127,7 +127,7 @@ func TestWidths(t *testing.T) {
 			set(key(i, "cntrn"), 0)
 		}
 	}
-	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
+	ks := s.data.Spaces[s.Schema().Counter("weibo").ID][0]
 	for _, b := range ks.Dir.Load().Blocks {
 		b = ks.LockFor(b, b.Lo)
 		if b.TightenDue(b.Packed.Add(block.TightenAfter-1)) || !b.Open() && !b.TightenDue(b.Packed.Add(block.TightenAfter)) {
@@ -135,7 +135,7 @@ func TestWidths(t *testing.T) {
 		}
 		edits, open := b.Edits, b.Open()
 		b.Mu.Unlock()
-		if err := reshapeBeside(ks, s, b.Lo, ks.TightenPlans); err != nil && !open {
+		if err := s.tiers.reshapeBeside(ks, b.Lo, ks.TightenPlans); err != nil && !open {
 			t.Fatal(err)
 		}
 		if b = ks.Lock(b.Lo); b.TightenDue(time.Now().Add(2 * block.TightenAfter)) {
@@ -212,7 +212,7 @@ func TestWidenTolerated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
+	ks := s.data.Spaces[s.Schema().Counter("weibo").ID][0]
 	b := ks.Dir.Load().Blocks[0]
 	items := b.Tab.Len()
 	b.Tolerated = int32(items / 2) // as after a failure

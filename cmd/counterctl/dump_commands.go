@@ -81,7 +81,7 @@ func (d *dumper) printStore(store *counter.Store) error {
 			return err
 		}
 		var err error
-		if items, cursor, err = b.Scan(items[:0], cursor, itemsAtOnce); err != nil {
+		if items, cursor, err = counter.NewReader(b).Scan(items[:0], cursor, itemsAtOnce); err != nil {
 			var lost *counter.LostError
 			if !errors.As(err, &lost) {
 				return err

@@ -44,6 +44,7 @@ var floors = map[string]int{
 	"counter/internal/block":     45,
 	"counter/internal/query":     50,
 	"counter/internal/rangecopy": 50,
+	"counter/internal/core":      55,
 	"counter/datadir":            40,
 	"counter/client":             20,
 	"counter":                    60,

@@ -263,7 +263,7 @@ func (m memberConn) EachKey(of uint16, most int, f func(key []byte)) error {
 	step := func(cursor uint64) (next uint64, err error) {
 		err = c.call.withStore(false, func(b *counter.Batch) error {
 			var list []counter.ScanItem
-			list, next, err = b.Scan(nil, cursor, slotStep)
+			list, next, err = counter.NewReader(b).Scan(nil, cursor, slotStep)
 			for _, it := range list {
 				if slot.Of(it.Mid) == of && most > 0 {
 					f(conn.AppendKey(nil, b.Schema(), it.Counter, schema.WholeItem, it.Mid))

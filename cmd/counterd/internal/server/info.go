@@ -47,7 +47,7 @@ func (c *call) inspect(f func(b *counter.Batch)) {
 // countUsage is what the posts of each counter take now. It looks at each block.
 func (c *call) countUsage() (all []counter.Usage) {
 	c.inspect(func(b *counter.Batch) {
-		b.Blocks(func(i counter.BlockInfo) bool {
+		counter.NewReader(b).Blocks(func(i counter.BlockInfo) bool {
 			if len(all) == 0 || all[len(all)-1].Counter != i.Counter.Name {
 				all = append(all, counter.Usage{Counter: i.Counter.Name})
 			}

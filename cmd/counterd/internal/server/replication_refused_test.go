@@ -147,7 +147,7 @@ func TestDownload(t *testing.T) {
 			if err := batch.Begin(); err != nil {
 				t.Fatal(err)
 			}
-			d, err := batch.Digest("weibo", 0, 1<<63)
+			d, err := counter.NewReader(batch).Digest("weibo", 0, 1<<63)
 			batch.End()
 			if got, want := fmt.Sprintf("digest=%016x", d.Sum), w.do("COUNTER.DIGEST").String(); err != nil || !strings.Contains(want, got) {
 				t.Errorf("node %d, %s: %s %v, want %s", i, command, got, err, want)

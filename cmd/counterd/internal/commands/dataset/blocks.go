@@ -21,7 +21,7 @@ func blocks(c Conn, args [][]byte) {
 				return fmt.Errorf("no counter '%s' (see SCHEMA)", resp.Printable(args[1], 128))
 			}
 		}
-		b.Blocks(func(i counter.BlockInfo) bool {
+		counter.NewReader(b).Blocks(func(i counter.BlockInfo) bool {
 			if only == nil || i.Counter == only {
 				lines = append(lines, blockLine(i))
 			}
@@ -101,7 +101,7 @@ func MemoryUsage(c Conn, args [][]byte) {
 			}
 			def, mid = k.Counter, k.Mid
 		}
-		if info, found := b.BlockOf(def, mid); found {
+		if info, found := counter.NewReader(b).BlockOf(def, mid); found {
 			bytes = int64(max(1, (info.Bytes+info.Items/2)/info.Items))
 		}
 		return nil

@@ -63,7 +63,7 @@ func digest(c Conn, args [][]byte) {
 	}
 	digests, names := c.Store().Admin().Digests, []string{r.counter}
 	if c.Executing() {
-		digests = call.Batch.Digests
+		digests = counter.NewReader(call.Batch).Digests
 	}
 	var err error
 	if r.counter == "" {

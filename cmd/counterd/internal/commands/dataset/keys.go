@@ -64,7 +64,7 @@ func keysMatching(ctx context.Context, c Conn, o items.ScanOptions, most int) (f
 		var sch *schema.Schema
 		err := c.WithStore(false, func(b *counter.Batch) (err error) {
 			sch = b.Schema()
-			list, cursor, err = b.Scan(nil, cursor, o.Count)
+			list, cursor, err = counter.NewReader(b).Scan(nil, cursor, o.Count)
 			return err
 		})
 		if err != nil {
@@ -120,7 +120,7 @@ func randomKey(c Conn, _ [][]byte) {
 		}
 		left := rand.IntN(n)
 		var from counter.BlockInfo
-		b.Blocks(func(info counter.BlockInfo) bool {
+		counter.NewReader(b).Blocks(func(info counter.BlockInfo) bool {
 			if info.Hidden {
 				return true
 			}
@@ -133,7 +133,7 @@ func randomKey(c Conn, _ [][]byte) {
 		if from.Counter == nil {
 			return nil
 		}
-		mid, ok, err := b.RandomItem(from)
+		mid, ok, err := counter.NewReader(b).RandomItem(from)
 		if ok {
 			key = c.AppendKey(nil, b.Schema(), from.Counter, schema.WholeItem, mid)
 		}

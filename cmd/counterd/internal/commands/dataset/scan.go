@@ -30,7 +30,7 @@ func scan(c Conn, args [][]byte) {
 	var sch *schema.Schema
 	err := c.WithStore(false, func(b *counter.Batch) (err error) {
 		sch = b.Schema()
-		found, cursor, err = b.Scan(nil, cursor, o.Count)
+		found, cursor, err = counter.NewReader(b).Scan(nil, cursor, o.Count)
 		return err
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func flush(c Conn, args [][]byte) {
 	}
 	err := c.WithStore(true, func(b *counter.Batch) error {
 		c.TouchAll()
-		return b.Clear()
+		return b.Whole().Clear()
 	})
 	if err != nil {
 		call.StoreError(err)

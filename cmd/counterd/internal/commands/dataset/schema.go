@@ -18,7 +18,7 @@ func alter(c Conn, args [][]byte) {
 	if err == nil && !done {
 		err = c.WithStore(true, func(b *counter.Batch) error {
 			before := b.Schema()
-			err := b.Alter(st)
+			err := b.Whole().Alter(st)
 			if b.Schema() != before {
 				c.TouchAll()
 				c.Log().Info("schema changed", "statement", st.String())

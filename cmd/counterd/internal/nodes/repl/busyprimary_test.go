@@ -135,7 +135,7 @@ func (b *busy) change() {
 		}
 	case k < 92:
 		b.counts["flush"]++
-		b.note(b.batch(func(batch *counter.Batch) error { return batch.Clear() }))
+		b.note(b.batch(func(batch *counter.Batch) error { return batch.Whole().Clear() }))
 	default:
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
 	}

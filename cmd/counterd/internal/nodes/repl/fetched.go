@@ -61,7 +61,7 @@ func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *format.Manifest) 
 	})
 	f.remove(fsys, store.Path())
 	before := f.pin
-	f.files, f.pin = now, store.Replication().PinNames(names)
+	f.files, f.pin = now, store.Pins().PinNames(names)
 	if before != nil {
 		before.Release() // not earlier: a snapshot between the two would take the files that stay for orphans
 	}

@@ -91,7 +91,7 @@ func digest(t testing.TB, s *counter.Store) string {
 	defer b.End()
 	text := b.Schema().String()
 	for _, def := range b.Schema().Counters() {
-		d, err := b.Digest(def.Name, 0, 1<<63)
+		d, err := counter.NewReader(b).Digest(def.Name, 0, 1<<63)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func newWorld(t testing.TB) *world {
 			batch := a.NewBatch()
 			err := batch.BeginExclusive()
 			if err == nil {
-				err = batch.Clear()
+				err = batch.Whole().Clear()
 				batch.End()
 			}
 			note(err)

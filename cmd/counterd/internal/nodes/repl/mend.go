@@ -72,7 +72,7 @@ func lostBlocks(store *counter.Store) (n int) {
 		return 0
 	}
 	defer b.End()
-	b.Blocks(func(i counter.BlockInfo) bool {
+	counter.NewReader(b).Blocks(func(i counter.BlockInfo) bool {
 		if i.Lost {
 			n++
 		}

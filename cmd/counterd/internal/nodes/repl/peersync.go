@@ -58,7 +58,7 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 		case common < at:
 			return nil, false, &divergedError{common}
 		case common >= first:
-			p.pin = log.PinLog(at)
+			p.pin = store.Pins().PinLog(at)
 			if err = p.probe(log, at); err == nil {
 				reply, stream, err = p.proceed(log, &mine, at)
 			}
@@ -74,7 +74,7 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 		}
 		p.peers.PartialErr.Add(1)
 	}
-	if p.pin, err = log.PinSnapshot(); err != nil {
+	if p.pin, err = store.Pins().PinSnapshot(); err != nil {
 		return nil, false, err
 	}
 	m := p.pin.Manifest

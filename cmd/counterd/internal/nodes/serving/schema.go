@@ -114,7 +114,7 @@ func (c *clusterSchema) put(next topology.Schema) error {
 		b.End()
 		return errForeignData
 	}
-	err := b.Adopt([]byte(next.Text))
+	err := b.Whole().Adopt([]byte(next.Text))
 	b.End()
 	if err != nil {
 		return err

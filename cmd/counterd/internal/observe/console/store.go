@@ -47,7 +47,7 @@ func WalkBlocks(store *counter.Store, f func(Block)) error {
 		def := counters[id]
 		for at, done := (counter.BlockPlace{}), false; !done; {
 			left := walkStep
-			done = b.BlocksFrom(def, at, func(i counter.BlockInfo) bool {
+			done = counter.NewReader(b).BlocksFrom(def, at, func(i counter.BlockInfo) bool {
 				f(Block{Counter: i.Counter.Name, Lo: i.Lo, Hi: i.Hi, Open: i.Open, Cold: i.Tier == counter.TierCold, Lost: i.Lost, Posts: i.Items,
 					Overlay: i.Overlay, Bytes: i.Bytes, Index: i.Index, FileBytes: i.FileBytes, Uses: i.Uses, Idle: i.Idle})
 				at, left = i.Next(), left-1

@@ -1,16 +1,16 @@
-package counter
+package core
 
 import "time"
 
-// pace has work of the background rest, so that clients have both the processor and the disk in between: it works for
+// Pace has work of the background rest, so that clients have both the processor and the disk in between: it works for
 // paceTurn at a time, and rests as long as it worked then. Two processors of the Go runtime (P) serve all connections,
 // and neither asks the network who has sent something while both are in the background's hands; a kernel that is not
 // preempted serves nobody either while it copies a file's bytes.
 //
 // The zero value may be used. It is not safe for concurrent use.
-type pace struct {
+type Pace struct {
 	began time.Time
-	hurry func() bool // others wait for the work: it does not rest; nil: never
+	Hurry func() bool // others wait for the work: it does not rest; nil: never
 }
 
 // paceTurn is as long as clients may wait for a turn of the background, beside 0.1 ms for their own.
@@ -19,8 +19,8 @@ const paceTurn = 250 * time.Microsecond
 // paceRest bounds a rest: what took longer waited for the disk, or for a processor that others had.
 const paceRest = 2 * time.Millisecond
 
-// rest is called now and then, at least each paceTurn. What the caller waited for since, as a disk, counts as work.
-func (p *pace) rest() {
+// Rest is called now and then, at least each paceTurn. What the caller waited for since, as a disk, counts as work.
+func (p *Pace) Rest() {
 	now := time.Now()
 	if p.began.IsZero() {
 		p.began = now
@@ -30,7 +30,7 @@ func (p *pace) rest() {
 	if worked < paceTurn {
 		return
 	}
-	if p.hurry == nil || !p.hurry() {
+	if p.Hurry == nil || !p.Hurry() {
 		time.Sleep(min(worked, paceRest))
 		now = time.Now()
 	}

@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"github.com/counterd/counterd/counter/internal/block"
@@ -8,7 +8,7 @@ import (
 
 // compute makes values of the changes and the row, and tells whether all of them fit their columns.
 func (u *Update) compute() bool {
-	def := u.search.Ks.Def
+	def := u.Search.Ks.Def
 	u.values = u.values[:0]
 	for i, c := range u.changes {
 		col := &def.Columns[u.places[i]]
@@ -52,11 +52,11 @@ func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid 
 			blk.Tab.Set(ref, f, values[i].Value)
 		}
 	}
-	b.mark(blk, mid)
-	if b.s.log != nil {
+	mark(b, blk, mid)
+	if b.data.Log != nil {
 		if len(values) == 1 {
-			b.pos = b.s.log.AppendSet(ks.Def.ID, values[0].Column, mid, values[0].Value)
-		} else if b.pos, err = b.s.log.AppendItem(ks.Def.ID, mid, values); err != nil {
+			b.pos = b.data.Log.AppendSet(ks.Def.ID, values[0].Column, mid, values[0].Value)
+		} else if b.pos, err = b.data.Log.AppendItem(ks.Def.ID, mid, values); err != nil {
 			panic("counter: BUG: a record that the log does not take: " + err.Error())
 		}
 		blk.Logged = b.pos

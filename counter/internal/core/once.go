@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"errors"
@@ -118,18 +118,18 @@ func (b *Batch) OnceAt(number int) *Once { return &b.changeSets.onces[number] }
 // REQUIRES BeginExclusive, and at most MaxOnceChanges to come.
 func (b *Batch) TryOnce(o *Once) bool {
 	b.checkState()
-	l := &b.s.producers
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l := &b.data.Producers
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	b.changeSets.pending = b.changeSets.try(o)
 	return b.changeSets.pending
 }
 
 // KeepOnce logs and remembers what the transaction that TryOnce let through has answered. REQUIRES: no End since.
 func (b *Batch) KeepOnce(o *Once, result Result) {
-	l := &b.s.producers
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l := &b.data.Producers
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	r := &b.changeSets
 	r.pending = false
 	o.Result = result
@@ -149,7 +149,7 @@ func checkProducer(id []byte) error {
 
 // try finds out whether o is to be made. If not, o says why or what was answered. REQUIRES producers.mu held.
 func (r *changeSets) try(o *Once) bool {
-	b, l := r.b, &r.b.s.producers
+	b, l := r.b, &r.b.data.Producers
 	switch n := len(o.Producer); {
 	case n == 0 || n > format.MaxProducerID:
 		o.Err = checkProducer(o.Producer)
@@ -163,7 +163,7 @@ func (r *changeSets) try(o *Once) bool {
 	}
 	r.req = producers.Request{ID: o.Producer, Epoch: o.Epoch, Seq: o.Seq, Hash: o.Hash, Room: min(o.Room, MaxResult), Now: r.seconds(), Hint: o.Hint}
 	y := &r.lookup
-	l.table.Begin(&r.req, y)
+	l.Table.Begin(&r.req, y)
 	o.Hint = y.Number
 	switch y.Verdict {
 	case producers.Fresh:
@@ -176,7 +176,7 @@ func (r *changeSets) try(o *Once) bool {
 		}
 		o.Repeat, o.Result = true, y.Result
 		o.Result.Blob = slices.Clone(y.Result.Blob)
-		if o.Err = b.noteSeenLogged(y.Logged); y.Define {
+		if o.Err = b.seen.noteSeenLogged(y.Logged); y.Define {
 			r.raise()
 		}
 		return false
@@ -189,7 +189,7 @@ func (r *changeSets) try(o *Once) bool {
 	default:
 		o.Err = &ProducersFullError{y.OfBytes}
 	}
-	if err := b.noteSeenLogged(y.Logged); err != nil {
+	if err := b.seen.noteSeenLogged(y.Logged); err != nil {
 		o.Err = err
 	}
 	return false
@@ -197,13 +197,13 @@ func (r *changeSets) try(o *Once) bool {
 
 // raise logs and makes the epoch that the last look at the table wants. REQUIRES as try.
 func (r *changeSets) raise() {
-	b, l, y := r.b, &r.b.s.producers, &r.lookup
-	if b.s.log != nil {
+	b, l, y := r.b, &r.b.data.Producers, &r.lookup
+	if b.data.Log != nil {
 		r.define()
-		b.pos, _ = b.s.log.Append(r.records) // it is short
+		b.pos, _ = b.data.Log.Append(r.records) // it is short
 	}
-	l.table.InsertFence(r.req.ID, y, r.req.Now, b.pos)
-	l.dirty, l.logged = true, b.pos
+	l.Table.InsertFence(r.req.ID, y, r.req.Now, b.pos)
+	l.Dirty, l.Logged = true, b.pos
 }
 
 // define begins records with what the last look at the table wants to be said first: whose places are needed, and what
@@ -240,26 +240,26 @@ func (r *changeSets) prefix(o *Once, mid uint64, next bool) {
 // and its once stay together in any frame.
 func (r *changeSets) append(several bool) {
 	switch b := r.b; {
-	case b.s.log == nil:
+	case b.data.Log == nil:
 	case several:
-		b.pos, _ = b.s.log.AppendWhole(r.records) // MaxChangeSet sees to it that they are not too long
+		b.pos, _ = b.data.Log.AppendWhole(r.records) // MaxChangeSet sees to it that they are not too long
 	default:
-		b.pos, _ = b.s.log.Append(r.records)
+		b.pos, _ = b.data.Log.Append(r.records)
 	}
 }
 
 // remember makes o's entry, whose records are in the log.
 func (r *changeSets) remember(o *Once) {
-	l := &r.b.s.producers
-	l.table.Insert(&r.req, &r.lookup, o.Result, r.hashGroup, r.b.pos)
-	l.dirty, l.logged = true, r.b.pos
+	l := &r.b.data.Producers
+	l.Table.Insert(&r.req, &r.lookup, o.Result, r.hashGroup, r.b.pos)
+	l.Dirty, l.Logged = true, r.b.pos
 }
 
 // runOnes runs the first change sets of list as far as each is one numbered operation on a block in memory, and returns how
 // many. It keeps the table of producers locked from one to the next, which comes behind the blocks' locks: so it takes
 // the next block's if nobody has it, else it lets the table go and begins anew.
 func (r *changeSets) runOnes(list []changeSet) (n int) {
-	b, l := r.b, &r.b.s.producers
+	b, l := r.b, &r.b.data.Producers
 	var cur *block.Block
 	for ; n < len(list); n++ {
 		g := list[n]
@@ -274,18 +274,18 @@ func (r *changeSets) runOnes(list []changeSet) (n int) {
 			if cur != nil {
 				cur.Mu.Unlock()
 				if cur = op.ks.TryLock(op.block); cur == nil {
-					l.mu.Unlock()
+					l.Mu.Unlock()
 				}
 			}
 			if cur == nil {
 				cur = op.ks.LockFor(op.block, op.Mid)
-				l.mu.Lock()
+				l.Mu.Lock()
 			}
 		}
 		cur = r.runLocked(&r.onces[g.once-1], op, cur, g.from)
 	}
 	if cur != nil {
-		l.mu.Unlock()
+		l.Mu.Unlock()
 		cur.Mu.Unlock()
 	}
 	return n
@@ -293,9 +293,9 @@ func (r *changeSets) runOnes(list []changeSet) (n int) {
 
 // runOne runs a change set of one operation, or of none, that is numbered.
 func (r *changeSets) runOne(g changeSet) {
-	b, o, l := r.b, &r.onces[g.once-1], &r.b.s.producers
+	b, o, l := r.b, &r.onces[g.once-1], &r.b.data.Producers
 	if g.from == g.to {
-		l.mu.Lock()
+		l.Mu.Lock()
 		if r.try(o) {
 			if o.Result = o.Make(b, o, g.from, 0); o.Result.Kind != format.ResultNext {
 				r.prefix(o, o.Mid, false)
@@ -303,7 +303,7 @@ func (r *changeSets) runOne(g changeSet) {
 				r.remember(o)
 			}
 		}
-		l.mu.Unlock()
+		l.Mu.Unlock()
 		return
 	}
 	op := &b.ops[g.from]
@@ -311,9 +311,9 @@ func (r *changeSets) runOne(g changeSet) {
 		return
 	}
 	blk := op.ks.LockFor(op.block, op.Mid)
-	l.mu.Lock()
+	l.Mu.Lock()
 	blk = r.runLocked(o, op, blk, g.from)
-	l.mu.Unlock()
+	l.Mu.Unlock()
 	blk.Mu.Unlock()
 }
 
@@ -333,7 +333,7 @@ func (r *changeSets) runLocked(o *Once, op *Op, blk *block.Block, i int) *block.
 		blk.Logged = max(blk.Logged, b.pos)
 	}
 	if op.Err == nil || op.Err == ErrOutOfRange { // which tells of the value too
-		b.noteSeen(blk.Logged)
+		b.seen.noteSeen(blk.Logged)
 	}
 	return blk
 }
@@ -341,15 +341,15 @@ func (r *changeSets) runLocked(o *Once, op *Op, blk *block.Block, i int) *block.
 // seconds is the time that the table of producers counts, asked once a Run.
 func (r *changeSets) seconds() int64 {
 	if r.now == 0 {
-		r.now = r.b.s.producers.seconds()
+		r.now = r.b.data.Producers.Seconds()
 	}
 	return r.now
 }
 
 // ready is try before anything is read or locked: a repeat needs nothing of what its change did.
 func (r *changeSets) ready(o *Once) bool {
-	r.b.s.producers.mu.Lock()
-	defer r.b.s.producers.mu.Unlock()
+	r.b.data.Producers.Mu.Lock()
+	defer r.b.data.Producers.Mu.Unlock()
 	return r.try(o)
 }
 
@@ -366,14 +366,14 @@ func (r *changeSets) keepOne(o *Once, op *Op, i int) {
 		value = op.result()
 	}
 	r.prefix(o, op.Mid, set && o.Result.Kind == ResultInt && o.Result.N == value.Value)
-	switch log := r.b.s.log; {
+	switch log := r.b.data.Log; {
 	case log == nil:
 	case set:
 		r.b.pos = log.AppendOnceSet(r.records, op.Counter.ID, value.Column, op.Mid, value.Value)
 	default:
 		switch {
 		case op.Done && op.Kind == OpSetRow:
-			r.records = r.b.appendRow(r.records, op)
+			r.records = r.appendRow(r.records, op)
 		case op.Done:
 			r.records = format.AppendDelete(r.records, op.Counter.ID, op.Mid)
 		}

@@ -12,9 +12,9 @@ import (
 // if that is nothing.
 func producersText(t testing.TB, s *Store) string {
 	t.Helper()
-	s.producers.mu.Lock()
-	b := s.producers.table.AppendImage(nil)[2:]
-	s.producers.mu.Unlock()
+	s.data.Producers.Mu.Lock()
+	b := s.data.Producers.Table.AppendImage(nil)[2:]
+	s.data.Producers.Mu.Unlock()
 	next := func() uint64 {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {

@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"fmt"
@@ -30,17 +30,17 @@ const (
 // record, while its block is locked: each item is changed as a whole or not at all, and only while it meets the query.
 // Items are changed one after the other. Not safe for concurrent use.
 type Update struct {
-	search  query.Search
+	Search  query.Search
 	changes []Change
 	ret     Returning
 	columns []int16 // of the rows: see Columns
 	named   bool    // by the caller: none of them may be missing
-	rows    Rows
+	rows    query.Rows
 	mids    []uint64
 	changed int
 	unfit   int
 
-	pending []uint64 // found and not looked at again yet
+	Pending []uint64 // found and not looked at again yet
 	try     bool     // nothing is changed
 	fits    bool     // the last item meets the query, and its values stay in their columns
 	fit     int      // of pending, from the first on, Gather has looked at so many: they fit
@@ -52,10 +52,10 @@ type Update struct {
 
 // NewUpdate prepares one. Query.Limit counts the items changed, Offset means nothing. The error is a *QueryError, or
 // ErrOutOfRange for an OpSet of what its column cannot hold.
-func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
+func NewUpdate(q query.Query, changes []Change, ret Returning) (*Update, error) {
 	u := &Update{changes: slices.Clone(changes), ret: ret}
 	q.Offset = 0
-	if err := u.search.Init(q, []int16{}); err != nil { // the search needs no more than what it compares
+	if err := u.Search.Init(q, []int16{}); err != nil { // the search needs no more than what it compares
 		return nil, err
 	}
 	if u.named = q.Columns != nil; u.named {
@@ -66,13 +66,13 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 		}
 	}
 	if len(changes) == 0 {
-		return nil, &QueryError{What: "no change"}
+		return nil, &query.QueryError{What: "no change"}
 	}
 	seen := make(map[int16]bool)
 	for _, c := range changes {
 		if c.Kind == OpDelete {
 			if len(changes) > 1 || ret == ReturnNew {
-				return nil, &QueryError{What: "a deletion goes with no other change, and leaves nothing to return"}
+				return nil, &query.QueryError{What: "a deletion goes with no other change, and leaves nothing to return"}
 			}
 			continue
 		}
@@ -80,10 +80,10 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 			return nil, err
 		}
 		if c.Kind != OpSet && c.Kind != OpAdd && c.Kind != OpReset {
-			return nil, &QueryError{What: fmt.Sprintf("operation %d is no change", c.Kind)}
+			return nil, &query.QueryError{What: fmt.Sprintf("operation %d is no change", c.Kind)}
 		}
 		if seen[c.Column] {
-			return nil, &QueryError{What: fmt.Sprintf("column %s is changed twice", q.Counter.Columns[c.Column].Name)}
+			return nil, &query.QueryError{What: fmt.Sprintf("column %s is changed twice", q.Counter.Columns[c.Column].Name)}
 		}
 		seen[c.Column] = true
 		if c.Kind == OpSet && c.Arg > q.Counter.Columns[c.Column].Limit() {
@@ -91,7 +91,7 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 		}
 	}
 	if ret > ReturnNew {
-		return nil, &QueryError{What: fmt.Sprintf("returning %d", ret)}
+		return nil, &query.QueryError{What: fmt.Sprintf("returning %d", ret)}
 	}
 	return u, nil
 }
@@ -102,9 +102,9 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 func (u *Update) Step(b *Batch) (done bool, err error) {
 	query.Clear(&u.rows)
 	u.mids = u.mids[:0]
-	s := &u.search
+	s := &u.Search
 	b.checkState()
-	if len(u.pending) == 0 {
+	if len(u.Pending) == 0 {
 		if u.full() {
 			return true, nil
 		}
@@ -112,33 +112,33 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 		if s.Query.Limit > 0 {
 			limit = min(limit, s.Query.Limit-u.changed)
 		}
-		if err := s.Step((*view)(b), limit, true); err != nil {
+		if err := s.Step((*View)(b), limit, true); err != nil {
 			return false, err
 		}
 		for i := range s.Rows.Len() {
 			mid, _ := s.Rows.At(i)
-			u.pending = append(u.pending, mid)
+			u.Pending = append(u.Pending, mid)
 		}
-	} else if err := s.Bind((*view)(b)); err != nil {
+	} else if err := s.Bind((*View)(b)); err != nil {
 		return false, err
 	}
 	if err := u.bind(); err != nil {
 		return false, err
 	}
 	n := 0
-	for began := time.Now(); n < len(u.pending) && !u.full(); n++ {
+	for began := time.Now(); n < len(u.Pending) && !u.full(); n++ {
 		if n&63 == 63 && time.Since(began) > query.StepTime {
 			break
 		}
-		if err = u.updateItem(b, u.pending[n]); err != nil {
+		if err = u.updateItem(b, u.Pending[n]); err != nil {
 			break
 		}
 	}
-	u.pending = u.pending[:copy(u.pending, u.pending[n:])]
+	u.Pending = u.Pending[:copy(u.Pending, u.Pending[n:])]
 	if err != nil && len(u.mids) > 0 { // those first: the next step comes here again
 		err = nil
 	}
-	if done = err == nil && (u.full() || s.Over && len(u.pending) == 0); done {
+	if done = err == nil && (u.full() || s.Over && len(u.Pending) == 0); done {
 		s.Leave()
 	}
 	return done, err
@@ -151,22 +151,22 @@ const MaxGathered = 10_000
 // are those that Limit counts, and changes nothing yet.
 // The error is a *TooManyError where there are more than one change can have.
 func (u *Update) Gather(b *Batch) (done bool, err error) {
-	s := &u.search
+	s := &u.Search
 	most := min(MaxGathered, format.MaxAppend/(32+16*len(u.changes)))
 	want := most + 1
 	if s.Query.Limit > 0 {
 		want = min(want, s.Query.Limit)
 	}
 	b.checkState()
-	if u.fit == len(u.pending) && u.fit < want {
-		if err := s.Step((*view)(b), want-u.fit, true); err != nil {
+	if u.fit == len(u.Pending) && u.fit < want {
+		if err := s.Step((*View)(b), want-u.fit, true); err != nil {
 			return false, err
 		}
 		for i := range s.Rows.Len() {
 			mid, _ := s.Rows.At(i)
-			u.pending = append(u.pending, mid)
+			u.Pending = append(u.Pending, mid)
 		}
-	} else if err := s.Bind((*view)(b)); err != nil {
+	} else if err := s.Bind((*View)(b)); err != nil {
 		return false, err
 	}
 	if err := u.bind(); err != nil {
@@ -178,7 +178,7 @@ func (u *Update) Gather(b *Batch) (done bool, err error) {
 	if u.fit > most {
 		return false, &TooManyError{most}
 	}
-	if done = u.fit == len(u.pending) && (s.Over || u.fit == want); done {
+	if done = u.fit == len(u.Pending) && (s.Over || u.fit == want); done {
 		s.Leave()
 	}
 	return done, nil
@@ -190,20 +190,20 @@ func (u *Update) check(b *Batch) error {
 	u.try = true
 	defer func() { u.try = false }()
 	n := u.fit
-	for began := time.Now(); n < len(u.pending); n++ {
+	for began := time.Now(); n < len(u.Pending); n++ {
 		if n&63 == 63 && time.Since(began) > query.StepTime {
 			break
 		}
-		mid := u.pending[n]
+		mid := u.Pending[n]
 		if err := u.updateItem(b, mid); err != nil {
 			return err
 		}
 		if u.fits {
-			u.pending[u.fit] = mid
+			u.Pending[u.fit] = mid
 			u.fit++
 		}
 	}
-	u.pending = append(u.pending[:u.fit], u.pending[n:]...)
+	u.Pending = append(u.Pending[:u.fit], u.Pending[n:]...)
 	return nil
 }
 
@@ -221,10 +221,10 @@ func (u *Update) Apply(b *Batch) error {
 	query.Clear(&u.rows)
 	u.mids = u.mids[:0]
 	b.checkState()
-	if len(u.pending) == 0 {
+	if len(u.Pending) == 0 {
 		return nil
 	}
-	if err := u.search.Bind((*view)(b)); err != nil {
+	if err := u.Search.Bind((*View)(b)); err != nil {
 		return err
 	}
 	if err := u.bind(); err != nil {
@@ -234,22 +234,22 @@ func (u *Update) Apply(b *Batch) error {
 	defer func() { u.try = false }()
 	for _, u.try = range []bool{true, false} {
 		u.unfit = unfit
-		for _, mid := range u.pending {
+		for _, mid := range u.Pending {
 			if err := u.updateItem(b, mid); err != nil {
 				return err
 			}
 		}
 	}
-	u.pending, u.fit = u.pending[:0], 0
+	u.Pending, u.fit = u.Pending[:0], 0
 	return nil
 }
 
 // full tells whether as many items were changed as shall be.
-func (u *Update) full() bool { return u.search.Query.Limit > 0 && u.changed >= u.search.Query.Limit }
+func (u *Update) full() bool { return u.Search.Query.Limit > 0 && u.changed >= u.Search.Query.Limit }
 
 // bind finds the columns of the changes and of the rows in the schema in force. REQUIRES Search.Bind.
 func (u *Update) bind() error {
-	def, q := u.search.Ks.Def, &u.search.Query
+	def, q := u.Search.Ks.Def, &u.Search.Query
 	u.places, u.shown = u.places[:0], u.shown[:0]
 	for _, c := range u.changes {
 		if c.Kind == OpDelete {
@@ -280,8 +280,8 @@ func (u *Update) bind() error {
 
 // updateItem changes one item if it still meets the query.
 func (u *Update) updateItem(b *Batch, mid uint64) error {
-	s := &u.search
-	if u.fits = false; b.s.own.Hides(mid) {
+	s := &u.Search
+	if u.fits = false; b.data.Own.Hides(mid) {
 		return nil
 	}
 	was, ks := s.Ks, s.Space.Of(mid)
@@ -291,7 +291,7 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 		blk.Mu.Unlock()
 		s.Ks = was
 	}()
-	b.noteSeen(blk.Logged)
+	b.seen.noteSeen(blk.Logged)
 	p, err := ks.Find(blk, mid)
 	if err != nil {
 		return s.Damage(mid, mid, err)
@@ -333,9 +333,9 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 		if err := ks.Remove(blk, mid, p); err != nil {
 			return err
 		}
-		b.mark(blk, mid)
-		if b.s.log != nil {
-			b.pos = b.s.log.AppendDelete(ks.Def.ID, mid)
+		mark(b, blk, mid)
+		if b.data.Log != nil {
+			b.pos = b.data.Log.AppendDelete(ks.Def.ID, mid)
 			blk.Logged = b.pos
 		}
 	} else {
@@ -368,7 +368,7 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 }
 
 // Rows are those of the items that the last step changed, if they shall be returned.
-func (u *Update) Rows() *Rows { return &u.rows }
+func (u *Update) Rows() *query.Rows { return &u.rows }
 
 // Columns are those of Rows, indexes in Query.Counter.Columns, until the next step. Where Query.Columns is nil they are all, but
 // for those that were dropped meanwhile.
@@ -382,21 +382,3 @@ func (u *Update) Changed() int { return u.changed }
 
 // Unfit is how many items meet the query and stay as they are, as a value would leave its column.
 func (u *Update) Unfit() int { return u.unfit }
-
-// Update is NewUpdate and all its steps. fn, if not nil, gets the rows that shall be returned. changed counts the items
-// that were changed, also after an error.
-func (s *Store) Update(q Query, changes []Change, ret Returning, fn func(mid uint64, values []uint64)) (changed int, err error) {
-	u, err := NewUpdate(q, changes, ret)
-	if err != nil {
-		return 0, err
-	}
-	err = s.steps(u.Step, func() bool {
-		for i := range u.rows.Len() {
-			if fn != nil {
-				fn(u.rows.At(i))
-			}
-		}
-		return true
-	})
-	return u.changed, err
-}

@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"github.com/counterd/counterd/counter/internal/block"
@@ -8,18 +8,18 @@ import (
 // sight is how far the log must be for what a batch has looked at to be told: another's change may be seen before its
 // record is written, and must not be told before.
 type sight struct {
-	s       *Store
+	data    *Data
 	seen    uint64 // log offset behind what was looked at
 	failing bool   // the log is Doubtful: what is not safe is told apart from what is; asked once a Run
 	here    bool   // the store was a replica all the time: what it has may be told, whoever else has it
 }
 
-// startReading begins to look. REQUIRES: the store's gate held.
+// startReading begins to look. REQUIRES: Data.Gate held.
 func (v *sight) startReading() {
-	v.here = v.here && v.s.replica.Load()
-	v.noteSeen(v.s.altered)
-	if v.s.opts.Elected {
-		v.noteSeen(v.s.replayed) // others may lack it, and a block does not know of it
+	v.here = v.here && v.data.Replica.Load()
+	v.noteSeen(v.data.Altered)
+	if v.data.Config.Elected {
+		v.noteSeen(v.data.Replayed) // others may lack it, and a block does not know of it
 	}
 }
 
@@ -42,7 +42,7 @@ func (v *sight) noteSeen(pos uint64) { v.seen = max(v.seen, pos) }
 // safe: those of other items do not matter. An item that has some itself is waited for while there is hope, else it
 // cannot be told.
 func (v *sight) noteSeenSafe(blk *block.Block, op *Op) {
-	log, below := v.s.log, max(blk.Logged, v.s.replayed)
+	log, below := v.data.Log, max(blk.Logged, v.data.Replayed)
 	safe := v.safe(log)
 	if !log.Doubts(op.Counter.ID, op.Mid, safe, below) {
 		v.noteSeen(min(safe, below))
@@ -59,8 +59,8 @@ func (v *sight) noteSeenSafe(blk *block.Block, op *Op) {
 // disk takes nothing, what is not safe cannot be told.
 func (v *sight) noteSeenLogged(pos uint64) error {
 	if v.failing {
-		log := v.s.log
-		if pos = max(pos, v.s.replayed); pos > v.safe(log) {
+		log := v.data.Log
+		if pos = max(pos, v.data.Replayed); pos > v.safe(log) {
 			if err := log.Ready(); log.Failed() && err != nil {
 				return &UncertainError{Offset: pos, Err: err}
 			}

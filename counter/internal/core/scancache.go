@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"slices"
@@ -24,42 +24,42 @@ import (
 // gone does not remember any more.
 type scanCache struct {
 	mu     sync.Mutex
-	at     map[uint64]scanCopies // by cursor
+	At     map[uint64]scanCopies // by cursor
 	order  []uint64              // keys of at, oldest first
-	made   uint64                // copies made so far
+	Made   uint64                // copies made so far
 	gone   map[uint64]uint64     // cursor to number, for the cursors of past
 	past   []uint64              // oldest first
 	barred uint64
 }
 
 // scanCopies are the copies that a call which returned some cursor goes on with.
-type scanCopies map[*block.Keyspace]*sortedBlock
+type scanCopies map[*block.Keyspace]*SortedBlock
 
 const (
 	// maxScanPositions bounds the cache: the copies of a cursor take 0.5 MB together, or 8 KB a counter.
 	maxScanPositions = 16
-	scanAhead        = 64 << 10 // mids of all counters
-	leastScanAhead   = 1 << 10  // mids of one
+	ScanAhead        = 64 << 10 // mids of all counters
+	LeastScanAhead   = 1 << 10  // mids of one
 	// maxScanGone is how many calls a scan goes on with a copy of a block that changes all the time: 4096 take 0.2 MB.
 	maxScanGone = 4 << 10
 )
 
-// sortedBlock is a sorted copy of the mids of a block, or of so many from the first asked for on. It never changes.
-type sortedBlock struct {
+// SortedBlock is a sorted copy of the mids of a block, or of so many from the first asked for on. It never changes.
+type SortedBlock struct {
 	block  *block.Block
 	edits  uint64 // the block's when it was made
-	logged uint64
+	Logged uint64
 	lo, hi uint64 // what it covers
-	mids   []uint64
-	lost   []snapfile.MidRange // whose items cannot be listed, in order
+	Mids   []uint64
+	Lost   []snapfile.MidRange // whose items cannot be listed, in order
 	number uint64              // rises with each copy made
 }
 
-// mids returns sorted mids of ks from cursor on, count of them where there are so many, the end of the range that
+// Mids returns sorted mids of ks from cursor on, count of them where there are so many, the end of the range that
 // they cover completely, and the copies they came from. A copy is made of ahead mids.
-func (c *scanCache) mids(ks *block.Keyspace, cursor uint64, count, ahead int) (mids []uint64, end uint64, used []*sortedBlock) {
+func (c *scanCache) Mids(ks *block.Keyspace, cursor uint64, count, ahead int) (mids []uint64, end uint64, used []*SortedBlock) {
 	for end = cursor; len(mids) < count && end < hot.EndMid; {
-		var s *sortedBlock
+		var s *SortedBlock
 		if end == cursor {
 			s = c.continued(ks, cursor)
 		}
@@ -67,8 +67,8 @@ func (c *scanCache) mids(ks *block.Keyspace, cursor uint64, count, ahead int) (m
 			s = c.sorted(ks, end, max(ahead, count))
 		}
 		used = append(used, s)
-		i, _ := slices.BinarySearch(s.mids, end)
-		mids = append(mids, s.mids[i:min(len(s.mids), i+count-len(mids))]...)
+		i, _ := slices.BinarySearch(s.Mids, end)
+		mids = append(mids, s.Mids[i:min(len(s.Mids), i+count-len(mids))]...)
 		if end = s.hi; len(mids) == count {
 			end = mids[count-1] + 1
 		}
@@ -77,52 +77,52 @@ func (c *scanCache) mids(ks *block.Keyspace, cursor uint64, count, ahead int) (m
 }
 
 // continued returns the copy that a call which returned this cursor used, if it is still here.
-func (c *scanCache) continued(ks *block.Keyspace, cursor uint64) *sortedBlock {
+func (c *scanCache) continued(ks *block.Keyspace, cursor uint64) *SortedBlock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at[cursor][ks]
+	return c.At[cursor][ks]
 }
 
 // sorted returns a copy of the block that holds from, as the block is now: from there on, of ahead mids where there are
 // more.
-func (c *scanCache) sorted(ks *block.Keyspace, from uint64, ahead int) *sortedBlock {
+func (c *scanCache) sorted(ks *block.Keyspace, from uint64, ahead int) *SortedBlock {
 	b := ks.Lock(from)
 	edits := b.Edits
 	c.mu.Lock()
-	for _, copies := range c.at {
+	for _, copies := range c.At {
 		if s := copies[ks]; s != nil && s.block == b && s.edits == edits && s.lo <= from && from < s.hi {
 			c.mu.Unlock()
 			b.Mu.Unlock()
 			return s
 		}
 	}
-	c.made++
-	s := &sortedBlock{block: b, edits: edits, logged: b.Logged, lo: b.Lo, hi: b.Hi, number: c.made}
+	c.Made++
+	s := &SortedBlock{block: b, edits: edits, Logged: b.Logged, lo: b.Lo, hi: b.Hi, number: c.Made}
 	c.mu.Unlock()
-	s.mids, s.lost = b.AppendMids(make([]uint64, 0, b.Items()))
+	s.Mids, s.Lost = b.AppendMids(make([]uint64, 0, b.Items()))
 	b.Mu.Unlock()
-	slices.Sort(s.mids)
+	slices.Sort(s.Mids)
 	s.cut(from, ahead)
 	return s
 }
 
 // cut takes away what lies before from, and behind so many mids, unless that is little.
-func (s *sortedBlock) cut(from uint64, ahead int) {
-	i, _ := slices.BinarySearch(s.mids, from)
-	if len(s.mids)-i <= 2*ahead {
+func (s *SortedBlock) cut(from uint64, ahead int) {
+	i, _ := slices.BinarySearch(s.Mids, from)
+	if len(s.Mids)-i <= 2*ahead {
 		return
 	}
-	s.mids = slices.Clone(s.mids[i : i+ahead])
-	s.lo, s.hi = from, s.mids[ahead-1]+1
-	s.lost = slices.DeleteFunc(s.lost, func(r snapfile.MidRange) bool { return r.Hi <= s.lo || r.Lo >= s.hi })
+	s.Mids = slices.Clone(s.Mids[i : i+ahead])
+	s.lo, s.hi = from, s.Mids[ahead-1]+1
+	s.Lost = slices.DeleteFunc(s.Lost, func(r snapfile.MidRange) bool { return r.Hi <= s.lo || r.Lo >= s.hi })
 }
 
-// expect keeps the copies that the scan which got cursor next will go on with: of each counter one of those it used, if
+// Expect keeps the copies that the scan which got cursor next will go on with: of each counter one of those it used, if
 // next lies in them.
-func (c *scanCache) expect(next uint64, used map[*block.Keyspace][]*sortedBlock, ahead int) {
+func (c *scanCache) Expect(next uint64, used map[*block.Keyspace][]*SortedBlock, ahead int) {
 	copies := make(scanCopies, len(used))
 	for ks, all := range used {
-		if i := slices.IndexFunc(all, func(s *sortedBlock) bool { return s.lo <= next && next < s.hi }); i >= 0 {
+		if i := slices.IndexFunc(all, func(s *SortedBlock) bool { return s.lo <= next && next < s.hi }); i >= 0 {
 			copies[ks] = all[i]
 		} else {
 			copies[ks] = c.sorted(ks, next, ahead)
@@ -130,13 +130,13 @@ func (c *scanCache) expect(next uint64, used map[*block.Keyspace][]*sortedBlock,
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kept := c.at[next]
+	kept := c.At[next]
 	if kept == nil {
 		kept = make(scanCopies, len(copies))
-		if c.at == nil {
-			c.at = make(map[uint64]scanCopies)
+		if c.At == nil {
+			c.At = make(map[uint64]scanCopies)
 		}
-		c.at[next] = kept
+		c.At[next] = kept
 		c.order = append(c.order, next)
 	}
 	newer := max(c.barred, c.gone[next])
@@ -157,14 +157,14 @@ func (c *scanCache) evict() {
 	if !again {
 		c.past = append(c.past, cursor)
 	}
-	for _, s := range c.at[cursor] {
+	for _, s := range c.At[cursor] {
 		newest = max(newest, s.number)
 	}
 	if c.gone == nil {
 		c.gone = make(map[uint64]uint64)
 	}
 	c.gone[cursor] = newest
-	delete(c.at, cursor)
+	delete(c.At, cursor)
 	c.order = slices.Delete(c.order, 0, 1)
 	if len(c.past) > maxScanGone {
 		c.barred = max(c.barred, c.gone[c.past[0]])

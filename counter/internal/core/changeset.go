@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 // fails any more. Rows that were absent are made with their columns at the defaults, and are removed again where a
 // later operation is refused.
 //
-// A change set of reads takes one lock after the other, as reads do, and looks at Store.changeSets before and after. That counts
+// A change set of reads takes one lock after the other, as reads do, and looks at Data.changeSets before and after. That counts
 // the change sets, each while it holds its locks: one that was seen in part was counted between. Then all is read
 // once more under all locks. So reads that meet no such change pay two loads for it, and operations that are in no
 // change set nothing.
@@ -50,7 +50,7 @@ type changeSets struct {
 	req       producers.Request // the last one looked up in the table of producers
 	lookup    producers.Try     // what was found: valid while producers.mu is held, or the gate exclusively
 	hashGroup uint8             // its hash slot group
-	now       int64             // ledger.seconds, 0: not asked yet
+	now       int64             // ledger.Seconds, 0: not asked yet
 }
 
 // MaxChangeSet is the largest number of operations in a change set: their records fit in one frame of the log.
@@ -108,9 +108,9 @@ func (r *changeSets) run(list []changeSet) (n int) {
 
 func (r *changeSets) runReads(g changeSet) {
 	b := r.b
-	seen, rows := b.s.changeSets.Load(), len(b.rows)
+	seen, rows := b.data.changeSets.Load(), len(b.rows)
 	b.runEach(g.from, g.to)
-	if b.exclusive || b.s.changeSets.Load() == seen {
+	if b.exclusive || b.data.changeSets.Load() == seen {
 		return
 	}
 	b.rows = b.rows[:rows]
@@ -148,8 +148,8 @@ func (r *changeSets) runChanges(g changeSet) {
 	r.lock(g)
 	defer r.unlock()
 	if once != nil {
-		b.s.producers.mu.Lock()
-		defer b.s.producers.mu.Unlock()
+		b.data.Producers.Mu.Lock()
+		defer b.data.Producers.Mu.Unlock()
 		if !r.try(once) {
 			return
 		}
@@ -163,7 +163,7 @@ func (r *changeSets) runChanges(g changeSet) {
 		}
 	}
 	defer r.noteSeen() // a refusal says nothing of what the blocks hold
-	r.number = b.s.changeSets.Add(1)
+	r.number = b.data.changeSets.Add(1)
 	silent := b.silent
 	b.silent = true // the change set logs itself, in one piece: b.applied is 0
 	outOfRange := false
@@ -196,7 +196,7 @@ func (r *changeSets) runChanges(g changeSet) {
 			return
 		}
 	}
-	if b.s.log != nil && !b.silent || once != nil {
+	if b.data.Log != nil && !b.silent || once != nil {
 		r.log(g, once)
 	}
 }
@@ -219,7 +219,7 @@ func (r *changeSets) warm(g changeSet) bool {
 		}
 		blk.Mu.Unlock()
 		if err != nil && !op.blind() {
-			b.s.tiers.readErrors.Add(1)
+			b.data.ReadErrors.Add(1)
 			op.Err = err
 			return false
 		}
@@ -251,10 +251,10 @@ func (r *changeSets) lock(g changeSet) {
 	}
 }
 
-// noteSeen is Batch.noteSeen for what is locked.
+// noteSeen is sight.noteSeen for what is locked.
 func (r *changeSets) noteSeen() {
 	for _, blk := range r.locked {
-		r.b.noteSeen(blk.Logged)
+		r.b.seen.noteSeen(blk.Logged)
 	}
 }
 
@@ -299,7 +299,7 @@ func (r *changeSets) prepare(i int32) error {
 		_, err = ks.Value(blk, op.Mid, p, int(op.Column))
 	}
 	if err != nil && !op.blind() {
-		b.s.tiers.readErrors.Add(1)
+		b.data.ReadErrors.Add(1)
 		return err
 	}
 	op.Found = p.Found()
@@ -394,7 +394,7 @@ func (r *changeSets) log(g changeSet, once *Once) {
 		r.prefix(once, b.ops[g.from].Mid, false)
 	}
 	records := 0
-	for i := g.from; i < g.to && b.s.log != nil; {
+	for i := g.from; i < g.to && b.data.Log != nil; {
 		op := &b.ops[i]
 		if i++; !op.Done {
 			continue
@@ -405,7 +405,7 @@ func (r *changeSets) log(g changeSet, once *Once) {
 			continue
 		}
 		if op.Kind == OpSetRow {
-			r.records = b.appendRow(r.records, op)
+			r.records = b.changeSets.appendRow(r.records, op)
 			continue
 		}
 		r.columns = append(r.columns[:0], op.result())
@@ -429,11 +429,11 @@ func (r *changeSets) log(g changeSet, once *Once) {
 	case records == 0:
 		return
 	case records == 1: // one change anyway, which can share a frame
-		b.pos, _ = b.s.log.Append(r.records)
+		b.pos, _ = b.data.Log.Append(r.records)
 	default:
-		b.pos, _ = b.s.log.AppendWhole(r.records)
+		b.pos, _ = b.data.Log.AppendWhole(r.records)
 	}
-	if b.s.log == nil {
+	if b.data.Log == nil {
 		return
 	}
 	for _, blk := range r.locked {

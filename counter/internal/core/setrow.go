@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"slices"
@@ -130,20 +130,19 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 
 // rowChanged is changed for an OpSetRow.
 func (b *Batch) rowChanged(blk *block.Block, op *Op, columns []int16, values []uint64) {
-	b.mark(blk, op.Mid)
+	mark(b, blk, op.Mid)
 	switch {
 	case b.silent:
 		blk.Logged = max(blk.Logged, b.applied)
-	case b.s.log != nil:
+	case b.data.Log != nil:
 		b.stretch.row(blk, op)
 	}
 	op.Done = true
 }
 
 // appendRow appends the record of an OpSetRow.
-func (b *Batch) appendRow(dst []byte, op *Op) []byte {
-	columns, values := b.sets.of(op)
-	r := &b.changeSets
+func (r *changeSets) appendRow(dst []byte, op *Op) []byte {
+	columns, values := r.b.sets.of(op)
 	r.columns = r.columns[:0]
 	for i, c := range columns {
 		r.columns = append(r.columns, format.ColumnValue{Column: op.Counter.Columns[c].ID, Value: values[i]})

@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hurry := false
-		p := pace{hurry: func() bool { return hurry }}
+		p := Pace{Hurry: func() bool { return hurry }}
 		for _, c := range []struct {
 			work, want time.Duration
 			hurry      bool
@@ -27,7 +27,7 @@ func TestPace(t *testing.T) {
 			time.Sleep(c.work)
 			hurry = c.hurry
 			began := time.Now()
-			p.rest()
+			p.Rest()
 			if got := time.Since(began); got != c.want {
 				t.Errorf("after %v of work, hurry %v: rested %v, want %v", c.work, c.hurry, got, c.want)
 			}

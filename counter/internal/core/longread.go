@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"github.com/counterd/counterd/counter/internal/block"
@@ -8,8 +8,8 @@ import (
 // A long read is a change set of very many reads, in slices: others have the gate and all locks in between. What change sets
 // promise holds all the same: no change set is seen in part.
 //
-//	pass      slice, pause, slice, pause, ...    each notes Store.changeSets before it
-//	compare   all blocks that were read, one lock after the other, with Store.changeSets the same before and behind it:
+//	pass      slice, pause, slice, pause, ...    each notes Data.changeSets before it
+//	compare   all blocks that were read, one lock after the other, with Data.changeSets the same before and behind it:
 //	            the blocks that no change set has changed since they were read are as they would all be read now
 //	            the others' items are read again: the next pass
 //
@@ -19,7 +19,7 @@ type longRead struct {
 	b      *Batch
 	pause  func()
 	schema *schema.Schema
-	since  map[*block.Block]uint64 // blocks read, and Store.changeSets before the first of their reads
+	since  map[*block.Block]uint64 // blocks read, and Data.changeSets before the first of their reads
 	again  []int32                 // numbers of operations to be made again
 }
 
@@ -85,7 +85,7 @@ func (r *longRead) rest() (same bool, err error) {
 // slice reads some for the first time; false: one of them is not to be touched, and all say so.
 func (r *longRead) slice(from, to int) bool {
 	b := r.b
-	before := b.s.changeSets.Load()
+	before := b.data.changeSets.Load()
 	b.checkState()
 	b.locateThose(from, to)
 	if b.changeSets.disowned(changeSet{from: 0, to: len(b.ops)}) {
@@ -103,7 +103,7 @@ func (r *longRead) slice(from, to int) bool {
 	return true
 }
 
-// read notes that blk was read when Store.changeSets was before, or later.
+// read notes that blk was read when Data.changeSets was before, or later.
 func (r *longRead) read(blk *block.Block, before uint64) {
 	if _, ok := r.since[blk]; !ok {
 		r.since[blk] = before
@@ -116,7 +116,7 @@ func (r *longRead) compare() (settled bool) {
 	r.again = r.again[:0]
 	stale := 0
 	for range maxCompares {
-		now := b.s.changeSets.Load()
+		now := b.data.changeSets.Load()
 		for blk, before := range r.since {
 			blk.Mu.Lock()
 			if blk.Dead || blk.ChangeSet > before {
@@ -125,7 +125,7 @@ func (r *longRead) compare() (settled bool) {
 			}
 			blk.Mu.Unlock()
 		}
-		if settled = b.s.changeSets.Load() == now; settled {
+		if settled = b.data.changeSets.Load() == now; settled {
 			break
 		}
 	}
@@ -151,7 +151,7 @@ const gone = ^uint64(0)
 // repeat reads operations again.
 func (r *longRead) repeat(list []int32) bool {
 	b := r.b
-	before := b.s.changeSets.Load()
+	before := b.data.changeSets.Load()
 	b.checkState()
 	for _, i := range list {
 		b.ops[i].forget()

@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"slices"
@@ -85,7 +85,7 @@ func (s *stretch) delete(blk *block.Block, counter uint32, mid uint64) {
 
 // row is set for an OpSetRow.
 func (s *stretch) row(blk *block.Block, op *Op) {
-	s.records = s.b.appendRow(s.records, op)
+	s.records = s.b.changeSets.appendRow(s.records, op)
 	s.keep(blk)
 }
 
@@ -103,7 +103,7 @@ func (s *stretch) log(cur *block.Block) {
 	if len(s.blocks) == 0 {
 		return
 	}
-	pos, err := s.b.s.log.Append(s.records)
+	pos, err := s.b.data.Log.Append(s.records)
 	if err != nil {
 		panic("counter: BUG: records that the log does not take: " + err.Error())
 	}
@@ -117,7 +117,7 @@ func (s *stretch) log(cur *block.Block) {
 }
 
 // mark notes that an item of blk has changed.
-func (b *Batch) mark(blk *block.Block, mid uint64) {
+func mark(b *Batch, blk *block.Block, mid uint64) {
 	if blk.Mark(mid); b.exclusive {
 		blk.ChangeSet = b.number
 	}
@@ -125,11 +125,11 @@ func (b *Batch) mark(blk *block.Block, mid uint64) {
 
 // changed notes for the log that op gave its column a value.
 func (b *Batch) changed(blk *block.Block, op *Op, value uint64) {
-	b.mark(blk, op.Mid)
+	mark(b, blk, op.Mid)
 	switch {
 	case b.silent:
 		blk.Logged = max(blk.Logged, b.applied)
-	case b.s.log != nil:
+	case b.data.Log != nil:
 		b.stretch.set(blk, op.Counter.ID, op.ks.Def.Columns[op.Column].ID, op.Mid, value)
 	}
 	op.Done = true

@@ -1,4 +1,4 @@
-package counter
+package core
 
 import (
 	"github.com/counterd/counterd/counter/internal/block"
@@ -53,14 +53,14 @@ func (b *Batch) locateThose(from, to int) {
 	var ks *block.Keyspace
 	var dir *block.Directory
 	var def *schema.Counter
-	slotGroups := b.s.slotGroups
+	slotGroups := b.data.SlotGroups
 	b.located, b.foreign, b.cold = len(b.ops), false, b.cold[:0]
-	own := &b.s.own
+	own := &b.data.Own
 	for i := from; i < to; i++ {
 		op := &b.ops[i]
 		if op.Counter != def {
 			def = op.Counter
-			if sp = b.s.spaces[def.ID]; !slotGroups {
+			if sp = b.data.Spaces[def.ID]; !slotGroups {
 				ks = sp[0]
 				dir = ks.Dir.Load()
 			}
@@ -69,11 +69,11 @@ func (b *Batch) locateThose(from, to int) {
 			ks = sp[slot.Group(op.Mid)]
 			dir = ks.Dir.Load()
 			if own.Some && own.Lacks(ks.Group) && !b.silent && !b.carrier {
-				b.disown(op)
+				disown(b, op)
 				continue
 			}
 		} else if own.Hides(op.Mid) && !b.silent && !b.carrier {
-			b.disown(op)
+			disown(b, op)
 			continue
 		}
 		op.ks = ks

@@ -1,4 +1,4 @@
-package counter
+package core
 
 import "github.com/counterd/counterd/persist"
 

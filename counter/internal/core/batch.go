@@ -1,0 +1,415 @@
+package core
+
+import (
+	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/schema"
+)
+
+// Batch runs operations on the store, many at once: Run finds all their blocks and asks for their cache lines before it
+// waits for the first, and locks a block once for neighbouring operations on it.
+//
+// Between Begin (or BeginExclusive) and End the schema stands still, and with BeginExclusive everything else does.
+// A goroutine must not Begin a second Batch, or call a method of Store that takes the gate, before it Ends
+// the first, and must not block in between.
+//
+// A Batch is not safe for concurrent use; it is made to be reused and then allocates nothing.
+type Batch struct {
+	data   *Data
+	ops    []Op
+	rows   []uint64
+	within []bounded // bounds of additions that have some
+	sets   rowSets   // what OpSetRows give
+
+	door            *door // of the store's gate
+	room            *room // that it is in, while it is open and not exclusive
+	open, exclusive bool
+	number          uint64 // of an exclusive batch: see Block.ChangeSet
+
+	carrier bool    // it may touch groups that are not owned: see Groups
+	silent  bool    // a primary's changes: they are in the log already, and are made in any case
+	refused error   // why changes are refused, as the log cannot take them; asked once a Run
+	full    bool    // no new rows: maxmemory is passed and the tiers cannot keep up; asked once a Run
+	now     int64   // Data.Clock, asked once a Run
+	cold    []int32 // operations on cold blocks, of the first located
+	located int     // operations whose blocks were found
+	foreign bool    // some of those are of groups that are not owned: they have no block
+	pos     uint64  // log offset behind the last change, for Commit
+	// Of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed.
+	applied uint64
+
+	seen       sight
+	changeSets changeSets
+	stretch    stretch
+}
+
+// Begin opens the batch for operations, beside other batches.
+func (b *Batch) Begin() error {
+	b.room = b.door.enter()
+	if b.data.Closed {
+		b.room.leave()
+		return ErrClosed
+	}
+	b.open = true
+	b.seen.startReading()
+	return nil
+}
+
+// BeginExclusive opens the batch and keeps all others out until End: what is run meanwhile is seen by others as one
+// change, and is one frame of the log, of which a crash keeps all or nothing (up to 4 MiB of records, 200,000 changes).
+// Until End nothing may wait for the log.
+func (b *Batch) BeginExclusive() error {
+	b.data.Gate.Lock()
+	if b.data.Closed {
+		b.data.Gate.Unlock()
+		return ErrClosed
+	}
+	b.open, b.exclusive, b.number = true, true, b.data.changeSets.Add(1)
+	b.seen.startReading()
+	if b.data.Log != nil && !b.silent {
+		b.data.Log.HoldFrame()
+	}
+	return nil
+}
+
+// Opened tells whether the batch is between Begin and End.
+func (b *Batch) Opened() bool { return b.open }
+
+// End closes the batch; results stay readable until the next Reset.
+func (b *Batch) End() {
+	if !b.open {
+		return
+	}
+	b.open, b.changeSets.pending = false, false
+	if b.exclusive {
+		b.exclusive = false
+		if b.data.Log != nil && !b.silent {
+			b.data.Log.ReleaseFrame()
+		}
+		b.data.Gate.Unlock()
+	} else {
+		b.room.leave()
+	}
+}
+
+// Schema is the one in force. REQUIRES the batch to be open; operations are built from it.
+func (b *Batch) Schema() *schema.Schema { return b.data.Schema.Load() }
+
+// Add appends an operation and returns its number. REQUIRES the batch to be open.
+func (b *Batch) Add(op Op) int {
+	b.ops = append(b.ops, op)
+	return len(b.ops) - 1
+}
+
+// Next appends an empty operation for the caller to fill.
+func (b *Batch) Next() *Op {
+	if len(b.ops) < cap(b.ops) {
+		b.ops = b.ops[:len(b.ops)+1]
+		b.ops[len(b.ops)-1] = Op{}
+	} else {
+		b.ops = append(b.ops, Op{})
+	}
+	return &b.ops[len(b.ops)-1]
+}
+
+// Len is the number of operations since Reset.
+func (b *Batch) Len() int { return len(b.ops) }
+
+// Op returns operation i, with its results after Run.
+func (b *Batch) Op(i int) *Op { return &b.ops[i] }
+
+// Row returns the columns that an OpRead found, in schema order; nil where the item is absent.
+// It is valid until Reset.
+func (b *Batch) Row(op *Op) []uint64 {
+	if !op.Found || op.Err != nil {
+		return nil
+	}
+	n := int32(len(op.Counter.Columns))
+	return b.rows[op.row : op.row+n : op.row+n]
+}
+
+// retainedOps is how large a batch may stay: a pipeline of thousands must not cost an idle connection memory.
+// 1,000 rows are what loads send in a command.
+const retainedOps = 1280
+
+// Reset forgets all operations and results.
+func (b *Batch) Reset() {
+	if cap(b.ops) > retainedOps {
+		b.ops = nil
+	}
+	if cap(b.rows) > 4*retainedOps {
+		b.rows = nil
+	}
+	if cap(b.within) > retainedOps {
+		b.within = nil
+	}
+	b.ops, b.rows, b.within, b.cold, b.located = b.ops[:0], b.rows[:0], b.within[:0], b.cold[:0], 0
+	b.sets.reset()
+	b.changeSets.reset()
+}
+
+// Run executes the operations added since Reset, in order as far as they touch the same item, change sets as one. REQUIRES
+// the batch to be open.
+func (b *Batch) Run() {
+	b.checkState()
+	if b.located != len(b.ops) {
+		b.locate()
+	}
+	b.fetch()
+	at, list := 0, b.changeSets.list
+	for len(list) > 0 {
+		b.runEach(at, list[0].from)
+		n := b.changeSets.run(list)
+		at, list = list[n-1].to, list[n:]
+	}
+	b.runEach(at, len(b.ops))
+}
+
+// checkState finds out, once for many operations, whether changes are refused, and what time it is.
+func (b *Batch) checkState() {
+	b.changeSets.now = 0
+	if b.refused = nil; b.data.Log != nil && !b.silent {
+		b.refused = b.data.TakesChanges()
+	}
+	b.full, b.now = b.data.Full.Load() && !b.silent, b.data.Clock.Load()
+	b.seen.failing = b.data.Log != nil && !b.silent && b.data.Log.Doubtful()
+}
+
+// Refusal is why changes are refused now; nil: they are taken. REQUIRES the batch to be open.
+func (b *Batch) Refusal() error {
+	b.checkState()
+	return b.refused
+}
+
+// peekAhead is how many operations before its turn an item is looked for in its first bucket (Table.PrefetchNext): what
+// is further on has about 0.3 us to come.
+const peekAhead = 8
+
+// runEach executes the operations with numbers from from on, below to, each on its own.
+func (b *Batch) runEach(from, to int) {
+	var cur, found *block.Block // the one that is locked, and the one that the last operation was thought to be in
+	next := from
+	for i := from; i < to; i++ {
+		for ; next < min(i+peekAhead, to); next++ {
+			if op := &b.ops[next]; op.block != nil && op.block.Cold == nil {
+				op.block.Tab.PrefetchNext(op.home)
+			}
+		}
+		op := &b.ops[i]
+		if op.block == nil {
+			continue // not owned
+		}
+		// What was one record of a primary is operations on one item here: nobody gets in between, whatever took its
+		// block's place.
+		if op.block != cur && (op.block != found || op.Mid < cur.Lo || op.Mid >= cur.Hi) {
+			cur = b.stretch.next(op, cur)
+		}
+		found = op.block
+		cur = b.apply(cur, op)
+		switch {
+		case op.Err != nil && op.Err != ErrOutOfRange: // which tells of the value too
+		case b.seen.failing && !op.Done:
+			b.stretch.log(cur)
+			b.seen.noteSeenSafe(cur, op)
+		default:
+			b.seen.noteSeen(cur.Logged)
+		}
+	}
+	b.stretch.end(cur)
+}
+
+// Commit returns when the changes of all Runs since the last Commit may be acknowledged, and what was read may be told:
+// their records were written to the log and, under appendfsync always, are durable. It waits for the disk: call it
+// after End. The error is an *UncertainError: the changes were made, but a crash may take them back.
+func (b *Batch) Commit() error {
+	var a Ack
+	b.Defer(&a)
+	return a.Commit()
+}
+
+// Cold tells whether Run has to read cold files, which may wait for the disk: not for pages that are in the cache. One that
+// another batch pushes out of it before Run is read all the same. REQUIRES the batch to be open. It does what Run begins
+// with, so asking costs nothing, and it does not touch the disk.
+func (b *Batch) Cold() bool {
+	b.locate()
+	for _, i := range b.cold {
+		if op := &b.ops[i]; !op.block.Cold.File.Cached(op.at) {
+			return true
+		}
+	}
+	return false
+}
+
+// Defer adds to a what Commit would wait for: one Commit of a then stands for those of all batches deferred to it.
+// REQUIRES the batch to be ended, and a to have nothing pending or to be of the same store.
+func (b *Batch) Defer(a *Ack) {
+	if log := b.data.Log; log != nil && (b.pos > 0 || !b.seen.seenIsSafe(log)) {
+		a.here = b.seen.here && (a.log == nil || a.here)
+		a.log, a.pos, a.seen = log, max(a.pos, b.pos), max(a.seen, b.seen.seen)
+	}
+	b.pos, b.seen.seen, b.seen.here = 0, 0, true
+}
+
+// apply executes op in blk, which is locked and holds op.Mid's range. It returns the block that is locked afterwards:
+// blk, or what took its place.
+func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
+	blk.Used = b.now
+	blk.Work++
+	ks := op.ks
+	if blk.Cold != nil && (op.Kind == OpGet || op.Kind == OpRead) {
+		if op.Kind == OpRead {
+			op.row = int32(len(b.rows))
+			b.rows, op.Found, op.Err = ks.AppendColdRow(b.rows, blk, op.Mid, op.at)
+		} else {
+			op.Value, op.Found, op.Err = ks.ColdValue(blk, op.Mid, op.at, int(op.Column))
+		}
+		if op.Err != nil {
+			b.data.ReadErrors.Add(1)
+		}
+		return blk
+	}
+	var p block.Location
+	if blk.Cold == nil && blk == op.block {
+		if ref, ok := blk.Tab.FindAt(op.home); ok {
+			p = block.Location{Where: block.InTable, Ref: ref}
+		}
+	} else {
+		var err error
+		if p, err = ks.Find(blk, op.Mid); err != nil && !op.blind() {
+			op.Err = err
+			b.data.ReadErrors.Add(1)
+			return blk
+		}
+	}
+	op.Found = p.Found()
+	switch op.Kind {
+	case OpSet, OpAdd, OpAddWithin:
+		return b.change(blk, op, p)
+	case OpSetRow:
+		return b.setRow(blk, op, p)
+	}
+	if !op.Found {
+		return blk
+	}
+	switch op.Kind {
+	case OpGet:
+		op.Value, op.Err = ks.Value(blk, op.Mid, p, int(op.Column))
+	case OpRead:
+		op.row = int32(len(b.rows))
+		b.rows, op.Err = ks.AppendRow(b.rows, blk, op.Mid, p)
+	case OpReset:
+		return b.change(blk, op, p)
+	case OpDelete:
+		if op.Err = b.refused; op.Err != nil {
+			return blk
+		}
+		if op.Err = ks.Remove(blk, op.Mid, p); op.Err != nil {
+			return blk
+		}
+		mark(b, blk, op.Mid)
+		switch {
+		case b.silent:
+			blk.Logged = max(blk.Logged, b.applied)
+		case b.data.Log != nil:
+			b.stretch.delete(blk, op.Counter.ID, op.Mid)
+		}
+		op.Done = true
+	}
+	return blk
+}
+
+// change is apply for operations that give a column a new value: OpSet, OpAdd, OpAddWithin, and OpReset of an item that is there.
+func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block {
+	ks, col := op.ks, &op.ks.Def.Columns[op.Column]
+	old := col.Default
+	if op.Found && (p.Readable() || !op.blind()) {
+		if old, op.Err = ks.Value(blk, op.Mid, p, int(op.Column)); op.Err != nil {
+			b.data.ReadErrors.Add(1)
+			return blk
+		}
+	}
+
+	// Every refusal comes before the first change.
+	value := op.Arg
+	switch op.Kind {
+	case OpAdd:
+		var ok bool
+		if value, ok = add(old, int64(op.Arg), col.Limit()); !ok {
+			op.Value, op.Err = old, ErrOutOfRange
+			return blk
+		}
+		op.Value = value
+	case OpAddWithin:
+		w, ok := &b.within[op.row], false
+		if value, ok = w.add(old, int64(op.Arg), col.Limit()); !ok {
+			op.Value, w.applied = old, 0
+			return blk
+		}
+		op.Value, w.applied = value, int64(value-old)
+	case OpReset:
+		op.Value, value = old, col.Default
+	default:
+		if op.Found {
+			op.Value = old
+		}
+		if op.Cond == IfAbsent && op.Found || op.Cond == IfPresent && !op.Found {
+			return blk
+		}
+		if value > col.Limit() {
+			op.Err = ErrOutOfRange
+			return blk
+		}
+	}
+	if op.Err = b.refused; op.Err != nil {
+		return blk
+	}
+	if b.full && p.Where != block.InTable {
+		op.Err = ErrMaxMemory
+		return blk
+	}
+	if !p.Readable() {
+		if op.Err = ks.SetPartial(blk, op.Mid, col.ID, value); op.Err == nil {
+			b.changed(blk, op, value)
+		}
+		return blk
+	}
+	// The column comes before the row: without memory for it there must be no row either.
+	// The default is what a block without the column answers anyway.
+	if value != col.Default && blk.Shape != ks.Layout && blk.Span.Data != nil && ks.Field(blk, int(op.Column)) < 0 {
+		if blk, p, op.Err = b.withColumns(blk, op); op.Err != nil {
+			return blk
+		}
+	}
+	if p.Where != block.InTable { // what takes blk's place may be several
+		b.stretch.log(blk)
+	}
+	var ref hot.Ref
+	if blk, ref, op.Err = ks.Ensure(blk, op.Mid, p); op.Err != nil {
+		return blk
+	}
+	f := ks.Field(blk, int(op.Column))
+	if f >= 0 {
+		blk.Tab.Set(ref, f, value)
+	}
+	b.changed(blk, op, value)
+	if blk.Tab.Crowded() {
+		b.stretch.log(blk)
+		blk = ks.Widen(blk, op.Mid)
+	}
+	return blk
+}
+
+// withColumns packs blk anew, so that its table has all present columns, and finds op's item there. It returns the block
+// that is locked afterwards.
+func (b *Batch) withColumns(blk *block.Block, op *Op) (*block.Block, block.Location, error) {
+	b.stretch.log(blk)
+	blk, err := op.ks.Repack(blk, op.Mid)
+	if err != nil {
+		return blk, block.Location{}, err
+	}
+	p, err := op.ks.Find(blk, op.Mid)
+	return blk, p, err
+}
+
+// Truncate takes back all operations from number n on, before they have run.
+func (b *Batch) Truncate(n int) { b.ops = b.ops[:n] }

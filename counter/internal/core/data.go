@@ -1,0 +1,165 @@
+package core
+
+import (
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
+)
+
+// Data is the posts of a store, in memory and in cold files, and what its batches need to read and change them: the
+// schema, the log that has every change, and whether changes are taken. Batches, the background work that moves blocks,
+// snapshots and replication all work on it.
+//
+// Lock order, outermost first. A goroutine takes a lock only while it holds none that stands further down.
+//
+//  1. the locks that let one snapshot be made at a time, and that let an export have one caller at a time
+//  2. the lock of package tier: one block changes its tier, or is made again beside its readers, at a time
+//  3. applying: held alone by a frame of the primary, an import and a change of role; shared while a block is copied for a
+//     file
+//  4. gate: shared by every batch; exclusive for changes of the schema, MULTI/EXEC and FLUSHALL
+//  5. Block.Mu: one at a time, with three exceptions. A new block that nobody can find yet may be locked beside it. A change
+//     set locks its blocks in order of counter, keyspace and mid. A stretch waits for its first block only, and takes
+//     others if they are free
+//  6. ledger.Mu, of producers: from the look at a number to its entry. A numbered change may replace its block and
+//     appends to the log while it is held. With it held the next operation's block is taken only if it is free
+//  7. Keyspace.dirMu: to replace a directory, with the lock of the replaced block held
+//  8. the arena's lock, the log's locks (package persist), and those that guard statistics, caches, pins and lineage: while
+//     one of these is held, nobody takes a lock of 1 to 7
+type Data struct {
+	Config Config
+	Arena  arena.Arena
+
+	Applying sync.RWMutex
+
+	Gate   *gate
+	Closed bool                          // guarded by gate
+	Schema atomic.Pointer[schema.Schema] // written under gate held exclusively
+	Spaces []block.Space                 // by counter id, nil where dropped; guarded by gate
+	// Altered is the log offset behind the last change of everything: by FLUSHALL, or of the schema. Guarded by gate.
+	Altered uint64
+
+	SlotGroups bool // a counter's items are kept by group of hash slots; set before there are any
+	Own        block.Ownership
+	Disowned   slot.Set // that Own did not name
+	Moving     Moves
+
+	BlockIDs atomic.Uint64
+	env      block.Environment // of all keyspaces
+
+	// Whether changes are taken (TakesChanges). All three are written under gate held exclusively.
+	Replica  atomic.Bool           // the store follows a primary
+	Changing atomic.Bool           // a change of role is under way
+	Refusal  atomic.Pointer[error] // why the owner of the store refuses changes; nil: it does not
+
+	// What the background says to batches, and they to it.
+	Full       atomic.Bool          // changes that need new rows are refused
+	Clock      atomic.Int64         // seconds since start, plus 1; coarse
+	ReadErrors atomic.Int64         // of cold files
+	Sealing    chan *block.Keyspace // whose open blocks are to be sealed; nil: nothing is sealed ahead
+	Outdated   chan struct{}        // blocks have other columns than the schema
+
+	Files  block.ColdFiles
+	Broken atomic.Int64     // that could not be opened at the start
+	Cache  *coldstore.Cache // of their pages
+
+	// nil where data is in memory only. The log is also nil while it is replayed.
+	Dir      *persist.Dir
+	Log      *persist.Log
+	Replayed uint64 // log offset up to which the start replayed
+
+	Scans      scanCache
+	changeSets atomic.Uint64 // of changes, made so far, and exclusive batches: see changeSet
+	Producers  ledger
+}
+
+// Config is what a Data is made with.
+type Config struct {
+	FS         vfs.FS
+	Logger     *slog.Logger
+	Manual     bool   // no background work: for tests that replay from a seed
+	Elected    bool   // others decide the role, one term at a time
+	BlockItems int    // the number of items at which a block is sealed or split; 0: the default
+	HashSeed   uint64 // makes the places of items unforeseeable
+	Probes     uint   // hot.Config.Probes: tests have tables that are full early
+	SlotGroups bool   // keep items by group of hash slots
+	Producers  ProducerLimits
+}
+
+// NewData returns an empty one in memory. cache is for pages of cold files; nil: there are none.
+func NewData(c Config, cache *coldstore.Cache) *Data {
+	d := &Data{}
+	d.Init(c, cache)
+	return d
+}
+
+// Init is NewData in its place.
+func (d *Data) Init(c Config, cache *coldstore.Cache) {
+	if c.HashSeed == 0 {
+		c.HashSeed = rand.Uint64()
+	}
+	d.Config, d.Gate, d.Cache = c, newGate(runtime.GOMAXPROCS(0)), cache
+	d.Schema.Store(schema.Empty())
+	d.Clock.Store(1)
+	d.Outdated = make(chan struct{}, 1)
+	if !c.Manual {
+		d.Sealing = make(chan *block.Keyspace, 256)
+	}
+	d.SetSlotGroups(c.SlotGroups)
+	d.Producers.Table = producers.New(c.Producers.WithDefaults())
+}
+
+// wakeReshaping has the background look for blocks with other columns than the schema.
+func (d *Data) wakeReshaping() {
+	select {
+	case d.Outdated <- struct{}{}:
+	default: // it will look at everything anyway
+	}
+}
+
+// NewBatch returns an empty batch.
+func (d *Data) NewBatch() *Batch {
+	b := &Batch{data: d, door: d.Gate.door(), seen: sight{data: d, here: true}}
+	b.changeSets.b = b
+	b.stretch.b, b.stretch.most = b, maxStretch
+	return b
+}
+
+// Release frees all memory, and closes log, directory and cold files. closed, if not nil, is called once the log is closed
+// without an error.
+func (d *Data) Release(closed func() error) error {
+	var errs []error
+	for ks := range d.Keyspaces {
+		for _, b := range ks.Dir.Load().Blocks {
+			d.Files.Retire(b)
+		}
+	}
+	if d.Log != nil {
+		err := d.Log.Close()
+		if err == nil && closed != nil {
+			err = closed()
+		}
+		errs = append(errs, err)
+	}
+	if d.Dir != nil {
+		errs = append(errs, d.Dir.Close())
+	}
+	return errors.Join(append(errs, d.Arena.Close())...)
+}
+
+// DataOf is what a batch works on, for the packages beside this one.
+func DataOf(b *Batch) *Data { return b.data }
+
+// NoteSeen remembers that what the log has below pos is in the results of what a batch has read.
+func NoteSeen(b *Batch, pos uint64) { b.seen.noteSeen(pos) }
