@@ -1,5 +1,5 @@
-// Package atomicfile replaces files of programs' users, settings, users, objects of a backup, so that whoever reads one
-// finds the old or the new one, whole, also behind a power failure. Files of the data directory go through persist/vfs.
+// Package atomicfile replaces files of programs' users, settings, users, objects of a backup, so that a reader finds
+// the old or the new file, complete, also after a power failure. Files of the data directory go through persist/vfs.
 package atomicfile
 
 import (
@@ -12,7 +12,7 @@ import (
 // TempSuffix is that of files under way. A process that is killed leaves them behind.
 const TempSuffix = ".tmp"
 
-// Replace makes a file, or puts it in the place of one, with what write writes. On an error what was there stays.
+// Replace creates or replaces a file. write writes its content. On an error the old file stays.
 func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+TempSuffix)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package errclass says what an error reply of a counterd means for who sent the command: whether anything was changed,
-// and whether the same command may be sent again.
+// Package errclass says what an error reply of a counterd means for the sender of the command: whether anything was
+// changed, and whether the same command may be sent again.
 //
-// There is one rule: every refusal comes before the first change. What may have changed something is answered by
-// success, or by one of the few errors of class InDoubt. So a client need not know commands, only the first word of an
-// error; the server's tests provoke every error that its code can name, and compare all values before and after.
+// There is one rule: every refusal comes before the first change. A command that may have changed something is answered
+// by success, or by one of the few errors of class InDoubt. So a client need not know commands, only the first word of
+// an error; the server's tests provoke every error that its code can name, and compare all values before and after.
 package errclass
 
 import "strings"
@@ -31,7 +31,7 @@ func (c Class) String() string {
 	return "unknown"
 }
 
-// Row is what is said of one code.
+// Row is the entry of one code.
 type Row struct {
 	Code  string // the first word of the error, or the words that it begins with where they say more than the first
 	Class Class

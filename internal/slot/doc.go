@@ -36,8 +36,8 @@ var crcTable = func() (table [256]uint16) {
 	return table
 }()
 
-// OfKey is the hash slot of a key as a client computes it: of what stands between the first { and the next } behind it,
-// if that is not empty, else of all. Any bytes have one.
+// OfKey is the hash slot of a key as a client computes it: of the text between the first { and the next } after it, if
+// that is not empty, else of the whole key. Any bytes have one.
 func OfKey(key []byte) uint16 {
 	if i := bytes.IndexByte(key, '{'); i >= 0 {
 		if n := bytes.IndexByte(key[i+1:], '}'); n > 0 {

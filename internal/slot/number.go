@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// The posts of a group, numbered in the order of their ids, so that what is kept by group is as dense as ids are: of
+// The posts of a group, numbered in the order of their ids, so that data kept by group are as dense as ids are: of
 // 10,000 ids that differ in their last four digits 34 to 45 are of a group, and which ones depends on what the other
 // digits contribute to the CRC16 alone. That is one of 256 classes:
 //

@@ -35,7 +35,7 @@ func (s *Set) Len() int {
 // Empty tells whether there is none.
 func (s *Set) Empty() bool { return *s == Set{} }
 
-// Union is all of both, Minus what is not in other, Both what is in both.
+// Union is the groups in either set, Minus those not in other, Both those in both.
 func (s Set) Union(other Set) Set {
 	for i := range s {
 		s[i] |= other[i]
@@ -43,7 +43,7 @@ func (s Set) Union(other Set) Set {
 	return s
 }
 
-// Minus is what of s is not in other.
+// Minus is the groups of s that are not in other.
 func (s Set) Minus(other Set) Set {
 	for i := range s {
 		s[i] &^= other[i]
@@ -51,7 +51,7 @@ func (s Set) Minus(other Set) Set {
 	return s
 }
 
-// Both is what is in both.
+// Both is the groups that are in both.
 func (s Set) Both(other Set) Set {
 	for i := range s {
 		s[i] &= other[i]

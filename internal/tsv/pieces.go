@@ -12,15 +12,15 @@ import (
 )
 
 // Pieces reads a file in pieces of whole lines, which are parsed by any number of goroutines at once: 20 to 30 ns a
-// line. What a file holds and how its columns are named is as for a Reader. Fields may be quoted, and a quote ends in
-// its line: files of commas with columns to pass over, which may hold any text, are for a Reader alone (ErrText).
+// line. The content of a file and the names of its columns are as for a Reader. Fields may be quoted, and a quote ends
+// in its line: files of commas with columns to pass over, which may hold any text, are for a Reader alone (ErrText).
 //
 // Next and Close are not safe for concurrent use; Piece.Parse is.
 type Pieces struct {
 	r     *Reader
 	file  *bufio.Reader
 	sep   byte
-	line  int    // of what comes next
+	line  int    // of the next piece
 	rest  []byte // read and not given out
 	ended bool
 }
@@ -293,8 +293,8 @@ func eight(x uint64) uint64 {
 	return (x & 0x0000ffff0000ffff) * 42949672960001 >> 32
 }
 
-// odd parses a line that row did not understand: one to be passed over (false), one that is written in another way, or
-// a wrong one.
+// odd parses a line that row did not understand: a line to be passed over (false), a line in another form, or a wrong
+// line.
 func (p *Piece) odd(line []byte, number int, rows *Rows, n int) (ok bool, wrong *Error) {
 	r := p.p.r
 	if len(line) == 0 || line[0] == '#' {

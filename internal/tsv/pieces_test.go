@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// readPieces reads all posts of a text by pieces of a size, and what was said of bad lines.
+// readPieces reads all posts of a text by pieces of a size, and the errors of bad lines.
 func readPieces(text string, opts Options, size int) (ids []uint64, columns [][]uint64, lines []int, bad []string, err error) {
 	p, err := NewPieces("f", strings.NewReader(text), opts)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestPiecesFiles(t *testing.T) {
 	}
 }
 
-// FuzzPieces: pieces of any text are what a Reader reads.
+// FuzzPieces: pieces of any text give the same posts as a Reader.
 func FuzzPieces(f *testing.F) {
 	f.Add([]byte("mid\tn\tm\n1\t2\t3\n\n#\n12345678901234567\t1\t2\r\n"), false)
 	f.Add([]byte("mid,n\n1,2\n\"3\",4\n"), true)

@@ -6,7 +6,7 @@
 //
 // The columns are named by the first line, with or without the leading #, or by the caller. Later lines that start with
 // # and empty lines are passed over. A file is gzipped, compressed by zstd or plain by its content, whatever its name. What
-// a line must hold is checked as it is read; an error names file, line and column, and says what was wanted.
+// a line must hold is checked as it is read; an error names file, line, column, and the wanted value.
 package tsv
 
 import (
@@ -74,8 +74,8 @@ type Error struct {
 	Line   int    // from 1
 	Column int    // from 1; 0 when the whole line is meant
 	Name   string // the column's name
-	Got    string // what stands there, shortened
-	Want   string // what should
+	Got    string // the value got, shortened
+	Want   string // the value wanted
 }
 
 func (e *Error) Error() string {
@@ -140,7 +140,7 @@ func (r *Reader) decompress(file *bufio.Reader) (err error) {
 // byteOrderMark stands at the head of files from spreadsheets and some editors.
 const byteOrderMark = "\ufeff"
 
-// skipMark returns a reader of what stands behind a byte order mark.
+// skipMark returns a reader of the text after a byte order mark.
 func skipMark(src io.Reader) *bufio.Reader {
 	text, ok := src.(*bufio.Reader)
 	if !ok {
@@ -317,7 +317,7 @@ func (r *Reader) setColumns(names []string, opts Options) error {
 	return nil
 }
 
-// parseHeader returns the names in a line that is a header: one that starts with #, or that holds names only.
+// parseHeader returns the names in a line that is a header: a line that starts with #, or that holds names only.
 func parseHeader(line []byte) (names []string, ok bool) {
 	text, marked := strings.CutPrefix(string(line), "#")
 	names = strings.Fields(text)

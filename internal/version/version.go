@@ -3,7 +3,7 @@ package version
 
 import "runtime/debug"
 
-// tag is what git describe says of the source, without the v. The linker sets it: make build and make dist do.
+// tag is the output of git describe for the source, without the v. The linker sets it: make build and make dist do.
 var tag string
 
 // next is the version that source without a tag becomes.

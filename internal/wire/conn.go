@@ -25,7 +25,7 @@ type Options struct {
 	Password string        // sent by AUTH where not empty
 	Timeout  time.Duration // of connecting; zero means 5 s
 	Buffer   int           // bytes for commands, and for replies; zero means StartSize
-	Answer   time.Duration // sets a deadline so far ahead once connected, for AUTH and what follows; zero sets none
+	Answer   time.Duration // sets a deadline so far ahead once connected, for AUTH and the following commands; zero sets none
 	Local    net.Addr      // to connect from; nil: the system chooses
 	TLS      *tls.Config   // nil: the connection is not encrypted
 	Connect  Connect       // makes the connection; nil: the system does
@@ -101,7 +101,7 @@ func NewConn(sock net.Conn, size int) *Conn {
 	return &Conn{Reader: *NewReader(sock, size), Out: make([]byte, 0, size), sock: sock}
 }
 
-// Flush sends what is in Out, and empties it.
+// Flush sends the content of Out, and empties it.
 func (c *Conn) Flush() error {
 	_, err := c.sock.Write(c.Out)
 	c.Out = c.Out[:0]
@@ -145,7 +145,7 @@ func (c *Conn) Close() error {
 }
 
 // Detach returns the socket, which is the caller's from now on: the end of a context does not close it any more. REQUIRES
-// that all replies to what was sent were read. It is nil where the context has ended.
+// that all replies to sent commands were read. It is nil where the context has ended.
 func (c *Conn) Detach() net.Conn {
 	if c.stop != nil && !c.stop() {
 		return nil

@@ -33,8 +33,8 @@ func answering(t *testing.T, answer string) (addr string) {
 	return l.Addr().String()
 }
 
-// TestPasswordIsNotTold asks a server for a password that knows no AUTH and answers with what it was sent, as Redis
-// does.
+// TestPasswordIsNotTold asks a server for a password. The server knows no AUTH and repeats the command in its
+// error, as Redis does.
 func TestPasswordIsNotTold(t *testing.T) {
 	addr := answering(t, "-ERR unknown command 'AUTH', with args beginning with: 'admin' 'geheim' \r\n")
 	_, err := Dial(t.Context(), addr, Options{User: "admin", Password: "geheim", Answer: time.Minute})

@@ -2,7 +2,8 @@
 // node that asks or follows another, and counterctl. It is made for the first, which is measured: commands are appended
 // to a byte slice that the caller owns, replies are read out of one preallocated buffer, and nothing is allocated in
 // the steady state. A general client spends more than a microsecond and several allocations on a command; here it is
-// well under a tenth of that, so that on one machine with the server under test the generator is not what is measured.
+// well under a tenth of that, so that on one machine with the server under test the generator does not limit the
+// result.
 //
 //	buf = wire.AppendArray(buf[:0], 2)     *2
 //	buf = wire.AppendArg(buf, "INCR")      $4 INCR

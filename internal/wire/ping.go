@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Ping connects to a server and asks whether it serves clients. A server that asks for a password first serves them; one that
-// loads its data does not. Options.Answer should bound the wait.
+// Ping connects to a server and asks whether it serves clients. A server that asks for a password first serves them; a
+// server that loads its data does not. Options.Answer should bound the wait.
 func Ping(ctx context.Context, addr string, opts Options) error {
 	conn, err := Dial(ctx, addr, opts)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestPing: a server that answers serves, also if it asks for a password; one that loads, or that says nothing, does not.
+// TestPing: a server that answers serves, also if it asks for a password; a server that loads, or that is silent, does
+// not.
 func TestPing(t *testing.T) {
 	for reply, want := range map[string]string{
 		"+PONG\r\n": "", "-NOAUTH Authentication required.\r\n": "", "-LOADING loading\r\n": "LOADING", "-NOAUTHORITY\r\n": "NOAUTHORITY", "": "EOF",

@@ -2,12 +2,12 @@ package wire
 
 import "io"
 
-// What is no reply, on a connection that is used for more than commands and replies: the stream that follows the answer
-// to PSYNC, and a file that is taken piece by piece.
+// Data other than replies, on a connection that is used for more than commands and replies: the stream that follows the
+// answer to PSYNC, and a file that is taken piece by piece.
 
 var _ io.Reader = (*Reader)(nil)
 
-// Read reads what comes next, whatever it is.
+// Read reads the next bytes, whatever they are.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.pos == r.end {
 		if len(p) >= len(r.buf) { // past the buffer, which has nothing to add

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRaw reads a reply and what follows it that is none, in pieces smaller and larger than the buffer.
+// TestRaw reads a reply and other data after it, in pieces smaller and larger than the buffer.
 func TestRaw(t *testing.T) {
 	file := strings.Repeat("0123456789", 20000)
 	for _, r := range readers("\n\r\n+CONTINUE 5\r\nFabc" + file + "\r\n:7\r\n") {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Limits on what a server may send. Nothing is allocated for a reply before they are checked.
+// Limits on the replies of a server. Nothing is allocated for a reply before they are checked.
 const (
 	MaxBulk  = 16 << 20 // bytes in a bulk string
 	MaxLine  = 64 << 10 // bytes in a line: a status, an error, a number
@@ -17,8 +17,8 @@ const (
 	MaxText  = 64 << 20 // bytes of all strings of a reply
 )
 
-// StartSize is what a Reader's buffer starts with unless told otherwise: the replies to a pipeline of 64 pages of 20
-// posts fit.
+// StartSize is the initial size of a Reader's buffer unless told otherwise: the replies to a pipeline of 64 pages of
+// 20 posts fit.
 const StartSize = 64 << 10
 
 // ErrProtocol is wrapped by the error for bytes that are not the reply that was due.
@@ -114,8 +114,8 @@ func (r *Reader) header() (kind byte, rest []byte, err error) {
 	return line[0], line[1:], nil
 }
 
-// short consumes a line of kind and a number from 0 to 10^17-1 that is there in full, which is what nearly all lines
-// are: one pass over its bytes instead of three. Whatever else is there, it consumes nothing and leaves it to header.
+// short consumes a line of kind and a number from 0 to 10^17-1 that is there in full, as nearly all lines are: one
+// pass over its bytes instead of three. Whatever else is there, it consumes nothing and leaves it to header.
 func (r *Reader) short(kind byte) (v int64, ok bool) {
 	b := r.buf[r.pos:r.end]
 	if len(b) == 0 || b[0] != kind {

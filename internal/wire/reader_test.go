@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-// readers returns a Reader of stream that gets it whole, and one that gets it byte by byte.
+// readers returns a Reader that gets stream whole, and a Reader that gets it byte by byte.
 func readers(stream string) []*Reader {
 	return []*Reader{NewReader(strings.NewReader(stream), StartSize), NewReader(iotest.OneByteReader(strings.NewReader(stream)), StartSize)}
 }
@@ -53,7 +53,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestTyped reads what each of the typed methods takes, and what it must refuse.
+// TestTyped gives each of the typed methods the replies that it takes, and those that it must refuse.
 func TestTyped(t *testing.T) {
 	type result struct {
 		text string
@@ -136,7 +136,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestLimits checks that what goes beyond a limit is refused before memory is taken for it.
+// TestLimits checks that a reply beyond a limit is refused before memory is taken for it.
 func TestLimits(t *testing.T) {
 	endless := io.LimitReader(zeros{}, 100<<20)
 	r := NewReader(endless, StartSize)

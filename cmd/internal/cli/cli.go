@@ -48,7 +48,7 @@ type Group struct {
 // Command is one of a tool's commands.
 type Command struct {
 	Name    string // one word, or two of which several commands have the first
-	Args    string // what it takes beside flags; may be empty
+	Args    string // its arguments besides flags; may be empty
 	Summary string
 	Details string
 	// Data tells that Stdout gets data, which is written byte for byte unless Stdout is a terminal.
@@ -57,10 +57,10 @@ type Command struct {
 	Setup func(flags *pflag.FlagSet) Action
 }
 
-// Action is what a command does with the arguments beside the flags.
+// Action executes a command with the arguments besides the flags.
 type Action func(ctx context.Context, out Output, args []string) error
 
-// Output is where a command writes. Control characters in what it writes are made visible, but for Data and Terminal.
+// Output is where a command writes. Control characters in its output are made visible, except in Data and Terminal.
 type Output struct{ Stdout, Stderr io.Writer }
 
 // ErrReported ends a command with status 1 after it has said all itself.

@@ -92,8 +92,8 @@ func harmless(r rune, size int) bool {
 	return !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) && r != '\u2028' && r != '\u2029'
 }
 
-// Terminal returns the terminal that a command's Stderr is, for what draws on it: nothing is escaped there, so write no
-// text of others to it. ok is false if Stderr is no terminal.
+// Terminal returns the terminal that a command's Stderr is, for drawing on it. Nothing is escaped there, so never write
+// foreign text to it. ok is false if Stderr is no terminal.
 func Terminal(w io.Writer) (terminal io.Writer, ok bool) {
 	if v, wrapped := w.(*visible); wrapped {
 		w = v.w

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// hostile is what a server may say: it clears a screen, sets a title, goes back over a line, and turns text around. Its
-// escapes are of 7 bits, of 8 bits, and of 8 bits without UTF-8.
+// hostile is text that a server may send: it clears a screen, sets a title, goes back over a line, and turns text
+// around. Its escapes are of 7 bits, of 8 bits, and of 8 bits without UTF-8.
 const hostile = "ERR \x1b[2J\x1b]0;title\x07 \r\u009b31m \x9b \u202e \x7f né 计数\u00a0✓"
 
 // shown is how it is shown.

@@ -54,7 +54,7 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 // Its password is not given by a flag.
 func AddSourceFlags(fs *pflag.FlagSet) *Flags { return addFlags(fs, "source-", "SOURCE_PASS") }
 
-// AddTLSFlags declares those of TLS alone, for who only wants to know whether somebody answers.
+// AddTLSFlags declares the flags of TLS alone, for programs that only test whether a server answers.
 func AddTLSFlags(fs *pflag.FlagSet) *Flags { return addTLSFlags(fs, "") }
 
 func addFlags(fs *pflag.FlagSet, prefix string, env ...string) *Flags {

@@ -74,7 +74,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestTLS: who is believed, and what is shown.
+// TestTLS: the trusted authorities, and the client's certificate.
 func TestTLS(t *testing.T) {
 	ca, strangers := tlstest.NewCA(t), tlstest.NewCA(t)
 	own, client := ca.Pair("server"), ca.Pair("client")

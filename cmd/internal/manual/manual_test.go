@@ -83,7 +83,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// complete is what bash offers for the last word of line.
+// complete returns the words that bash offers for the last word of line.
 func complete(t *testing.T, script, line string) string {
 	t.Helper()
 	words := strings.Fields(line)

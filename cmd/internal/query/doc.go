@@ -1,5 +1,5 @@
-// Package query reads the arguments of commands by condition, COUNTER.FIND and its kin, into counter.Query and what
-// belongs to it. It is pure: no connection, no store, no clock.
+// Package query reads the arguments of commands by condition, COUNTER.FIND and its kin, into counter.Query and its
+// options. It is pure: no connection, no store, no clock.
 //
 // # Grammar
 //

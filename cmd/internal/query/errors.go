@@ -28,7 +28,7 @@ func (e *SyntaxError) Error() string {
 // LimitError says that there is too much of something.
 type LimitError struct {
 	What string
-	Got  string // as it was given; a number of things where that is what is bounded
+	Got  string // as it was given; a number of things, if that is bounded
 	Most int
 }
 

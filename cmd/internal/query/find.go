@@ -9,7 +9,7 @@ import (
 
 // Find is a COUNTER.FIND.
 type Find struct {
-	counter.Query      // narrowed to what is left, where a cursor was given; Limit is 1..MaxRows
+	counter.Query      // narrowed to the rest, if a cursor was given; Limit is 1..MaxRows
 	Paged         bool // CURSOR was given: the answer has the next one beside the rows
 
 	check uint32

@@ -13,7 +13,7 @@ import (
 // parser goes over the words of one command.
 type parser struct {
 	def  *schema.Counter
-	args [][]byte // what is left
+	args [][]byte // the rest
 	last string   // the keyword or word read last, for errors
 	q    counter.Query
 
@@ -189,7 +189,7 @@ func (p *parser) mid() (uint64, error) {
 	return 0, p.unexpected(fmt.Sprintf("a mid 0..%d", uint64(schema.MaxMid)))
 }
 
-// mids reads what stands behind MID.
+// mids reads the words after MID.
 func (p *parser) mids() error {
 	if p.taken("IN") {
 		return p.in()
@@ -266,7 +266,7 @@ func (p *parser) in() error {
 	return nil
 }
 
-// where reads what stands behind WHERE.
+// where reads the words after WHERE.
 func (p *parser) where() error {
 	for {
 		if len(p.q.Where) == MaxConditions {

@@ -126,7 +126,7 @@ func randomQuery(rng *rand.Rand, def *schema.Counter) counter.Query {
 	return q
 }
 
-// TestRoundTrip: what is written in the grammar, clauses in any order, is read as it was meant.
+// TestRoundTrip: a query written in the grammar, clauses in any order, is read as it was meant.
 func TestRoundTrip(t *testing.T) {
 	sch, rng := testSchema(t), seeded(t)
 	def := sch.CounterNamed([]byte("weibo"))
@@ -183,7 +183,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestErrors: what is wrong is named, with what could stand there.
+// TestErrors: an error names the wrong word and the words that could stand there.
 func TestErrors(t *testing.T) {
 	sch := testSchema(t)
 	many := strings.Repeat("1 ", MaxMids+1)
@@ -324,8 +324,8 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is sent is read or refused by an error of the package, within the limits, and what was read is
-// written and read again as the same.
+// FuzzParse: any input is read or refused with an error of the package, within the limits. A query that was read is
+// the same after it is written and read again.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"weibo MID > 5 AND MID <= 9 WHERE comment > 5 AND repost != 0 LIMIT 3 OFFSET 2 DESC COLUMNS comment lim", "weibo MID IN 1 2 {3} COLUMNS limit LIMIT 3 CURSOR 0",

@@ -51,7 +51,7 @@ func ParseUpdate(sch *schema.Schema, args [][]byte) (Update, error) {
 	return u, nil
 }
 
-// change reads what stands behind one of the words of changes.
+// change reads the words after one of the words of changes.
 func (u *Update) change(p *parser, word string, kind counter.OpKind) (err error) {
 	ch := counter.Change{Kind: kind}
 	if kind != counter.OpDelete {

@@ -21,7 +21,7 @@ type client struct {
 
 	mu  sync.Mutex
 	wg  sync.WaitGroup // watches and renewals; added to under mu before it is closed
-	err error          // why watches may lack what is new
+	err error          // the reason why watches may lack new changes
 }
 
 // New is a registry over a store, which it closes.
@@ -88,7 +88,7 @@ func (c *client) ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// closed is ErrClosed in place of what a call returned as the registry was closed.
+// closed is ErrClosed in place of the result of a call during which the registry was closed.
 func (c *client) closed(err error) error {
 	if c.ctx.Err() != nil {
 		return ErrClosed
@@ -128,7 +128,7 @@ func (c *client) run(f func()) bool {
 }
 
 // RevisionError says that etcd is older than it was: it was restored from a backup without raising its revisions, and
-// may not know of what was decided since. Nothing is taken from it until its revision is higher. If Got and Want are
+// may not have the decisions made since. Nothing is taken from it until its revision is higher. If Got and Want are
 // equal, etcd has reached that revision again, with other keys.
 type RevisionError struct{ Got, Want int64 }
 
@@ -226,7 +226,7 @@ func (c *client) watch(ctx context.Context, out chan *topology.Map) {
 	}
 }
 
-// give puts a map in the place of one that nobody took in time. Nobody else sends.
+// give replaces a map that its reader did not take in time. Nobody else sends.
 func give(out chan *topology.Map, m *topology.Map) {
 	select {
 	case <-out:

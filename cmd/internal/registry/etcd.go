@@ -25,7 +25,7 @@ const (
 	dialTimeout = 2 * time.Second
 	// attempt is after how long a read is sent again, to another member: this one may be stopped.
 	attempt = 2 * time.Second
-	// A connection on which what was sent is not acknowledged for deadAfter is closed; one that is silent is asked each
+	// A connection on which sent data are not acknowledged for deadAfter is closed; a silent connection gets a ping each
 	// pingEach, as often as etcd allows (grpc-keepalive-min-time is 5 s, gRPC's least 10 s).
 	pingEach  = 10 * time.Second
 	deadAfter = 2 * time.Second
@@ -76,7 +76,7 @@ func OpenEtcdStore(conf EtcdConfig, name string) (Store, error) {
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialTimeout,
 			Backoff: backoff.Config{BaseDelay: redialMax / 10, Multiplier: 1.6, Jitter: 0.2, MaxDelay: redialMax}})},
 		// The library would repeat a transaction where etcd says that its time was over, and not know that it had
-		// happened. What may be repeated is repeated here.
+		// happened. Requests that may be repeated are repeated here.
 		MaxUnaryRetries: 1}
 	var err error
 	if e.config.TLS, err = TLS(conf); err != nil {
@@ -92,7 +92,7 @@ func OpenEtcdStore(conf EtcdConfig, name string) (Store, error) {
 	return e, nil
 }
 
-// take takes what a channel of one holds.
+// take takes the value of a channel of capacity one.
 func take[T any](ctx context.Context, from chan T) (v T, err error) {
 	select {
 	case v = <-from:
@@ -219,7 +219,7 @@ func (e *etcd) Get(ctx context.Context) (revision int64, kvs []topology.KV, err 
 	}
 }
 
-// unanswered is why a read failed: what its attempts met, and that its time is over.
+// unanswered is the error of a failed read: the errors of its attempts, and that its time is over.
 func unanswered(ctx context.Context, why error) error {
 	if why == nil {
 		return fmt.Errorf("etcd does not answer: %w", ctx.Err())
@@ -261,7 +261,7 @@ func (e *etcd) Watch(ctx context.Context, from int64, changed func(int64, []topo
 			if !ok {
 				return errors.Join(errors.New("the watch is lost"), ctx.Err())
 			}
-			// etcd that was restored takes a watch from what is to come, and says nothing until then.
+			// A restored etcd accepts a watch from a future revision, and is silent until then.
 			if at := resp.Header.Revision; at < from-1 {
 				return &RevisionError{at, from - 1}
 			}
@@ -365,7 +365,7 @@ func (e *etcd) Renew(ctx context.Context, id int64) (time.Duration, error) {
 	return time.Duration(resp.TTL) * time.Second, nil
 }
 
-// recv is the answer to what was sent. Why sending failed is told by receiving.
+// recv is the answer to the request sent. Why sending failed is told by receiving.
 func recv(s *renewals, sent error) (*pb.LeaseKeepAliveResponse, error) {
 	resp, err := s.Recv()
 	if err == nil {

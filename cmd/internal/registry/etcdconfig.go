@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/secretfile"
 )
 
-// EtcdConfig is where etcd is and who asks: version 3.4 and newer.
+// EtcdConfig has the addresses and credentials for etcd, version 3.4 and newer.
 type EtcdConfig struct {
 	Endpoints []string // URLs, http://HOST:PORT or https://, all of one scheme
 
@@ -24,7 +24,8 @@ type EtcdConfig struct {
 	Insecure          bool   // believe any certificate
 }
 
-// CheckName tells what is wrong with a cluster's name, which is part of its keys.
+// CheckName returns an error for an invalid cluster name, which is part of its
+// keys.
 func CheckName(name string) error {
 	ok := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r)

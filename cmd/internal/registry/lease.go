@@ -18,8 +18,8 @@ type lease struct {
 	ttl   time.Duration
 	ctx   context.Context // of the renewals
 	stop  context.CancelFunc
-	order chan struct{} // held by who writes the key
-	known int64         // revision of the key as last heard; of who holds order
+	order chan struct{} // held by the writer of the key
+	known int64         // revision of the key as last heard; of the holder of order
 
 	lost     chan struct{}
 	mu       sync.Mutex
@@ -62,7 +62,8 @@ func (l *lease) Update(ctx context.Context, live topology.Live) error {
 	return l.c.closed(err)
 }
 
-// put writes the key. It compares the revision, so that one that was believed lost cannot come later and undo this one.
+// put writes the key. It compares the revision, so that an earlier write that was believed lost cannot arrive later and
+// undo this one.
 func (l *lease) put(ctx context.Context, live topology.Live, take bool) error {
 	text, err := json.Marshal(live)
 	if err != nil {
@@ -96,8 +97,8 @@ func (l *lease) put(ctx context.Context, live topology.Live, take bool) error {
 	}
 }
 
-// renew keeps the lease alive until it is closed or lost. A renewal is sent each third of its time to live, so that one
-// that is lost does no harm.
+// renew keeps the lease alive until it is closed or lost. A renewal is sent each third of its time to live, so that a
+// lost renewal does no harm.
 func (l *lease) renew() {
 	for pause := l.ttl / 3; sleep(l.ctx, min(pause, time.Until(l.Deadline()))); {
 		sent, deadline := time.Now(), l.Deadline()
@@ -105,7 +106,7 @@ func (l *lease) renew() {
 			l.lose(ErrLost)
 			return
 		}
-		// One that is not answered for long may hang in a connection to a member that is no more.
+		// A renewal without an answer may hang in a connection to a member that is gone.
 		ctx, cancel := context.WithDeadline(l.ctx, sent.Add(min(l.ttl/3, deadline.Sub(sent))))
 		ttl, err := l.c.store.Renew(ctx, l.id)
 		cancel()

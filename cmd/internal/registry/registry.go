@@ -16,9 +16,9 @@
 //
 // # Who did not hear the answer
 //
-// A transaction whose answer did not come may have happened, or may happen yet: ErrUnknown. A map that is read behind it
-// and does not show it proves nothing. Who must know commits another change of the same keys from the same map
-// (topology.Touch): if that is made, the first cannot happen any more; if it conflicts, the map that is read then shows
+// A transaction whose answer did not come may have happened, or may happen yet: ErrUnknown. A map that is read behind it and
+// does not show it proves nothing. A caller that must know the outcome commits another change of the same keys from the same
+// map (topology.Touch): if that is made, the first cannot happen any more; if it conflicts, the map that is read then shows
 // what happened.
 package registry
 
@@ -41,7 +41,7 @@ type Registry interface {
 	// etcd is away, or holds what makes no map, nothing comes, and Err says why.
 	Watch(ctx context.Context) <-chan *topology.Map
 
-	// Err is why watches may lack what is new; nil while all is well.
+	// Err is the reason why watches may lack new changes; nil while all is well.
 	Err() error
 
 	// Commit makes a change. Of its errors, ErrConflict says that what it compares has changed, and ErrUnknown that it
@@ -52,7 +52,7 @@ type Registry interface {
 	// 2 at least. The key of an earlier process of the node is taken over.
 	Register(ctx context.Context, id topology.NodeID, ttl time.Duration, live topology.Live) (Lease, error)
 
-	// Alarms are what etcd itself reports as wrong, in sentences for people; none while all is well. While the alarm NOSPACE
+	// Alarms are faults that etcd itself reports, in sentences for people; none while all is well. While the alarm NOSPACE
 	// lasts etcd answers reads and renews leases, and refuses all other writes (Commit, Register, Update).
 	Alarms(ctx context.Context) ([]string, error)
 
@@ -92,7 +92,7 @@ var (
 	ErrClosed = errors.New("the registry is closed")
 )
 
-// NoSpaceText is what Alarms says of the alarm NOSPACE, before the member that raised it.
+// NoSpaceText is the text of Alarms for the alarm NOSPACE, before the member that raised it.
 const NoSpaceText = "etcd has the alarm NOSPACE: its database is full, so it takes no writes, and no node can fail over, join or change the in-sync set. " +
 	"Compact and defragment etcd, or raise its quota, then etcdctl alarm disarm"
 

@@ -7,14 +7,14 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// Store is what is needed of etcd: the keys of one cluster, without their prefix. It is safe for concurrent use. What is
-// read is linearizable: all that was committed before is seen.
+// Store is the interface to etcd: the keys of one cluster, without their prefix. It is safe for concurrent use. Reads
+// are linearizable: they see all changes committed before.
 type Store interface {
 	// Get reads every key, at one revision.
 	Get(ctx context.Context) (revision int64, kvs []topology.KV, err error)
 
-	// Watch calls for all changes from a revision on, in order, those of a revision together, until ctx ends, what is
-	// called returns an error, or the stream may lack something: changes compacted, the connection lost.
+	// Watch calls for all changes from a revision on, in order, those of a revision together, until ctx ends, the
+	// function returns an error, or the stream may lack something: changes compacted, the connection lost.
 	Watch(ctx context.Context, from int64, changed func(revision int64, kvs []topology.KV) error) error
 
 	// Txn makes a change: its errors are those of Registry.Commit.
@@ -23,7 +23,7 @@ type Store interface {
 	// Grant makes a lease, that lives at least ttl from now on if it is not renewed.
 	Grant(ctx context.Context, ttl time.Duration) (Granted, error)
 
-	// Renew makes a lease live on for what it returns; ErrLost: there is no such lease.
+	// Renew makes a lease live on for the time that it returns; ErrLost: there is no such lease.
 	Renew(ctx context.Context, lease int64) (ttl time.Duration, err error)
 
 	// PutLeased writes a key under a lease if it has the revision, else it says which it has, and which lease. ErrLost:

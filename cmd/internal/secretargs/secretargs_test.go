@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTake: the process has its secrets, and who looks at it from outside has not.
+// TestTake: the process has its secrets, and other processes cannot see them.
 func TestTake(t *testing.T) {
 	if os.Getenv("SECRETARGS_TEST") == "" {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestTake$", "-test.v", "--", "--pass=one", "--port=two", "--key", "three", "--pass", "--four", "five",

@@ -1,5 +1,5 @@
-// Package secretfile reads files that hold secrets: private keys, passwords, users. One that every user of the machine
-// can read holds no secret, so it is refused, with words that say what to do.
+// Package secretfile reads files that hold secrets: private keys, passwords, users. A file that every user of the
+// machine can read holds no secret, so it is refused, with advice.
 package secretfile
 
 import (

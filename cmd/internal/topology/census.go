@@ -2,7 +2,7 @@ package topology
 
 import "github.com/counterd/counterd/internal/slot"
 
-// Census is what an operator asks of a map first.
+// Census is the summary of a map that an operator needs first.
 type Census struct {
 	Away, Free int // nodes without a lease, and of no shard
 	Headless   int // shards whose primary is away, or that have none

@@ -7,8 +7,8 @@ import (
 )
 
 // Change is a transaction: where every key has the revision that Compare says, all of Put and Delete happen at once, else
-// nothing does. Every key that is written is compared too, so that no change is made from what is not so any more.
-// The keys of leases alone are written otherwise, by the lease that holds them.
+// nothing does. Every key that is written is compared too, so that no change is made from an outdated map. The keys of
+// leases alone are written otherwise, by the lease that holds them.
 type Change struct {
 	What    string // for people: "shard 3: 07c37d.. leads epoch 7"
 	Compare []Compare
@@ -63,8 +63,8 @@ func (c *Change) setNode(n Node)       { c.Set(NodeKey(n.ID), n.Revision, n) }
 func (c *Change) setMove(v Move)       { c.Set(MoveKey(v.ID), v.Revision, v) }
 func (c *Change) setCluster(m Cluster) { c.Set(ClusterKey, m.Revision, m) }
 
-// Apply is what becomes of the map if the change is made at the revision behind the map's: ErrConflict where it is not
-// one of this map.
+// Apply returns the map after the change, made at the next revision. It returns ErrConflict if the change was not made
+// from this map.
 func (m *Map) Apply(c Change) (*Map, error) {
 	for _, want := range c.Compare {
 		if got := m.revision(want.Key); got != want.Revision {
@@ -112,8 +112,8 @@ func (m *Map) revision(key string) int64 {
 	return 0
 }
 
-// Touch writes a shard as it is. Whatever was to change the shard from what this map has, and whose outcome is unknown,
-// either has happened, and then this conflicts, or cannot happen any more behind it.
+// Touch writes a shard as it is. An earlier change of the shard from this map, whose outcome is unknown, either has
+// happened, and then this one conflicts, or can no longer happen after this one.
 func Touch(m *Map, id ShardID) (Change, error) {
 	c := Change{What: fmt.Sprintf("shard %d: touch", id)}
 	s := m.Shard(id)

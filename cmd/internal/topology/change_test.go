@@ -197,7 +197,7 @@ func checkStep(t *testing.T, what string, m, next *Map) {
 			t.Fatalf("%s: group %d went from %d to %d", what, g, a.ID, b.ID)
 		}
 	}
-	// A map that is kept up to date is the one that is read whole.
+	// A map that is updated by changes equals a map that is read anew.
 	whole, err := NewMap(next.Revision, next.kvs())
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func checkStep(t *testing.T, what string, m, next *Map) {
 	}
 }
 
-// kvs is what etcd holds of a map.
+// kvs is the keys and values of a map in etcd.
 func (m *Map) kvs() (list []KV) {
 	var c Change
 	add := func(key string, revision int64, value any) {

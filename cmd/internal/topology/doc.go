@@ -1,6 +1,6 @@
-// Package topology is what a cluster is: its nodes, its shards, which groups of hash slots each of them owns, and which
-// are being moved. It is pure: keys read from etcd become a Map, and decisions become Changes, which
-// package registry commits. Servers and tools share it.
+// Package topology is the map of a cluster: its nodes, its shards, which groups of hash slots each of them owns, and which
+// are being moved. It is pure: keys read from etcd become a Map, and decisions become Changes, which package registry
+// commits. Servers and tools share it.
 //
 // # Words
 //

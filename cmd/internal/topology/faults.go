@@ -29,7 +29,7 @@ func (m *Map) Faults() []string {
 	moving := map[uint8]string{}
 	for _, v := range m.Moves {
 		if v.State != MoveCopying {
-			continue // who owns is told by the shards, and later moves may have taken it further
+			continue // the shards have the owner, and later moves may have taken the group further
 		}
 		for _, r := range v.Groups.Ranges() {
 			for g := int(r.First); g <= int(r.Last); g++ {

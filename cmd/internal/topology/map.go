@@ -17,7 +17,7 @@ type NodeID string
 // ShardID counts from 1.
 type ShardID int
 
-// Cluster is what holds for all of a cluster. Key: <prefix>/cluster.
+// Cluster has the values that hold for the whole cluster. Key: <prefix>/cluster.
 type Cluster struct {
 	Format    int       `json:"format"` // of all of these values: a higher one than this program's is refused
 	ID        string    `json:"id"`     // random: a cluster of the same name that was made anew is another one
@@ -28,8 +28,8 @@ type Cluster struct {
 	Revision  int64     `json:"-"`         // of the key, for Txn; 0: nobody has created the cluster yet
 }
 
-// Schema is what the schema of each shard's data is to be, so that counters and columns have the same ids everywhere: a
-// statement makes a new text of the one before, in one place, and who missed some of them takes the last. Key:
+// Schema is the schema that each shard's data must have, so that counters and columns have the same ids everywhere. A
+// statement makes a new text of the last one, in one place, and a node that missed some texts takes the last. Key:
 // <prefix>/schema; there is none before the first.
 type Schema struct {
 	Text     string `json:"text"` // package schema's durable form
@@ -83,8 +83,8 @@ type Live struct {
 	Posts   uint64 `json:"posts"`
 	Bytes   uint64 `json:"bytes"` // of data, memory and files
 	Ops     uint64 `json:"ops"`   // commands a second, of late
-	// What a node tells others of its shard. Rests: it is the primary by etcd and does not lead, as its process is another
-	// one than led or as it reaches no replica: another may take over at once. Wants: it is a candidate for this epoch, and
+	// A node's report about its shard. Rests: it is the primary by etcd and does not lead, as its process is another one
+	// than led or as it reaches no replica: another may take over at once. Wants: it is a candidate for this epoch, and
 	// Written is as of now. Asks: it asks the primary of this epoch to hand over to it. Leaves: it is shutting down.
 	Rests  bool   `json:"rests,omitempty"`
 	Wants  uint64 `json:"wants,omitempty"`
@@ -98,7 +98,7 @@ type Live struct {
 	Lacks slot.Set `json:"lacks,omitzero"`
 	// Schema is the revision of the cluster's schema that its data has.
 	Schema int64 `json:"schema,omitempty"`
-	// Troubles are what the node finds wrong with itself, at most MaxTroubles.
+	// Troubles are faults that the node finds in itself, at most MaxTroubles.
 	Troubles []Trouble `json:"troubles,omitempty"`
 	Revision int64     `json:"-"` // of the key
 }
@@ -118,15 +118,15 @@ func (l Live) quiet() Live {
 type Shard struct {
 	ID      ShardID  `json:"id"`
 	Epoch   uint64   `json:"epoch"`
-	Primary NodeID   `json:"primary"` // empty with epoch 0: none has led yet; who is in sync proposes itself
+	Primary NodeID   `json:"primary"` // empty with epoch 0: none has led yet; a node in sync proposes itself
 	InSync  []NodeID `json:"inSync"`  // never empty; the primary is one of them
-	// Unclean is the newest epoch whose primary may lack what was confirmed before, which is given up then: a person began it
-	// by ForceUnclean, or all in sync were behind. 0: none.
+	// Unclean is the newest epoch whose primary may lack changes confirmed before, which are given up then: a person began
+	// it by ForceUnclean, or all in sync were behind. 0: none.
 	Unclean uint64 `json:"unclean,omitempty"`
 	// Groups that the shard owns. That a move was committed is told by them alone.
 	Groups slot.Set `json:"groups"`
 	ReplID string   `json:"replid,omitempty"` // of the log since the epoch began; empty until its primary leads
-	// Came is where the shard's log had all that moves brought, as of the last one that was committed. A primary whose log
+	// Came is the log offset at which the shard had all data of moves, as of the last committed move. A primary whose log
 	// does not hold it has lost posts that the shard owns. The zero value: no move was committed by a version that says so.
 	Came     LogPoint `json:"came,omitzero"`
 	Revision int64    `json:"-"` // of the key, for Txn
@@ -162,7 +162,8 @@ const (
 	MoveAborted   MoveState = "aborted"   // the source owns; the destination has to drop
 )
 
-// Map is all that is known of a cluster at one revision of etcd. It is immutable: readers share it, and what it points to.
+// Map is all that is known of a cluster at one revision of etcd. It is immutable: readers share it and all that it points
+// to.
 type Map struct {
 	Revision int64   // of etcd, at least that of each value
 	Cluster  Cluster // Revision 0: it is not created yet, but nodes may wait for it

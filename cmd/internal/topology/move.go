@@ -82,7 +82,7 @@ func CommitMove(m *Map, id string, hold int64, fromEpoch uint64, came LogPoint) 
 	return c, nil
 }
 
-// CancelHold writes the move as it is, with another revision: what was held before cannot be committed any more. Only the
+// CancelHold writes the move as it is, with another revision: an earlier hold cannot be committed any more. Only the
 // source's primary proposes it.
 func CancelHold(m *Map, id string) (Change, error) {
 	c, v, err := moving(m, id, "cancel the hold")

@@ -37,8 +37,8 @@ func movable(t *testing.T) *Map {
 	return m
 }
 
-// TestCommitMove commits what was held, unless something of it has changed since: by whoever commits from the map of the
-// hold, or from the newest.
+// TestCommitMove commits a held move unless a part of it has changed since, from the map of the hold or from the newest
+// one.
 func TestCommitMove(t *testing.T) {
 	held := movable(t)
 	hold := held.Move("m").Revision

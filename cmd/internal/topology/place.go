@@ -22,7 +22,8 @@ func Place(nodes []*Node, shards, replicas int) ([][]NodeID, error) {
 	taken := make([][]*Node, shards)
 	for round := range 1 + replicas {
 		for s := range taken {
-			// Of the zone and the host that have most nodes left: who takes the rare ones first has none for the last shard.
+			// From the zone and the host that have most nodes left: if rare ones were taken first, none would be left for
+			// the last shard.
 			best := slices.MaxFunc(left, func(a, b *Node) int {
 				return cmp.Or(cmp.Compare(apart(taken[s], a), apart(taken[s], b)),
 					cmp.Compare(count(left, a, zone), count(left, b, zone)),

@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// Weights are what groups cost. Nil loads are bytes.
+// Weights are the costs of groups. Nil loads are bytes.
 type Weights struct {
 	Bytes [slot.Groups]float64 // that a move sends
 	Loads *[slot.Groups]float64
@@ -51,8 +51,8 @@ func Spread(loads map[ShardID]float64, without map[ShardID]bool) (most, least fl
 
 // PlanMoves plans moves after which the shards' loads differ from their mean by the part tolerance at most, or by as
 // little as whole groups allow, and none is left on those of without. Few bytes move: a group goes once at most, from a
-// shard above the mean to one below it, and of groups that do as well the lightest. What is on its way already counts
-// where it goes to, and stays so.
+// shard above the mean to one below it, and of groups that do as well the lightest. A moving group counts at its
+// destination, and its move stays.
 func PlanMoves(m *Map, w *Weights, without map[ShardID]bool, tolerance float64) ([]Transfer, Balance) {
 	p := planner{w: w, without: without, load: map[ShardID]float64{}, groups: map[ShardID][]int{}, to: map[int]ShardID{}, from: map[int]ShardID{}}
 	moving := map[int]ShardID{}
@@ -131,7 +131,7 @@ func (p *planner) step(tolerance float64) bool {
 		if p.load[high]-p.mean <= tolerance*p.mean && p.mean-p.load[low] <= tolerance*p.mean || gap <= 0 {
 			continue
 		}
-		// What is wanted is what neither has too much of behind it; what makes the two differ less helps too.
+		// The wanted amount leaves neither shard with too much; any amount that makes the two differ less helps too.
 		want := min(p.load[high]-p.mean, p.mean-p.load[low])
 		best, cost := -1, math.Inf(1)
 		for _, g := range p.groups[high] {
@@ -139,7 +139,7 @@ func (p *planner) step(tolerance float64) bool {
 			if l <= 0 || l >= gap*(1-1e-9) {
 				continue
 			}
-			// Bytes for each part of load that gets better; one above what is wanted makes less better than it weighs.
+			// Bytes for each part of load that gets better; a group above the wanted amount improves less than it weighs.
 			gain := l
 			if l > want {
 				gain = max(2*want-l, (gap-l)*1e-3)
@@ -163,8 +163,8 @@ func (p *planner) move(g int, from, to ShardID) {
 	p.to[g] = to
 }
 
-// joinRanges has groups that weigh the same and leave one shard go in neighbouring ranges, as many to each as before: what
-// clients are told of slots is a line a range.
+// joinRanges has groups that weigh the same and leave one shard go in neighbouring ranges, as many to each as before:
+// clients get one line for each range of slots.
 func (p *planner) joinRanges() {
 	type kind struct {
 		from        ShardID

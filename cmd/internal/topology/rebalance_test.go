@@ -61,7 +61,7 @@ func TestPlanNewShard(t *testing.T) {
 	}
 }
 
-// TestPlanRanges takes a shard away: what it owned goes to the others in one range each.
+// TestPlanRanges takes a shard away: its groups go to the others in one range each.
 func TestPlanRanges(t *testing.T) {
 	for shards := 2; shards < 20; shards++ {
 		m := planMap(t, shards, func(g int) int { return g * shards / 256 })
@@ -92,7 +92,7 @@ func apply(t *testing.T, m *Map, list []Transfer) *Map {
 }
 
 // TestPlanRandom wants of plans for random shards and weights: balance as far as whole groups allow, each group from its
-// owner, once; nothing for what is balanced; the shards that go empty.
+// owner, once; nothing for a balanced map; the shards that go empty.
 func TestPlanRandom(t *testing.T) {
 	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
@@ -152,7 +152,7 @@ func TestPlanRandom(t *testing.T) {
 				t.Fatalf("run %d: shard %d has %g, want about %g, the heaviest group is %g", run, s.ID, sum, mean, heaviest)
 			}
 		}
-		// By bytes, what must move is what is above the mean.
+		// By bytes, the groups above the mean must move.
 		if w.Loads == nil {
 			must := 0.0
 			for id, load := range balance.Before {
@@ -179,7 +179,7 @@ func TestPlanRandom(t *testing.T) {
 	}
 }
 
-// TestPlanMoving counts what is on its way where it goes, and leaves it alone.
+// TestPlanMoving counts moving groups at their destination, and leaves them alone.
 func TestPlanMoving(t *testing.T) {
 	m := planMap(t, 2, func(g int) int { return g / 192 })
 	var c Change

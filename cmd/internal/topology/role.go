@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Promote makes a node that is in sync the primary of the next epoch. Who led before is no more in sync: it may have
-// more than the others, which nobody was promised, and must throw that away before it counts again. The node itself
+// Promote makes a node that is in sync the primary of the next epoch. The old primary is no longer in sync: it may have
+// changes that the others lack and that were never acknowledged. It must drop them before it counts again. The node itself
 // proposes this, so that nobody leads who does not know of it. A primary that started anew and is alone in sync promotes
 // itself.
 func Promote(m *Map, id ShardID, by NodeID) (Change, error) { return PromoteAbove(m, id, by, 0) }
@@ -18,8 +18,8 @@ func PromoteAbove(m *Map, id ShardID, by NodeID, above uint64) (Change, error) {
 	return promote(m, id, by, above, false)
 }
 
-// PromoteBehind is PromoteAbove by a node that is behind, as all in sync are: it may lack what was acknowledged, and the
-// others are not to keep that (Shard.Unclean).
+// PromoteBehind is PromoteAbove by a node that is behind, as all in sync are: it may lack acknowledged changes, and the
+// others must drop those (Shard.Unclean).
 func PromoteBehind(m *Map, id ShardID, by NodeID, above uint64) (Change, error) {
 	return promote(m, id, by, above, true)
 }

@@ -3,7 +3,7 @@ package topology
 import "fmt"
 
 // Start names one life of a node's directory. A process registers a new one, in the directory first and in etcd then, when
-// it starts and each few minutes after. etcd holds the one that was registered last, and the directory holds it too. So a
+// it starts and each few minutes after. etcd holds the start that was registered last, and the directory holds it too. So a
 // directory without it is an older copy: a machine that was rolled back, or a backup that was put back.
 //
 // The count alone would not do: an older copy that counts on comes to the same number. The token is random, so it does not.

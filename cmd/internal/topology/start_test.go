@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestStart: starts only rise, and what else is said of a node leaves its start alone.
+// TestStart: starts only rise, and other changes of a node leave its start alone.
 func TestStart(t *testing.T) {
 	m, err := NewMap(1, nil)
 	if err != nil {

@@ -66,8 +66,8 @@ func NewMap(revision int64, kvs []KV) (*Map, error) {
 	return (&Map{Nodes: map[NodeID]*Node{}, Live: map[NodeID]*Live{}}).With(revision, kvs)
 }
 
-// With is the map with some keys written or removed. What did not change is shared: 1,000 nodes and a write of one of
-// them cost 40 us.
+// With is the map with some keys written or removed. Unchanged parts are shared: with 1,000 nodes, a write of one of
+// them costs 40 us.
 func (m *Map) With(revision int64, kvs []KV) (*Map, error) {
 	next := *m
 	next.Revision = revision
@@ -196,7 +196,7 @@ func set[K comparable, V any](m map[K]*V, key K, v *V) {
 	}
 }
 
-// replace puts v, if it is not nil, in the place of what is the same as it.
+// replace puts v, if it is not nil, in the place of the element with the same key.
 func replace[V any](list []*V, v *V, same func(*V) bool, order func(a, b *V) int) []*V {
 	list = slices.DeleteFunc(list, same)
 	if v == nil {
@@ -206,7 +206,7 @@ func replace[V any](list []*V, v *V, same func(*V) bool, order func(a, b *V) int
 	return slices.Insert(list, i, v)
 }
 
-// What is far above every cluster, and takes neither long nor much memory where a value in etcd says it.
+// Limits far above every real cluster. A value in etcd at a limit takes neither long nor much memory.
 const (
 	maxInSync = 1000
 	maxShard  = 1 << 30
@@ -221,7 +221,7 @@ func printable(what, text string) error {
 	return nil
 }
 
-// Check tells what is wrong with an id.
+// Check returns an error for an invalid id.
 func (id NodeID) Check() error {
 	if len(id) != 40 || strings.Trim(string(id), "0123456789abcdef") != "" {
 		return fmt.Errorf("got node id %.100q, want 40 lower-case hex digits", string(id))
@@ -290,7 +290,7 @@ func (v *Move) check(id string) error {
 	return nil
 }
 
-// index fills what is made of the values.
+// index fills the fields computed from the values.
 func (m *Map) index() error {
 	clear(m.owner[:])
 	for _, s := range m.Shards {

@@ -1,5 +1,5 @@
-// Package benchtest is a small server for tests of the benchmark tool: it knows the commands that the tool's data
-// models send, to counterd and to Redis, and keeps everything in maps under one lock. It is slow and strict: what the
+// Package benchtest is a small server for tests of the benchmark tool: it knows the commands that the tool's data models
+// send, to counterd and to Redis, and keeps everything in maps under one lock. It is slow and strict: a command that the
 // tool should not send is an error.
 package benchtest
 

@@ -163,7 +163,7 @@ func (b *Browser) call(session, method string, params, result any) error {
 	}
 }
 
-// Page is a tab. What went wrong on it, and what it asked for, is kept.
+// Page is a tab. Its errors and its requests are kept.
 type Page struct {
 	b       *Browser
 	session string
@@ -295,8 +295,8 @@ func (p *Page) Eval(script string, into any) {
 	}
 }
 
-// Until waits until a script's value is true; that it fails, as what it asks for is not there yet, is no. what says for what
-// is waited.
+// Until waits until a script's value is true; an error, because an element is not there yet, counts as no. what names the
+// awaited condition.
 func (p *Page) Until(what, script string) {
 	p.b.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

@@ -39,7 +39,7 @@ type Way int
 // Ways, and how many there are.
 const (
 	Both   Way = iota // both directions are closed
-	Reset             // both, and what is on its way is dropped
+	Reset             // both, and data in flight are dropped
 	OneWay            // the direction that was counted is closed, the other stays until an end closes it
 	Silent            // nothing more comes from the primary, and nobody says so
 	Ways
@@ -72,7 +72,7 @@ func (p *Proxy) SetPort(port int) {
 	p.mu.Unlock()
 }
 
-// Address is what REPLICAOF takes.
+// Address is the address for REPLICAOF.
 func (p *Proxy) Address() string {
 	return "127.0.0.1 " + strconv.Itoa(p.Port())
 }
@@ -92,7 +92,7 @@ func (p *Proxy) Smoothly(smooth bool) {
 	p.CutAll()
 }
 
-// Lose sets which part of the replies is lost from now on: what the server says in one piece goes no further, or only
+// Lose sets which part of the replies is lost from now on: one piece of the server's output goes no further, or only
 // to a random byte in the middle, and the connection ends. A tenth as many requests end at a random byte. Where a
 // client waits for each reply a piece is a reply.
 func (p *Proxy) Lose(part float64) {
@@ -102,7 +102,7 @@ func (p *Proxy) Lose(part float64) {
 }
 
 // Stall sets which part of the replies never comes from now on, nor anything behind them, while the connection stays
-// open: what a client has to find out by its time limit.
+// open. A client must find this out by its time limit.
 func (p *Proxy) Stall(part float64) {
 	p.mu.Lock()
 	p.stall = part
@@ -221,12 +221,12 @@ func (p *Proxy) carry(replica, primary *net.TCPConn) {
 	go p.pipe(primary, replica, down)
 }
 
-// plan is what happens to one direction of a connection.
+// plan is the faults of one direction of a connection.
 type plan struct {
 	limit int64
 	way   Way
 	delay time.Duration // before each piece that is passed on
-	reply bool          // it is what the server says
+	reply bool          // the direction from the server
 }
 
 func (p *Proxy) pipe(from, to *net.TCPConn, plan plan) {

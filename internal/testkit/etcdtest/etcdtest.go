@@ -79,7 +79,7 @@ func Start(t testing.TB, options ...Options) *Etcd {
 	return e
 }
 
-// port is one that was free a moment ago.
+// port is a port that was free a moment ago.
 func port(t testing.TB) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -124,7 +124,7 @@ func (e *Etcd) serves() error {
 	defer cancel()
 	_, err = c.Get(ctx, "etcdtest") // it has a leader, itself
 	if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
-		return nil // it asks who this is, so it serves
+		return nil // it asks for credentials, so it serves
 	}
 	return err
 }

@@ -65,7 +65,7 @@ type runner struct {
 	quiet   bool // print only what fails
 }
 
-// An outcome is what a run says of one test.
+// An outcome is the result of one test in a run.
 type outcome string
 
 const (

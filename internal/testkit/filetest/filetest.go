@@ -1,5 +1,5 @@
-// Package filetest has what tests of files share: a simulated file system with a data directory, a clock that moves by hand, and
-// golden files. It knows no format, so that the tests of each format can import it. Only tests import it.
+// Package filetest has helpers that tests of files share: a simulated file system with a data directory, a clock that moves
+// by hand, and golden files. It knows no format, so that the tests of each format can import it. Only tests import it.
 package filetest
 
 import (

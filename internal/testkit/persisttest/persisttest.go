@@ -1,5 +1,5 @@
 // Package persisttest has sample data directories for tests of packages above persist: logs of a few segments, snapshots,
-// and what reads them as text. Only tests import it.
+// and functions that read them as text. Only tests import it.
 package persisttest
 
 import (

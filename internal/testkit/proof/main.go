@@ -154,7 +154,7 @@ func (r *runner) round(ctx context.Context, step Step, expected time.Duration) e
 	return err
 }
 
-// binary is the path of a step's test binary. Fuzzing needs one that counts coverage.
+// binary is the path of a step's test binary. Fuzzing needs a binary that counts coverage.
 func (r *runner) binary(s Step) string {
 	name := strings.NewReplacer("./", "", "/", "-").Replace(s.Package)
 	if s.Fuzz {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// page is what both forms of the page show.
+// page is the data of both forms of the page.
 type page struct {
 	Header
 	Last     time.Time

@@ -58,7 +58,7 @@ func (s Step) runRound(ctx context.Context, root, binary string, seed uint64) (r
 	return r, output, nil
 }
 
-// fuzzed is what the go command prints while it fuzzes: the last one has the sum.
+// fuzzed matches the lines that the go command prints while it fuzzes: the last line has the sum.
 var fuzzed = regexp.MustCompile(`execs: (\d+)`)
 
 // counted sums what the tests of a round say that they did.

@@ -8,7 +8,7 @@
 //	(             a number that is none of 64 bits
 //	inside *%~>   no error that a client library acts on: it is the whole reply, or it does not come
 //
-// It shares nothing with package wire, the client that is in use: what both get wrong in one way would not show.
+// It shares nothing with package wire, the client that is in use: a mistake that both share would not show.
 package resptest
 
 import (
@@ -23,7 +23,7 @@ import (
 
 // Versions of the protocol that Read takes.
 const (
-	Any   = 0 // what either has
+	Any   = 0 // types of either version
 	RESP2 = 2
 	RESP3 = 3
 )
@@ -31,7 +31,7 @@ const (
 // maxLength bounds a reply, in bytes or elements: one above it is a defect, not a test's data.
 const maxLength = 64 << 20
 
-// Value is one reply: its exact bytes and what they mean.
+// Value is one reply: its exact bytes and their meaning.
 type Value struct {
 	Raw  string  // the bytes as received
 	Kind byte    // + - : $ * _ % ~ , # ( = >
@@ -151,7 +151,7 @@ func (v *Value) readList(r *bufio.Reader, proto int) error {
 var wholeReply = map[string]bool{"MOVED": true, "ASK": true, "TRYAGAIN": true, "CLUSTERDOWN": true, "CROSSSLOT": true, "LOADING": true, "MASTERDOWN": true,
 	"NOREPLICAS": true, "READONLY": true, "UNCERTAIN": true}
 
-// unexpected is err, of what ends within a reply.
+// unexpected is err for input that ends within a reply.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -11,7 +11,7 @@ func read(reply string, proto int) (Value, error) {
 	return Read(bufio.NewReader(strings.NewReader(reply)), proto)
 }
 
-// TestRead reads replies of either version, and what only one of them has in both.
+// TestRead reads replies of either version, and types of only one of them in both.
 func TestRead(t *testing.T) {
 	const both, two, three = "both", "RESP2", "RESP3"
 	for _, tt := range []struct{ reply, in, want string }{
@@ -29,7 +29,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestStrict: what is near a reply is none.
+// TestStrict: input that is almost a reply is refused.
 func TestStrict(t *testing.T) {
 	for _, reply := range []string{"\r\n", "OK\r\n", "+OK\n", "+O\rK\r\n", ":\r\n", ":+1\r\n", ":01\r\n", ":-0\r\n", ":1x\r\n", ":9223372036854775808\r\n", "$01\r\na\r\n",
 		"$-2\r\n", "*-2\r\n", "$1\r\nab\r\n", "$1\r\na\n\n", "$67108865\r\n", "*67108865\r\n", "_x\r\n", "#x\r\n", "#\r\n", ",x\r\n", "=3\r\nabc\r\n", "=-1\r\n", "~-1\r\n",

@@ -1,5 +1,5 @@
-// Package seed gives random tests their seed: a new one each time, printed when the test fails, or the one that -seed or the variable
-// SEED names, so that a failure replays.
+// Package seed gives random tests their seed: a new one each time, printed when the test fails, or the seed that -seed or
+// the variable SEED names, so that a failure replays.
 //
 //	go test ./persist -run '^TestLogCrash$' -seed 42
 //	SEED=42 make unit PKG=./persist
@@ -42,8 +42,8 @@ func Rand(t testing.TB) *rand.Rand {
 
 var drawn atomic.Uint64
 
-// Next returns one of many seeds of a test that repeats itself with each: the seed of the run first, then those that follow it. A
-// replay of the one that is printed comes first.
+// Next returns one of many seeds of a test that repeats itself with each: the seed of the run first, then those that follow
+// it. A replay of the printed seed comes first.
 func Next(t testing.TB) uint64 {
 	t.Helper()
 	n := *Value + drawn.Add(1) - 1

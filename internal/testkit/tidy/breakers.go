@@ -18,7 +18,7 @@ const breakersHead = `# What breaks a rule today: the rule, what breaks it, and 
 # lowers the numbers and removes rows that are not needed any more. After a move or a rename, -renew-breakers writes all rows anew.
 `
 
-// breakers are the rows of breakersFile, by rule and thing, and what the code was found to need.
+// breakers are the rows of breakersFile, by rule and thing, and the numbers that the code needs.
 type breakers struct {
 	allowed, needed map[[2]string]int
 }
@@ -79,7 +79,7 @@ func (b *breakers) loose() (lines []string) {
 	return lines
 }
 
-// write lowers the rows to what is needed; with all it writes whatever is needed.
+// write lowers the rows to the needed numbers; with all it writes whatever is needed.
 func (b *breakers) write(root string, all bool) error {
 	if all {
 		b.allowed = maps.Clone(b.needed)

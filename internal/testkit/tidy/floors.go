@@ -163,7 +163,7 @@ func checkFloors(t *Tree, report Report) {
 	})
 }
 
-// borders are packages that floors alone would allow: what stands in from, and below it, never imports what stands in to.
+// borders are packages that floors alone would allow: packages in from, and below it, never import packages in to.
 var borders = []struct{ from, to, why string }{
 	{"schema", "cmd", "a library knows no program"},
 	{"counter", "cmd", "a library knows no program"},

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// checkLedgers: each test that a table of internal/testkit/faults names exists. Whoever renames or removes a test changes its row too.
+// checkLedgers: each test that a table of internal/testkit/faults names exists. A commit that renames or removes a test
+// changes its row too.
 func checkLedgers(t *Tree, report Report) {
 	tests := t.tests()
 	files, err := filepath.Glob(filepath.Join(t.Root, "internal", "testkit", "faults", "*.tsv"))

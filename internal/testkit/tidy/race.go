@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// checkRace: what make race leaves out has nothing to show to the race detector. The Makefile finds the packages to run by a
-// pattern, which every package that starts goroutines must match; and a test that skips itself there (racetest) says so in
-// its first line, and starts no goroutine.
+// checkRace: tests that make race leaves out have nothing to show to the race detector. The Makefile finds the packages to
+// run by a pattern, which every package that starts goroutines must match; and a test that skips itself there (racetest)
+// says so in its first line, and starts no goroutine.
 func checkRace(t *Tree, report Report) {
 	text, err := os.ReadFile(filepath.Join(t.Root, "Makefile"))
 	if err != nil {

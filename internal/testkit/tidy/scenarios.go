@@ -11,7 +11,7 @@ import (
 // scenario is how a file of tests that belongs to no file of the code begins.
 var scenario = regexp.MustCompile(`^// Scenario: \S+ \S+`)
 
-// platform is what a file's name may end with for the build system's sake.
+// platform is an ending of a file's name that the build system knows.
 var platform = regexp.MustCompile(`_(linux|other|unix|amd64|arm64|epoll)$`)
 
 // plain are files of tests about a whole package, which its name or their kind tells.

@@ -1,6 +1,7 @@
 package tidy
 
-// What a reader can take in. A package, file or type that is larger has more than one subject.
+// Limits of size for a reader's sake. A package, file or type that is larger has more than one
+// subject.
 const (
 	maxFiles     = 30  // of code in a package
 	maxLines     = 450 // of a file of code

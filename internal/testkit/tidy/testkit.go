@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// checkTestkit: a package that only tests import lives in a folder testkit, and no code imports one that lives there.
+// checkTestkit: a package that only tests import lives in a folder testkit, and no code imports a package that lives there.
 func checkTestkit(t *Tree, report Report) {
 	byCode, byTests := map[string]bool{}, map[string]bool{}
 	t.Each(func(d *Dir) {
@@ -42,11 +42,11 @@ func (d *Dir) isMain() bool {
 	return false
 }
 
-// public packages are what other modules import: what they export need not be used here.
+// public packages are imported by other modules: their exported names need not be used here.
 var public = map[string]bool{"schema": true, "counter": true, "counter/client": true, "counter/datadir": true}
 
-// checkExports: code uses what a package exports, outside of public packages and those for tests. It goes by names alone, so it
-// misses some and complains of none that is used.
+// checkExports: code uses what a package exports, outside of public packages and those for tests. It goes by names alone, so
+// it misses some unused names and reports no used one.
 func checkExports(t *Tree, report Report) {
 	used := map[string]bool{} // names that code mentions otherwise than to declare them
 	tested := map[string]bool{}

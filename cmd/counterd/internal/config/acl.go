@@ -9,18 +9,18 @@ import (
 	"github.com/counterd/counterd/cmd/internal/secretfile"
 )
 
-// ACL is the part of the configuration about who may do what. What the rules of users mean is package acl's.
+// ACL is the part of the configuration about users and their rights. Package acl knows the meaning of users' rules.
 type ACL struct {
 	ACLFile          string   // of users, empty = none
 	Users            []string // "name rules", as lines of the configuration file; not both
 	ACLLogMaxLen     int      // refusals that ACL LOG keeps
-	ACLPubsubDefault string   // what channels new users may use: AllChannels or NoChannels
+	ACLPubsubDefault string   // the channels that new users may use: AllChannels or NoChannels
 	DisableCommand   []string // that are not there: "flushall", "config|set"
 	RequirePassFile  string   // RequirePass stands in this file, empty = it does not
 	MasterAuthFile   string   // the same of MasterAuth
 }
 
-// What ACLPubsubDefault may be.
+// The values of ACLPubsubDefault.
 const (
 	AllChannels = "allchannels"
 	NoChannels  = "resetchannels"

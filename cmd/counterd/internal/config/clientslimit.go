@@ -8,15 +8,15 @@ import (
 	"github.com/counterd/counterd/cmd/internal/bytesize"
 )
 
-// ClientsLimit is redis.conf's maxmemory-clients: what all connections may hold together, in bytes or as a part of
-// maxmemory ("5%"). Zero is no limit, and so is a part of a maxmemory of zero.
+// ClientsLimit is redis.conf's maxmemory-clients: the limit of the memory of all connections together, in bytes or as
+// a part of maxmemory ("5%"). Zero is no limit, and so is a part of a maxmemory of zero.
 type ClientsLimit struct {
 	Bytes   uint64
 	Percent int // of maxmemory; 0: Bytes counts
 }
 
-// DefaultClientsLimit is half of what 10,000 subscribers could hold, and room for 16 connections that send commands of
-// 16 MiB.
+// DefaultClientsLimit is half of the memory that 10,000 subscribers could hold, and room for 16 connections that send
+// commands of 16 MiB.
 const DefaultClientsLimit = 256 << 20
 
 var errClientsLimit = errors.New("argument must be a percentage between 0% and 100%, or a number of bytes")

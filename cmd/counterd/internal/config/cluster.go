@@ -29,8 +29,8 @@ func defaultCluster() Cluster { return Cluster{NodeTimeout: 6000} }
 // Timeout is NodeTimeout.
 func (c *Cluster) Timeout() time.Duration { return time.Duration(c.NodeTimeout) * time.Millisecond }
 
-// Bounds of the node timeout: etcd grants no lease below two seconds or so, and who waits for a day does not want a
-// failover.
+// Bounds of the node timeout: etcd grants no lease below two seconds or so, and an operator who would wait a day
+// does not want a failover.
 const (
 	minNodeTimeout = 2000
 	maxNodeTimeout = 24 * 3600 * 1000

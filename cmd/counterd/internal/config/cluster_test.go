@@ -40,7 +40,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestAnnounced: what a node writes to etcd of itself is refused where other nodes would refuse to read it.
+// TestAnnounced: a node refuses to write an address to etcd that other nodes would refuse to read.
 func TestAnnounced(t *testing.T) {
 	for host, want := range map[string]bool{"10.0.0.1": true, "fe80::1": true, "node1.example": true, "a b": false, "a@b": false, "a,b": false, "a=b": false, "a\tb": false,
 		"a\x1b[2J": false, "é": false, strings.Repeat("a", 256): false} {

@@ -20,8 +20,8 @@ type Config struct {
 	RequirePass      string
 	ProtectedMode    bool // without a password, serve the loopback interface only
 	MaxClients       int
-	ReadonlyClients  int          // what MaxClients is, for the port for reads
-	MaxMemoryClients ClientsLimit // what connections may hold together
+	ReadonlyClients  int          // as MaxClients, for the port for reads
+	MaxMemoryClients ClientsLimit // memory limit of all connections together
 	Timeout          int          // seconds until an idle client is closed, 0 = never
 	TCPKeepalive     int          // seconds, 0 = off
 	LogLevel         string
@@ -32,7 +32,7 @@ type Config struct {
 	AppendFsync      string // always, everysec or no
 	AOFRetain        uint64 // bytes on disk of log kept beyond what recovery needs
 	AOFCompress      bool
-	MaxMemory        uint64 // bytes that posts may take in memory, 0 = no limit; what is above goes to cold files
+	MaxMemory        uint64 // bytes that posts may take in memory, 0 = no limit; posts above it go to cold files
 	IdmpMaxProducers int    // producers whose numbers are remembered
 	IdmpMaxMemory    uint64 // bytes that this may take
 	IdmpMinIdle      int    // seconds that a producer keeps its place for, unused
@@ -73,7 +73,7 @@ const (
 	LogJSON = "json"
 )
 
-// Level is what is logged at least.
+// Level is the lowest level that is logged.
 func (c *Config) Level() slog.Level { return levels[c.LogLevel] }
 
 // Validate reports everything that is wrong.
@@ -131,7 +131,7 @@ func (c *Config) StoreOptions() (o counter.Options, err error) {
 	return o, nil
 }
 
-// Producers are the limits of what is remembered of numbered commands.
+// Producers are the limits of the memory of numbered commands.
 func (c *Config) Producers() counter.ProducerLimits {
 	return counter.ProducerLimits{Producers: c.IdmpMaxProducers, Bytes: int64(c.IdmpMaxMemory), MinIdle: int64(c.IdmpMinIdle)}
 }

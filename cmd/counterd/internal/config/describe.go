@@ -14,7 +14,7 @@ type Section struct {
 	Settings     []Description
 }
 
-// Description is what documentation shows of one setting.
+// Description is the documentation of one setting.
 type Description struct {
 	Name    string
 	Arg     string // stands for the value: N, PATH, yes|no

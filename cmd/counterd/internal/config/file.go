@@ -80,7 +80,8 @@ func quote(v string, words bool) string {
 	return v
 }
 
-// Rewrite is CONFIG REWRITE: it writes what was changed to the file that c came from. It is made if it is not there.
+// Rewrite is CONFIG REWRITE: it writes the changed settings to the file that c came from. It is made if it is not
+// there.
 func (c *Config) Rewrite() error {
 	text, err := os.ReadFile(c.ConfigFile)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -89,8 +90,8 @@ func (c *Config) Rewrite() error {
 	return writeFileAtomic(c.ConfigFile, rewrite(string(text), c))
 }
 
-// rewrite returns a file's text with the configuration in force: lines are changed in their place, and what differs
-// from the default and is not there is added at the end. Comments and unknown lines stay.
+// rewrite returns a file's text with the configuration in force: lines are changed in their place, and settings that
+// differ from the default and have no line are added at the end. Comments and unknown lines stay.
 func rewrite(text string, c *Config) string {
 	defaults := Default()
 	done := make(map[string]bool)

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// foreign are settings of redis.conf that counterd has not and can start without: what they tune is not here, or is
-// always so. nil lets every value pass, a list only those that say what is so anyway. A setting that others rely on,
-// such as include, is in no list: a server that passed it over would not be the one that was asked for.
+// foreign are settings of redis.conf that counterd does not have and can start without: counterd lacks the feature
+// that they tune, or always behaves in that way. nil accepts every value, a list only values that describe
+// counterd's behaviour. A setting that others rely on, such as include, is in no list: a server that ignored it
+// would not run as the file describes.
 var foreign = map[string][]string{
-	// what is always so
+	// always so
 	"notify-keyspace-events": {""},
 	"aof-load-truncated":     {"yes"},
 	"appendfilename":         nil, // the data directory has names of its own
@@ -19,7 +20,7 @@ var foreign = map[string][]string{
 }
 
 func init() {
-	// what is tuned is not here
+	// counterd lacks the feature
 	for name := range strings.FieldsSeq(`
 		daemonize supervised pidfile logfile syslog-enabled syslog-ident syslog-facility crash-log-enabled crash-memcheck-enabled
 		always-show-logo set-proc-title proc-title-template locale-collate oom-score-adj oom-score-adj-values disable-thp

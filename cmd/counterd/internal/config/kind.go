@@ -18,7 +18,7 @@ type kind struct {
 	flag   func(fs *pflag.FlagSet, c *Config, name, usage string) // the flag's default is the value in c
 	get    func(*Config) string                                   // the reply of CONFIG GET; nil: CONFIG does not know the setting
 	set    func(*Config, string) error                            // its errors have Redis's words
-	check  func(*Config) error                                    // the error says what was got and wanted, without the name; nil: every value is valid by itself
+	check  func(*Config) error                                    // the error has the value got and the values wanted, without the name; nil: every value is valid by itself
 	values string                                                 // the valid values, for documentation
 }
 

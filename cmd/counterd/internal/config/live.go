@@ -4,8 +4,9 @@ import "sync"
 
 // Live is the configuration in force. Readers take a copy. It may be used by several goroutines at once.
 type Live struct {
-	// Prepare, if set, does what may fail of a change by Set, before it is in force: its error is the answer then, and
-	// nothing is changed. It is called under the lock, so it must not use Live. Set it before others use Live.
+	// Prepare, if set, does the part of a change by Set that may fail, before the change is in force: its error is the
+	// answer then, and nothing is changed. It is called under the lock, so it must not use Live. Set it before others
+	// use Live.
 	Prepare func(old, next *Config) error
 
 	mu sync.Mutex
@@ -70,7 +71,7 @@ func (l *Live) SetReplicaOf(primary string) {
 	l.c.ReplicaOf = primary
 }
 
-// setError is what CONFIG SET answers, in Redis's words.
+// setError is the error reply of CONFIG SET, in Redis's words.
 type setError string
 
 func (e setError) Error() string { return string(e) }

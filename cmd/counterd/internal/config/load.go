@@ -38,7 +38,7 @@ func Load(fs *pflag.FlagSet, c *Config) (passed []string, err error) {
 			wrong = append(wrong, err)
 		}
 	}
-	named := fs.Changed("appendonly") // on the command line, which says what is meant
+	named := fs.Changed("appendonly") // on the command line, which is explicit
 	for _, l := range lines {
 		over, err := apply(fs, l)
 		if err == nil && l.Name == "appendonly" && !named && !c.AppendOnly && !snapshotsOff(lines) {

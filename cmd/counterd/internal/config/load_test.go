@@ -23,8 +23,7 @@ func read(t *testing.T, text string) (c Config, passed []string, err error) {
 }
 
 // TestRedisConf: the files that Debian and older versions of Redis come with keep data by snapshots alone, and are refused
-// for that. With a log, or with snapshots off, they start a server, and what they say that means something here is taken
-// from them.
+// for that. With a log, or with snapshots off, they start a server, which takes the settings that it knows.
 func TestRedisConf(t *testing.T) {
 	for _, name := range []string{"redis-7.0-debian.conf", "redis-5.0.conf"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))

@@ -10,7 +10,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// TestMemoryOnly: appendonly no is taken over no directory and over an empty one, and refused over one that holds a store.
+// TestMemoryOnly: appendonly no is accepted with a missing or empty directory, and refused with a directory that holds a
+// store.
 func TestMemoryOnly(t *testing.T) {
 	c := Default()
 	c.AppendOnly = false
@@ -44,7 +45,8 @@ func TestMemoryOnly(t *testing.T) {
 	}
 }
 
-// TestSnapshots: a file that turns the log off must turn Redis's snapshots off too. What CONFIG REWRITE writes can be read.
+// TestSnapshots: a file that turns the log off must turn Redis's snapshots off too. The file that CONFIG REWRITE writes can
+// be read.
 func TestSnapshots(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"appendonly no\n": false, "appendonly no\nsave 900 1\n": false, "save \"\"\nappendonly no\nsave 900 1\n": false,

@@ -9,10 +9,10 @@ import (
 	"github.com/counterd/counterd/cmd/internal/bytesize"
 )
 
-// OutputLimits are redis.conf's client-output-buffer-limit: what a connection of each class may leave unread before it
-// is closed. Connections of the class normal execute no more commands while replies are unread, so they reach a large
-// limit only with one large reply. The class replica has no effect, as replicas are sent the log's files; it is kept for
-// tools that read and write it. The text is "class hard soft seconds", once or more, sizes in bytes or as 32mb.
+// OutputLimits are redis.conf's client-output-buffer-limit: how many bytes a connection of each class may leave unread
+// before it is closed. Connections of the class normal execute no more commands while replies are unread, so they reach
+// a large limit only with one large reply. The class replica has no effect, as replicas are sent the log's files; it is
+// kept for tools that read and write it. The text is "class hard soft seconds", once or more, sizes in bytes or as 32mb.
 type OutputLimits [3]OutputLimit
 
 // OutputLimit closes a connection at once when more than Hard bytes are unread, or when more than Soft are for longer

@@ -1,6 +1,6 @@
 package config
 
-// Rows about data: where and how it is kept, numbered commands, and what the server reports.
+// Rows about data: where and how it is kept, numbered commands, and reports of the server.
 
 var persistenceSettings = []setting{
 	{name: "dir", arg: "PATH", kind: text(func(c *Config) *string { return &c.Dir }),

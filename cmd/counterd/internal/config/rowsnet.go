@@ -2,7 +2,7 @@ package config
 
 import "github.com/spf13/pflag"
 
-// Rows about connections and who may use them.
+// Rows about connections and users.
 
 var networkSettings = []setting{
 	{name: "bind", arg: "ADDRESS,...", kind: list(func(c *Config) *[]string { return &c.Bind }), words: true,

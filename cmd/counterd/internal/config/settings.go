@@ -102,7 +102,7 @@ func find(name string) *parameter {
 	return nil
 }
 
-// Each calls f with what CONFIG GET answers, sorted by name.
+// Each calls f with the names and values of CONFIG GET, sorted by name.
 func (c *Config) Each(f func(name, value string)) {
 	for _, p := range parameters {
 		f(p.name, p.get(c))
@@ -116,7 +116,7 @@ func Secret(name string) bool {
 	return p == nil || p.secret
 }
 
-// SecretFlag tells whether what stands behind a flag, or in such a line of a file, must not be shown.
+// SecretFlag tells whether the value of a flag, or of such a line of a file, must not be shown.
 func SecretFlag(name string) bool {
 	p := find(name)
 	return name == "user" || p != nil && p.secret

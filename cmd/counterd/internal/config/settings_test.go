@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestRows: a setting has one row, a constant has no flag, and what may change while the server runs can be set.
+// TestRows: a setting has one row, a constant has no flag, and a setting that may change while the server runs can be
+// set.
 func TestRows(t *testing.T) {
 	rows := make(map[string]bool)
 	for i := range settings {
@@ -29,7 +30,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestSecret: a password is shown by CONFIG GET alone, and so is what a misspelt name was given.
+// TestSecret: a password is shown by CONFIG GET alone, and so is the value of a misspelt name.
 func TestSecret(t *testing.T) {
 	for name, want := range map[string]bool{"requirepass": true, "MasterAuth": true, "masteruser": true, "requirepas": true, "timeout": false, "slave-priority": false} {
 		if Secret(name) != want {

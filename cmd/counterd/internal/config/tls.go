@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// TLS is the part of the configuration about encrypted connections. It can be compared: what is equal means the same
-// files, whatever is in them now.
+// TLS is the part of the configuration about encrypted connections. It can be compared: equal values name the same
+// files, whatever their present content.
 type TLS struct {
 	Port         int // of a listener that speaks TLS alone, 0 = none
 	ReadonlyPort int // of one for reads only, 0 = none
 
 	CertFile, KeyFile             string // of this node, PEM
 	KeyFilePass                   string // of KeyFile, empty = it is not encrypted
-	ClientCertFile, ClientKeyFile string // what this node shows where it is the client; empty = CertFile and KeyFile
+	ClientCertFile, ClientKeyFile string // the certificate of this node as a client; empty = CertFile and KeyFile
 	ClientKeyFilePass             string
-	CACertFile, CACertDir         string // who is believed
+	CACertFile, CACertDir         string // the trusted authorities
 
 	AuthClients string // whether clients must show a certificate: yes, no, or optional
 	Replication bool   // links to other nodes are TLS
-	Metrics     bool   // what metrics-addr shows is
+	Metrics     bool   // metrics-addr uses TLS
 
 	Protocols           string // "TLSv1.2 TLSv1.3" or one of them; empty = both
 	Ciphers             string // of TLSv1.2, names of OpenSSL's parted by colons; empty = all that are safe
@@ -38,7 +38,7 @@ func (t *TLS) Given() bool {
 	return t.CertFile != "" || t.KeyFile != "" || t.CACertFile != "" || t.CACertDir != ""
 }
 
-// validate reports what is wrong without a look into the files.
+// validate reports invalid settings without reading the files.
 func (t *TLS) validate(errs *[]error) {
 	if !t.On() {
 		return

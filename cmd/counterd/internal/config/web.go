@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Web is the part of the configuration about what is shown by HTTP.
+// Web is the part of the configuration about HTTP.
 type Web struct {
 	MetricsAddr string // [host]:port, empty = nothing is shown
 	MidTime     string // how mids carry time: none, weibo or snowflake

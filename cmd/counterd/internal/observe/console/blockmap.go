@@ -66,7 +66,7 @@ type mapper struct {
 	names []string
 }
 
-// walk makes a map of what the source has.
+// walk makes a map of the source's blocks.
 func (m *mapper) walk(src Source, counters int, now func() time.Time) (*Map, error) {
 	began := now()
 	past := began.Sub(m.at).Seconds()
@@ -121,7 +121,7 @@ func (m *mapper) walk(src Source, counters int, now func() time.Time) (*Map, err
 	return out, nil
 }
 
-// forget gives back what is remembered of the last walk: 16 bytes a block.
+// forget frees the memory of the last walk: 16 bytes a block.
 func (m *mapper) forget() { m.marks, m.names = nil, nil }
 
 // add puts a block into the row's last cell, or into a new one. When the row is full, each two neighbours become one.
@@ -172,7 +172,7 @@ func (c *Cell) merge(o *Cell) {
 	}
 }
 
-// finish fills in what is known when all blocks are there.
+// finish fills in the values that depend on all blocks.
 func (r *Row) finish(k MidTime) {
 	for i := range r.Cells {
 		c := &r.Cells[i]

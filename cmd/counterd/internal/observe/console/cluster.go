@@ -6,7 +6,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 )
 
-// cluster: what is wrong with the node's part, and with the whole cluster.
+// cluster: problems of the node's part, and of the whole cluster.
 func (j *judge) cluster(v *facts.State, say sayer) {
 	c := v.Cluster
 	if c == nil {

@@ -19,7 +19,7 @@
 //
 // # Locks
 //
-// Monitor.mu guards what is sent. It is a leaf: the source is never called while it is held. If a disk that hangs blocks the
+// Monitor.mu guards the answers. It is a leaf: the source is never called while it is held. If a disk that hangs blocks the
 // server, viewers therefore get the last answer with its age, instead of none.
 //
 // # Files

@@ -49,7 +49,7 @@ func assemble() (d assembled) {
 	return d
 }
 
-// hash is what a policy says of an inline part.
+// hash is the hash of an inline part in a content security policy.
 func hash(part string) string {
 	sum := sha256.Sum256([]byte(part))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

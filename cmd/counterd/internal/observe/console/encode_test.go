@@ -56,7 +56,7 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// BenchmarkEncode is what an answer costs, of a server as most are and of the largest there is, and a map.
+// BenchmarkEncode measures an answer of a usual server and of the largest possible one, and a map.
 func BenchmarkEncode(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	usual, state := new(Status), factstest.Full()

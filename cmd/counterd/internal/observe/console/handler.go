@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Access is what a viewer may see beside facts.
+// Access says which data a viewer may see besides facts.
 type Access struct {
 	Slowlog bool // arguments of slow commands
 	Clients bool // addresses and names of clients
@@ -63,7 +63,7 @@ func (m *Monitor) Handler(may func(r *http.Request) Access) http.Handler {
 	})
 }
 
-// send writes a body, compressed for who takes that.
+// send writes a body, compressed if the client accepts that.
 func send(w http.ResponseWriter, r *http.Request, kind string, b *body) {
 	h := w.Header()
 	h.Set("Content-Type", kind)

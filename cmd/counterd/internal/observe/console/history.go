@@ -26,7 +26,7 @@ const (
 	Bad               // clients notice, or are about to: somebody must look now
 )
 
-// sample is what was done in a stretch of time.
+// sample is the work of a stretch of time.
 type sample struct {
 	gauges
 	ops, writes, errors, coldReads uint32 // a second
@@ -34,7 +34,7 @@ type sample struct {
 	known                          bool   // false: the process stood still, or it is longer ago than the start
 }
 
-// gauges are what is so at a moment. Of a stretch of time the highest of each is kept.
+// gauges are values of one moment. Of a stretch of time the highest of each is kept.
 type gauges struct {
 	memory uint64 // bytes of the process
 	lag    uint64 // bytes of log that this node lacks, or that its furthest replica lacks
@@ -64,7 +64,7 @@ type history struct {
 //
 // A moment belongs to the second that it is nearest to, as a ticker's moments come some milliseconds early or late: cut
 // off to whole seconds, a quarter of them had no sample on a busy machine. A moment that is late by more than half a
-// second stands for the second before it, too. What is missing beyond that is a gap: the process stood still.
+// second stands for the second before it, too. Further missing seconds are a gap: the process stood still.
 func (h *history) add(now time.Time, t Totals, g gauges) bool {
 	if h.began.IsZero() {
 		h.began, h.last, h.ten, h.lastAt, h.tenAt = now, t, t, now, now
@@ -94,7 +94,7 @@ func (h *history) add(now time.Time, t Totals, g gauges) bool {
 	return true
 }
 
-// between is what was done between two looks.
+// between is the work between two readings.
 func between(a, b *Totals, past time.Duration, g gauges) sample {
 	rate := func(a, b int64) uint32 {
 		return uint32(min(math.Round(float64(since(a, b))/past.Seconds()), math.MaxUint32))
@@ -109,7 +109,7 @@ func between(a, b *Totals, past time.Duration, g gauges) sample {
 	return s
 }
 
-// since is the growth of a total. One that was reset in between began at 0.
+// since is the growth of a total. A total that was reset in between began at 0.
 func since(a, b int64) int64 {
 	if b < a {
 		return max(0, b)

@@ -62,7 +62,7 @@ type Monitor struct {
 	mapped   chan struct{} // closed when there is a new map, if somebody waits for it; may be nil
 }
 
-// Status is what is sent each second.
+// Status is the answer of one second.
 type Status struct {
 	Second  int64           `json:"second"`
 	Began   int64           `json:"began"` // ms since 1970: of second 0
@@ -77,7 +77,7 @@ type Status struct {
 	Hidden  string          `json:"hidden,omitempty"` // parts that this viewer may not see
 }
 
-// answer is what all viewers of a second get.
+// answer is the answer to all viewers in one second.
 type answer struct {
 	at     time.Time
 	status Status
@@ -106,7 +106,7 @@ func (m *Monitor) Start() {
 	m.done.Go(m.run)
 }
 
-// Close ends it, and waits for the end. One that was not started, or is closed, has nothing to end.
+// Close ends it, and waits for the end. A monitor that was not started, or is closed, has nothing to end.
 func (m *Monitor) Close() {
 	m.mu.Lock()
 	was := m.running
@@ -139,7 +139,7 @@ func (m *Monitor) run() {
 	}
 }
 
-// second is what is done each second.
+// second runs each second.
 func (m *Monitor) second(now time.Time) {
 	m.mu.Lock()
 	watching := now.Sub(m.watched) < watchedFor
@@ -306,8 +306,8 @@ func (m *Monitor) wait(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// currentMap returns the newest map, or, when there is none that is not old in waitFresh, an old one; nil: there was none
-// yet, as data is being loaded.
+// currentMap returns the newest map, or an old one, if no fresh map comes within waitFresh; nil: there was none yet, as
+// data is being loaded.
 func (m *Monitor) currentMap(ctx context.Context) *body {
 	m.mu.Lock()
 	m.mapAsked = time.Now()
@@ -327,7 +327,7 @@ func (m *Monitor) currentMap(ctx context.Context) *body {
 	return m.mapBody
 }
 
-// body is the answer for who may see so much. It is made once.
+// body is the answer for viewers with this access. It is made once.
 func (a *answer) body(may Access) *body {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -365,7 +365,7 @@ var compressors = sync.Pool{New: func() any {
 	return w
 }}
 
-// encode makes a body of what JSON can tell.
+// encode makes a body as JSON.
 func encode(v any) *body {
 	plain, err := json.Marshal(v)
 	if err != nil { // a float64 that is none: there are no other ways

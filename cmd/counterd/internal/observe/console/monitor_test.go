@@ -103,7 +103,7 @@ func ask(t *testing.T, h http.Handler, path string, into any) *http.Response {
 	return res
 }
 
-// TestMonitor: only the judged facts are read while nobody watches; who comes has an answer at once; a hundred
+// TestMonitor: only the judged facts are read while nobody watches; a new viewer has an answer at once; a hundred
 // viewers cost one look a second; facts and history go on; blocks are walked while the map is asked for.
 func TestMonitor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestMonitor(t *testing.T) {
 	})
 }
 
-// TestHang: while the server holds the monitor up, viewers get what was before, with its time; a second Close is none.
+// TestHang: while the server holds the monitor up, viewers get the last answer, with its time; a second Close is none.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{state: *well()}
@@ -210,7 +210,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestAccess: who may not see the slow log or clients is not sent them.
+// TestAccess: a viewer without the right to the slow log or clients is not sent them.
 func TestAccess(t *testing.T) {
 	f := &fake{state: *well()}
 	f.details = Details{Slow: []Slow{{Text: "secret1"}}, Largest: []Client{{Name: "secret2"}}, Busiest: []Client{{Name: "secret3"}}, Hot: []HotPost{{Key: "secret4"}}}

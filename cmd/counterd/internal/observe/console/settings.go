@@ -35,7 +35,7 @@ func Settings(conf config.Config, version, address string, started time.Time) []
 	return list
 }
 
-// durabilityText is what an acknowledged change survives.
+// durabilityText names the failures that an acknowledged change survives.
 func durabilityText(kept bool, fsync string) string {
 	switch {
 	case !kept:

@@ -10,17 +10,17 @@ import (
 // Source is the server that the page is about. Its methods are called by one goroutine at a time, but for Walk and MidTime,
 // which may run beside the others.
 type Source interface {
-	// Totals are what was done so far. Each second.
+	// Totals are counts since the start. Each second.
 	Totals() Totals
 	// State returns the facts of now, with some parts. It is called each second, so it must be cheap, and must not wait for
 	// the disk.
 	State(parts facts.Part) *facts.State
-	// Details are what is shown beside. Each second while somebody watches. limit bounds each list in it.
+	// Details are the other data shown. Each second while somebody watches. limit bounds each list in it.
 	Details(limit int) Details
 	// MidTime is how mids carry time, as an operator says.
 	MidTime() MidTime
-	// Walk calls f for the blocks counter by counter in the order of their ranges. It may stop early with an error, as
-	// when the store is closed: what f was told is not used then.
+	// Walk calls f for the blocks counter by counter in the order of their ranges. It may stop early with an error, as when
+	// the store is closed. The values given to f are not used then.
 	Walk(f func(Block)) error
 }
 
@@ -31,7 +31,7 @@ type Totals struct {
 	Times                    stats.Histogram
 }
 
-// Details are what is shown beside the verdict.
+// Details are the data shown next to the verdict.
 type Details struct {
 	Server  []Setting `json:"server"`
 	Slow    []Slow    `json:"slow"`    // newest first
@@ -55,7 +55,7 @@ type HotPost struct {
 	Writes float64 `json:"writes"`
 }
 
-// Restore is what counterctl restore can go back to.
+// Restore is the range of moments that counterctl restore can go back to.
 type Restore struct {
 	From      int64   `json:"from"` // ms since 1970: every state since then
 	FromStart bool    `json:"fromStart"`

@@ -50,7 +50,8 @@ func Span(d time.Duration) string {
 // longestText is where a slow command is cut at the latest: facts.Clip cuts it exactly.
 const longestText = 300
 
-// SlowText is a command as one would type it: what is no plain word is quoted, and what cannot be seen is escaped.
+// SlowText is a command as one would type it: words with special characters are quoted, and invisible characters
+// are escaped.
 func SlowText(args []string) string {
 	var b strings.Builder
 	for i, a := range args {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSlowText: what cannot be seen in a slow command is escaped, and long ones are cut.
+// TestSlowText: invisible characters in a slow command are escaped, and long ones are
+// cut.
 func TestSlowText(t *testing.T) {
 	for _, c := range []struct {
 		args []string

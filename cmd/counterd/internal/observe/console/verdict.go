@@ -18,7 +18,7 @@ type Problem struct {
 	ID      string `json:"id"` // its kind, and behind a hyphen which one of several, as "replica-10.0.0.1:6379"
 	Level   Level  `json:"level"`
 	Text    string `json:"text"`
-	Hint    string `json:"hint,omitempty"`    // what it means, or what to do
+	Hint    string `json:"hint,omitempty"`    // its meaning, or advice
 	Runbook string `json:"runbook,omitempty"` // address of a page about it
 	Since   int64  `json:"since"`             // ms since 1970
 
@@ -59,13 +59,13 @@ const (
 	fullOfMemory  = 0.95 // of the machine's
 	// A snapshot is old when the log since it is so much more than that at which one is made.
 	oldSnapshot = 4
-	// Where none is made by itself: what takes a start some seconds to replay.
+	// If snapshots are not automatic: as much log as a start replays in some seconds.
 	longReplay = 4 << 30
-	// Renewals are made a month before the end; one that failed for two weeks is not made by itself any more.
+	// Renewals are made a month before the end; a backup that has failed for two weeks is not automatic any more.
 	certificateEnds = 14 * 24 * time.Hour
 )
 
-// judge keeps an eye on what is wrong since when. The zero judge has seen nothing.
+// judge keeps the present problems and the time since they began. The zero judge has seen nothing.
 type judge struct {
 	open     map[string]Problem
 	ended    []Episode
@@ -108,7 +108,7 @@ func (j *judge) look(now time.Time, v *facts.State) {
 	}
 }
 
-// verdict is what the last look came to.
+// verdict is the result of the last check.
 func (j *judge) verdict() Verdict {
 	v := Verdict{Level: j.level, Since: j.changed.UnixMilli(), Text: "All is well", Problems: []Problem{}, Ended: slices.Clone(j.ended)}
 	for _, p := range j.open {
@@ -126,7 +126,7 @@ func (j *judge) verdict() Verdict {
 	return v
 }
 
-// find returns what is wrong now.
+// find returns the present problems.
 func (j *judge) find(now time.Time, v *facts.State) (found []Problem) {
 	say := func(level Level, id, text, hint string) {
 		found = append(found, Problem{ID: id, Level: level, Text: text, Hint: hint, Runbook: runbooks + kind(id)})
@@ -204,7 +204,7 @@ func kind(id string) string {
 	return id
 }
 
-// service: what is refused, or waits.
+// service: refused or waiting requests.
 func (j *judge) service(v *facts.State, say sayer) {
 	switch {
 	case v.Disk.Trouble != "" && v.Role == "replica":
@@ -248,7 +248,7 @@ func (j *judge) disk(now time.Time, v *facts.State, say sayer) {
 	}
 }
 
-// damage: what cannot be read.
+// damage: data that cannot be read.
 func (j *judge) damage(v *facts.State, say sayer) {
 	if v.Replication.Healing != "" {
 		say(Bad, "healing", "The data of this node was damaged, and it copies the data of another node", "Reads get MASTERDOWN until it has all of it. The damaged files are kept as *.damaged-*: "+facts.Clip(v.Replication.Healing))

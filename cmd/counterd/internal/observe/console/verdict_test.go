@@ -149,8 +149,8 @@ func TestVerdict(t *testing.T) {
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// TestSince: a problem keeps its time while it lasts, the worst comes first, what ended is listed, newest first, and brief
-// ones and old ones are not.
+// TestSince: a problem keeps its time while it lasts, the worst comes first, ended problems are listed, newest first,
+// except brief and old ones.
 func TestSince(t *testing.T) {
 	var j judge
 	v := well()

@@ -1,5 +1,5 @@
-// Package facts is the one table of what a server tells about itself. INFO, /metrics, the JSON of the console and the
-// page docs/reference/metrics.md are generated from it.
+// Package facts is the one table of facts that a server reports about itself. INFO, /metrics, the JSON of the console and
+// the page docs/reference/metrics.md are generated from it.
 //
 // A row of the table is a Fact: its name in INFO, its metric, its field in the JSON, what it means, and the function
 // that reads it from a State. The server fills a State once for each INFO, scrape or look of the console: only the Parts

@@ -34,7 +34,7 @@ type Fact struct {
 
 	JSON string // path in the JSON of the console: "disk.free"
 
-	Help string // what it means: one sentence
+	Help string // its meaning: one sentence
 	Unit string // of INFO, where the name does not say it
 
 	part   Part
@@ -48,7 +48,8 @@ type Fact struct {
 	column  bool                                          // it is part of a line of INFO and of an array
 }
 
-// Buckets is a histogram: value i counts what is above 2^(i-1) and at most 2^i units, the last one all larger values.
+// Buckets is a histogram: value i counts observations above 2^(i-1) and at most 2^i units, the last one all larger
+// values.
 type Buckets struct {
 	Counts []uint64
 	Sum    float64 // of all values, in the unit of the metric
@@ -94,7 +95,7 @@ func (f *Fact) Buckets(s *State, add func(b Buckets, labels ...string)) {
 	}
 }
 
-// kind is what a Value is.
+// kind is the type of a Value.
 type kind uint8
 
 const (
@@ -111,7 +112,7 @@ const (
 	never  // -1 in INFO, else unknown
 )
 
-// Value is what a Fact reads. The zero Value is Unknown.
+// Value is the result of reading a Fact. The zero Value is Unknown.
 type Value struct {
 	kind   kind
 	digits int8 // of a decimal in INFO
@@ -120,7 +121,7 @@ type Value struct {
 	s      string
 }
 
-// Unknown is the value of what is not known, or does not apply.
+// Unknown is the value of a fact that is not known, or does not apply.
 var Unknown Value
 
 // Int is a number.
@@ -144,8 +145,8 @@ func Bool(b bool) Value {
 	return v
 }
 
-// Span is a length of time: seconds in metrics, nanoseconds in JSON. INFO shows whole units of what the name ends in:
-// _usec, _msec, else seconds.
+// Span is a length of time: seconds in metrics, nanoseconds in JSON. INFO shows whole units, as the end of the name
+// says: _usec, _msec, else seconds.
 func Span(d time.Duration) Value { return Value{kind: span, n: int64(d)} }
 
 // Moment is a point in time: seconds since 1970 in INFO and metrics, milliseconds in JSON. The zero Time is 0.

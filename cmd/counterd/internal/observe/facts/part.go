@@ -14,7 +14,7 @@ const (
 	PartPubsub                       // Pubsub, Tracking
 	PartTiers                        // Tiers, Memory of the store
 	PartPosts                        // Posts, Counters, Columns
-	PartUsage                        // Usage: looks at each block, or is what was seen a moment ago
+	PartUsage                        // Usage: reads each block, or reuses the result of a moment ago
 	PartDisk                         // Disk, Log, Snapshots
 	PartNodes                        // Link, Replicas, Replication
 	PartCluster                      // Cluster, Agent

@@ -9,7 +9,7 @@ import (
 
 var update = flag.Bool("update", false, "write the reference page again")
 
-// TestReference: docs/reference/metrics.md is what the table says.
+// TestReference: docs/reference/metrics.md agrees with the table.
 func TestReference(t *testing.T) {
 	const path = "../../../../../docs/reference/metrics.md"
 	want := reference()

@@ -21,7 +21,7 @@ func inShard(f Fact, of func(c *Cluster) Value) Fact {
 	})
 }
 
-// agent is a row of what a node did in etcd.
+// agent is a row about a node's work in etcd.
 func agent(metric, label, name, help string, of func(a *Agent) uint64) Fact {
 	return Fact{Metric: metric, Type: Counter, Labels: []string{label}, Label: name, Help: help, read: func(s *State) Value {
 		if s.Agent == nil {

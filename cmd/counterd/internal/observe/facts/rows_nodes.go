@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// link is a row of what a replica knows of its link. while tells when the row applies; nil: always.
+// link is a row about a replica's link. while tells when the row applies; nil: always.
 func link(f Fact, while func(l *Link) bool, of func(l *Link) Value) Fact {
 	f.read = func(s *State) Value {
 		if s.Link == nil || while != nil && !while(s.Link) {
@@ -31,7 +31,7 @@ func asReplica(f Fact, of func(s *State, l *Link) Value) Fact {
 	return f
 }
 
-// compare is a row of what is known once all posts were compared.
+// compare is a row about the result after all posts were compared.
 func compare(f Fact, of func(c *Compare) Value) Fact {
 	f.read = func(s *State) Value {
 		if s.Replication.Compare.Passes == 0 {

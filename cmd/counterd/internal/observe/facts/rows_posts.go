@@ -6,8 +6,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// usage is a row of what all counters take together. Its metric has a series for each counter, and for each tier if
-// there is a row for either.
+// usage is a row about the memory and disk space of all counters together. Its metric has a series for each
+// counter, and for each tier if there is a row for either.
 func usage(f Fact, of func(u *counter.Usage) int64) Fact {
 	f.Type, f.Labels = Gauge, []string{"counter"}
 	tier := f.Label

@@ -26,12 +26,12 @@ func lastTook(s *State) Value {
 // Replay is the length of the log behind the newest snapshot.
 func (s *State) Replay() uint64 { return s.Log.Position - min(s.Snapshots.Replay, s.Log.Position) }
 
-// diskWritten is what was written to the data directory.
+// diskWritten is the number of bytes written to the data directory.
 func diskWritten(s *State) uint64 {
 	return s.Log.WrittenBytes + s.Snapshots.Written + uint64(s.Tiers.Written)
 }
 
-// loading is a row of what is known while data is being loaded.
+// loading is a row about data being loaded.
 func loading(f Fact, of func(l *Loading) Value) Fact {
 	f.read = func(s *State) Value {
 		if s.Loading == nil {

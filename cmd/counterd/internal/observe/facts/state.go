@@ -9,7 +9,7 @@ import (
 )
 
 // State is a server at a moment, or nearly: its parts are read one after the other. Counts are since the start or the
-// last CONFIG RESETSTAT. What was not asked for is zero.
+// last CONFIG RESETSTAT. Parts that were not requested are zero.
 type State struct {
 	Filled Part // the parts that are filled
 
@@ -17,7 +17,7 @@ type State struct {
 	Loading *Loading // nil: no data is being loaded
 	Role    string   // primary or replica
 	Refusal string   // the error that a change gets now; empty: changes are accepted
-	Pause   string   // what delays commands, and why: CLIENT PAUSE, FAILOVER
+	Pause   string   // the cause of delayed commands: CLIENT PAUSE, FAILOVER
 
 	Clients     Clients
 	Connections Connections
@@ -53,7 +53,7 @@ type State struct {
 	Agent   *Agent   // nil: it is none, or it has not joined yet
 }
 
-// Process is what does not change, or seldom.
+// Process has facts that never or seldom change.
 type Process struct {
 	Version        string // of the program
 	RedisVersion   string // that clients are told
@@ -95,7 +95,7 @@ type Connections struct {
 	Subscribers         int
 }
 
-// Traffic is what came and went.
+// Traffic counts received and sent bytes, commands and connections.
 type Traffic struct {
 	Commands                int64
 	InBytes, OutBytes       int64
@@ -107,7 +107,7 @@ type Traffic struct {
 	Syncs, Partial, Refused int64 // how replicas began to follow
 }
 
-// Limits are settings, and what the machine has.
+// Limits are settings and limits of the machine.
 type Limits struct {
 	MaxMemory        int64
 	System           int64 // RAM of the machine, 0: not known
@@ -123,10 +123,10 @@ type Denied struct{ Auth, Command, Key, Channel int64 }
 // Slow is the slow log.
 type Slow struct{ Len, Total int64 }
 
-// Pubsub is who is subscribed to what.
+// Pubsub counts subscriptions.
 type Pubsub struct{ Channels, Patterns, Shards int }
 
-// Tracking is what clients cache.
+// Tracking counts keys that clients cache.
 type Tracking struct{ Clients, Keys, Items, Prefixes int }
 
 // Command is a row of the command table.

@@ -27,7 +27,7 @@ type Replication struct {
 	Compare Compare
 }
 
-// Compare is what comparing posts with other nodes came to.
+// Compare is the result of comparing posts with other nodes.
 type Compare struct {
 	Posts, Ranges       uint64
 	Missed, Unreadable  uint64 // ranges
@@ -57,7 +57,7 @@ func (l *Link) Up() bool { return l.State == "connected" }
 // Copying tells whether the replica takes a full copy.
 func (l *Link) Copying() bool { return l.State == "sync" }
 
-// Replica is one that follows this node.
+// Replica is a replica of this node.
 type Replica struct {
 	Host     string
 	Port     int
@@ -72,7 +72,7 @@ type Replica struct {
 	Kept     int64         // bytes of log that are kept from where it stands; negative: it needs a full copy
 }
 
-// Cluster is the node's part in its cluster, and what it knows of the whole.
+// Cluster is the node's part in its cluster, and its knowledge of the whole.
 type Cluster struct {
 	Name     string
 	NodeID   string

@@ -28,7 +28,7 @@ var families = map[string]string{
 	"tier_changes_total":          "Blocks that changed their tier or layout.",
 }
 
-// MetricHelp is what the metric of a row means.
+// MetricHelp is the meaning of a row's metric.
 func (f *Fact) MetricHelp() string {
 	if help := families[f.Metric]; help != "" {
 		return help

@@ -130,7 +130,7 @@ func TestRows(t *testing.T) {
 func TestAllShown(t *testing.T) {
 	s := factstest.Full()
 	before := shown(t, s)
-	// What is used to decide something, and shown by other means.
+	// Fields that decide something and are shown by other means.
 	hidden := map[string]bool{"State.Filled": true, "State.Process.ClusterEnabled": true, "State.Process.Started": true, "State.Replicas[0].Watching": true, "State.Replicas[1].Watching": true,
 		"State.Agent.Troubles[0].Severe": true, "State.Clients.Buffered": false, "State.Replicas[0].Host": false}
 	changed := 0
@@ -201,7 +201,7 @@ func TestAllShown(t *testing.T) {
 	}
 }
 
-// TestUnknown: what is not known is left out in all three places, and not shown as 0.
+// TestUnknown: unknown facts are left out in all three places, and not shown as 0.
 func TestUnknown(t *testing.T) {
 	table := facts.Table()
 	for _, c := range []struct {
@@ -251,7 +251,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestParts: rows of parts that were not filled are left out of the JSON, and INFO asks for what its sections read.
+// TestParts: rows of parts that were not filled are left out of the JSON, and INFO requests the parts that its sections
+// read.
 func TestParts(t *testing.T) {
 	s := factstest.Full()
 	s.Filled = facts.PartMemory

@@ -7,8 +7,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// UsageCache is what the blocks of all counters take. They are counted one by one, so they are not counted again before a
-// hundred times as long has passed: of a million blocks, in 0.1 s, every 10 s.
+// UsageCache is the memory of the blocks of all counters. They are counted one by one, so they are not counted again
+// before a hundred times as long has passed: of a million blocks, in 0.1 s, every 10 s.
 type UsageCache struct {
 	mu    sync.Mutex // guards the rest
 	store *counter.Store

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHeapLimit: the Go heap has what posts leave of maxmemory, and room to work in any case. Not in parallel: the limit
-// is the process's.
+// TestHeapLimit: the Go heap has the part of maxmemory that posts leave, and room to work in any case. Not in parallel:
+// the limit is the process's.
 func TestHeapLimit(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct{ max, posts, clients, held, live, want int64 }{

@@ -10,8 +10,9 @@ import (
 // 8 MiB of log buffers, three times what the posts take. Used by the janitor alone.
 //
 // Loads of small commands allocate nothing either, so the runtime has no reason to collect: after one MGET of 16 MiB in
-// the midst of 60,000 INCRs a second RSS was 98 MiB in the place of 36 for as long as those went on. So under load what
-// is far above the heap's usual size for some seconds is given back too, more seldom where it grows again.
+// the midst of 60,000 INCRs a second RSS was 98 MiB in the place of 36 for as long as those went on. So under load,
+// memory that is far above the heap's usual size for some seconds is given back too, less often if the heap grows
+// again.
 type Releaser struct {
 	kept  uint64 // heap held when it was last given back
 	quiet int    // looks in a row without load
@@ -24,7 +25,8 @@ const (
 	quietLooks    = 2       // seconds at rest, so that the log's last bytes are synced and their buffers free
 	worthRelease  = 4 << 20 // bytes the heap must have grown; giving back costs a collection, some 1 ms of a heap this small
 
-	// Under load a heap grows to twice what is in use before it is collected, which is no reason to do so earlier.
+	// Under load a heap grows to twice the memory in use before it is collected. That is no reason to release memory
+	// earlier.
 	busyFactor  = 2
 	busyRelease = 16 << 20 // bytes beyond that
 	busyLooks   = 4        // seconds
@@ -56,7 +58,7 @@ func (r *Releaser) Look(rate float64) {
 	r.kept = held()
 }
 
-// held is what the Go heap takes of the system, used or not.
+// held is the memory that the Go heap has from the system, used or not.
 func held() uint64 {
 	held := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},

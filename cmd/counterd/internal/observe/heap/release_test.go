@@ -4,7 +4,7 @@ import "testing"
 
 var ballast []byte
 
-// TestReleaser: what the heap grew by is given back after a time of load has ended, not at once during it.
+// TestReleaser: the growth of the heap is given back after a time of load has ended, not at once during it.
 func TestReleaser(t *testing.T) {
 	const size = 64 << 20
 	var r Releaser
@@ -29,8 +29,8 @@ func TestReleaser(t *testing.T) {
 	}
 }
 
-// TestReleaserUnderLoad: what one command took is given back although the load goes on, and more seldom where the load
-// takes it again and again.
+// TestReleaserUnderLoad: the memory of one large command is given back although the load goes on, and less often if
+// the load takes it again and again.
 func TestReleaserUnderLoad(t *testing.T) {
 	const size = 64 << 20
 	var r Releaser

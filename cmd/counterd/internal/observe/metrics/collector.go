@@ -86,8 +86,8 @@ func pairs(names, values []string) []*dto.LabelPair {
 	return list
 }
 
-// series is one. The library's own constant metrics sort labels and make maps of buckets each time, which is two thirds
-// of what a scrape took with them.
+// series is one. The library's own constant metrics sort labels and make maps of buckets each time, which took two
+// thirds of the time of a scrape.
 type series struct {
 	desc    *prometheus.Desc
 	kind    facts.Type

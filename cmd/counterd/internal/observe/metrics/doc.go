@@ -1,5 +1,5 @@
-// Package metrics serves the facts of a server to Prometheus. What there is, how it is called and what it means stands in
-// the table of package facts; this package turns its rows into series, and makes pages of them.
+// Package metrics serves the facts of a server to Prometheus. The table of package facts has all metrics, their names and
+// their meaning; this package turns its rows into series, and makes pages of them.
 //
 // # Labels
 //

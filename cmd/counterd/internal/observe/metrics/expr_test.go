@@ -15,7 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/testkit/factstest"
 )
 
-// selector is what an expression of PromQL takes of one metric.
+// selector is the series of one metric that an expression of PromQL selects.
 type selector struct {
 	metric string
 	labels map[string]string // those that must be equal to something
@@ -112,7 +112,7 @@ func isWord(t string) bool {
 	return t != "" && (t[0] == '_' || t[0] >= 'a' && t[0] <= 'z') && !slices.Contains([]string{"and", "or", "unless", "by", "bool"}, t)
 }
 
-// complainer is what a check tells what is wrong.
+// complainer receives the errors of a check.
 type complainer interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -198,7 +198,7 @@ func fits(m *dto.Metric, labels map[string]string) bool {
 	return true
 }
 
-// TestSelectors: what is wrong with an expression is found, else the tests of rules and panels would show nothing.
+// TestSelectors: errors of an expression are found, else the tests of rules and panels would show nothing.
 func TestSelectors(t *testing.T) {
 	for _, wrong := range []string{"sum(counterd_x", "counterd_x)", "counterd_x{a=}", "counterd_x{a=\"b\"", "counterd_x{a \"b\"}", "counterd_x # y", "rate(counterd_x[5m)", "\"open"} {
 		if found, err := selectors(wrong); err == nil {

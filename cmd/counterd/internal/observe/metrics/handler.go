@@ -14,9 +14,9 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 )
 
-// Handler answers a scrape with the facts of source, of Go's runtime and of the process. Scrapes at the same time share
-// a page, and pages are made one at a time, for a twentieth of a processor at most: see renderer. They are sent when they
-// are whole, so that nobody waits for one who does not read.
+// Handler answers a scrape with the facts of source, of Go's runtime and of the process. Scrapes at the same time share a
+// page, and pages are made one at a time, for a twentieth of a processor at most: see renderer. Pages are sent when they
+// are complete, so that no request waits for a client that does not read.
 //
 // waiting is called when a request begins to wait for a page, and the function that it returns when the wait ends.
 func Handler(source Source, log *slog.Logger, waiting func(r *http.Request) (end func())) http.Handler {
@@ -30,7 +30,7 @@ func Handler(source Source, log *slog.Logger, waiting func(r *http.Request) (end
 			w.Header()[name] = values
 		}
 		w.WriteHeader(p.status)
-		_, _ = w.Write(p.body.Bytes()) // its error is that of who went away
+		_, _ = w.Write(p.body.Bytes()) // its error is that of a client that went away
 	})
 }
 
@@ -51,7 +51,7 @@ var pack = func() func(http.Handler) http.HandlerFunc {
 	return wrap
 }()
 
-// held is a source of the state of this scrape; whoever has the turn owns it.
+// held is a source of the state of this scrape; the goroutine that has the turn owns it.
 type held struct{ state *facts.State }
 
 func (h *held) State() *facts.State { return h.state }

@@ -40,7 +40,7 @@ func hasRow(name string) bool {
 	return slices.ContainsFunc(facts.Table(), func(f facts.Fact) bool { return f.Metric != "" && facts.Namespace+f.Metric == name })
 }
 
-// scrape is what a state looks like to Prometheus.
+// scrape returns a state as Prometheus sees it.
 func scrape(t testing.TB, f *facts.State) string {
 	t.Helper()
 	var log strings.Builder
@@ -90,7 +90,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestAbsent: what a server has not is not shown as 0.
+// TestAbsent: a feature that a server lacks is not shown as 0.
 func TestAbsent(t *testing.T) {
 	loading := factstest.Loading()
 	memory := factstest.Full()
@@ -279,7 +279,7 @@ func TestScrapes(t *testing.T) {
 	all.Wait()
 }
 
-// stuck is a client that does not read: what is written to it waits.
+// stuck is a client that does not read: writes to it wait.
 type stuck struct {
 	*httptest.ResponseRecorder
 	writing chan struct{} // closed at the first write
@@ -325,7 +325,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestStuck: one who does not read what it asked for holds nobody out.
+// TestStuck: a client that does not read its page does not delay others.
 func TestStuck(t *testing.T) {
 	h := Handler(fixed{factstest.Full()}, slog.New(slog.DiscardHandler), unheard)
 	slow := &stuck{ResponseRecorder: httptest.NewRecorder(), writing: make(chan struct{}), read: make(chan struct{})}
@@ -344,8 +344,8 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// BenchmarkScrape is what a scrape takes, without the filling of the state: of one counter and 12 commands, and
-// of 256 counters and all commands.
+// BenchmarkScrape measures a scrape, without the filling of the state: of one counter and 12 commands, and of 256 counters
+// and all commands.
 func BenchmarkScrape(b *testing.B) {
 	for _, size := range []struct{ counters, commands int }{{1, 12}, {256, 140}} {
 		f := factstest.Full()

@@ -19,7 +19,7 @@ const (
 // never shows values from before its request. Between two pages is a pause of renderShare times as long as the first
 // one took: however many scrape, and however often, commands keep their processors.
 //
-// INVARIANT: whoever has put a value into turn owns all other fields.
+// INVARIANT: the goroutine that has put a value into turn owns all other fields.
 type renderer struct {
 	source  Source
 	state   *held // of the page that is made now
@@ -30,7 +30,7 @@ type renderer struct {
 	pages map[variant]*page
 }
 
-// variant is what a request says about the page that it wants.
+// variant is the form of the page that a request wants.
 type variant struct{ accept, encoding, query string }
 
 // page is an answer that is made: 200 KB at most, of 256 counters. It does not change when it is whole.
@@ -83,7 +83,7 @@ func (rd *renderer) render(r *http.Request) *page {
 		rd.next = end.Add(min(renderShare*end.Sub(p.began), longestPause))
 	}()
 	whole := r.WithContext(r.Context())
-	whole.Method = http.MethodGet      // others share it, who want its body
+	whole.Method = http.MethodGet      // other requests that want its body share it
 	rd.state.state = rd.source.State() // here, where a panic is the request's, and not the library's
 	rd.handler.ServeHTTP(p, whole)
 	return p

@@ -21,7 +21,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/testkit/factstest"
 )
 
-// ruleFile is what Prometheus reads; it refuses fields that it does not know, and so does this.
+// ruleFile is a rule file as Prometheus reads it; it refuses fields that it does not know, and so does this.
 type ruleFile struct {
 	Groups []struct {
 		Name     string `yaml:"name"`
@@ -52,7 +52,7 @@ func shownAtAll(t *testing.T) map[string]*dto.MetricFamily {
 	return all
 }
 
-// TestAlerts: the rules are read as Prometheus would, each names what is there, and tells a person what to do.
+// TestAlerts: the rules are read as Prometheus would, each names existing metrics, and has advice for a person.
 func TestAlerts(t *testing.T) {
 	text, err := os.ReadFile("alerts.yml")
 	if err != nil {
@@ -113,7 +113,7 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
-	// What an operator has to hear of.
+	// The conditions that an operator must be told.
 	for _, name := range []string{"loading", "link_up", "replica_lag_bytes", "disk_ready", "snapshot_last_success_timestamp_seconds", "posts_memory_bytes", "error_replies_total",
 		"log_fsync_duration_seconds", "connections_rejected_total", "panics_total", "scrub_errors_total", "log_retained_bytes", "idmp_producers"} {
 		if !names[facts.Namespace+name] {
@@ -122,7 +122,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestDashboard: the dashboard is one that Grafana reads, and each panel asks for what is there.
+// TestDashboard: Grafana can read the dashboard, and each panel queries existing metrics.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("grafana.json")
 	if err != nil {
@@ -191,7 +191,7 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("the variable %s asks for %q", v.Name, v.Definition)
 		}
 	}
-	// What no panel shows has to be in this list: each is part of what one shows, or for alerts alone.
+	// A metric that no panel shows must be in this list: it is part of another that a panel shows, or for alerts alone.
 	for name := range strings.FieldsSeq(`build_info loading_done_bytes loading_size_bytes slowlog_length readonly_clients max_readonly_clients tracking_prefixes
 		memory_used_bytes memory_peak_bytes max_clients_memory_bytes overflow_values memory_refusals_total page_cache_limit_bytes cold_written_bytes_total scrubbed_files_total
 		disk_size_bytes disk_low log_segments_dropped_early_total log_first_bytes log_segments log_compressed_segments log_fsync_errors_total log_rewrites_total snapshots_total snapshot_in_progress

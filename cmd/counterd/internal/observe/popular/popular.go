@@ -3,9 +3,9 @@
 // One operation in Every, at distances that vary, is taken. Of the posts that come up, a sketch for reads and one for
 // writes count those that come most: Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and
 // Top-k Elements in Data Streams, ICDT 2005) with 1,024 posts each. A post that is none of them takes the place of the
-// least, and its count as the error of its own; so each one that makes up 1 in 1,024 operations is among them. Counts
-// fade, by half in 42 seconds (forward decay: Cormode, Shkapenyuk, Srivastava, Xu, ICDE 2009): what is told are rates of
-// the last minute or two.
+// least, and its count as the error of its own; so each post with 1 in 1,024 operations is among them. Counts fade, by
+// half in 42 seconds (forward decay: Cormode, Shkapenyuk, Srivastava, Xu, ICDE 2009): the results are rates of the last
+// minute or two.
 package popular
 
 import (
@@ -33,13 +33,13 @@ type Post struct {
 	Mid     uint64
 }
 
-// Rate is what is known of a post: operations a second, at least.
+// Rate is the rate of a post: at least so many operations a second.
 type Rate struct {
 	Post
 	Reads, Writes float64
 }
 
-// Posts is what was sampled. It may be used by several goroutines at once.
+// Posts is the sample. It may be used by several goroutines at once.
 type Posts struct {
 	mu            sync.Mutex // guards the rest; a leaf
 	began         time.Time
@@ -47,7 +47,7 @@ type Posts struct {
 	reads, writes sketch
 }
 
-// New returns one that knows nothing.
+// New returns an empty sample.
 func New(now time.Time) *Posts {
 	return &Posts{began: now, landmark: now, reads: newSketch(), writes: newSketch()}
 }
@@ -76,7 +76,7 @@ func (p *Posts) Sample(now time.Time, post Post, write bool) {
 	}
 }
 
-// weight is what one sample counts now. REQUIRES mu.
+// weight is the weight of one sample now. REQUIRES mu.
 func (p *Posts) weight(now time.Time) float64 {
 	return math.Exp(now.Sub(p.landmark).Seconds() / fade.Seconds())
 }
@@ -99,7 +99,7 @@ func (p *Posts) Busiest(now time.Time, n int) []Rate {
 func (p *Posts) top(now time.Time, n int, wanted func(Post) bool, key func(Rate) float64) []Rate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Of a steady rate r, samples that fade sum up to r*fade, less what was before the beginning.
+	// Of a steady rate r, samples that fade sum up to r*fade, less the part from before the beginning.
 	seconds := fade.Seconds() * (1 - math.Exp(-max(now.Sub(p.began), time.Second).Seconds()/fade.Seconds()))
 	unit := Every / seconds / p.weight(now)
 	rates := make(map[Post]Rate)

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// What a subscriber leaves unread takes the memory that counters need, so there are limits: client-output-buffer-limit
-// for each, and maxUnread for all together. Beyond that, whoever is about to leave more than smallUnread unread is
-// closed: 10,000 subscribers cannot hold more than 900 MiB.
+// Messages that a subscriber leaves unread take memory that counters need, so there are limits:
+// client-output-buffer-limit for each, and maxUnread for all together. Beyond that, a subscriber about to leave more
+// than smallUnread bytes unread is closed: 10,000 subscribers cannot hold more than 900 MiB.
 const (
 	maxUnread   = 256 << 20
 	smallUnread = 64 << 10
-	// writeChunk is what is handed to the kernel at a time: what a slow reader has taken no longer counts.
+	// writeChunk is how many bytes are handed to the kernel at a time: bytes that a slow reader has taken no longer
+	// count.
 	writeChunk = 64 << 10
 	// retain is the largest buffer that an outbox with nothing to send keeps.
 	retain = 16 << 10
@@ -30,7 +31,7 @@ type Limit struct {
 type Conn interface {
 	// Write hands bytes to the kernel and waits until it has taken all. One goroutine calls it.
 	Write(p []byte) (int, error)
-	// SetWriteDeadline ends a Write then, also one that is under way.
+	// SetWriteDeadline ends a Write then, also a Write in progress.
 	SetWriteDeadline(t time.Time) error
 	// Close ends the connection, and a Write. It must not wait, nor call this package.
 	Close() error
@@ -41,9 +42,9 @@ type Conn interface {
 // errSlow closes a subscriber that does not read.
 var errSlow = errors.New("subscriber passed client-output-buffer-limit")
 
-// outbox carries what is sent to a subscriber: its own replies and the messages that others publish, in one order. A
-// connection gets one with its first subscription and keeps it. A goroutine of its own writes, so that a publisher
-// never waits for a reader.
+// outbox holds the data to send to a subscriber, its own replies and the messages of others, in one order. A connection
+// gets one with its first subscription and keeps it. A goroutine of its own writes, so that a publisher never waits for
+// a reader.
 type outbox struct {
 	r       *Registry
 	s       *Subscriber
@@ -176,7 +177,7 @@ func (b *outbox) run() {
 	}
 }
 
-// took notes that n bytes of what run writes are unread no more. REQUIRES mu.
+// took notes that n bytes written by run are no longer unread. REQUIRES mu.
 func (b *outbox) took(n int) {
 	n = min(n, b.writing)
 	b.writing -= n
@@ -196,7 +197,8 @@ func (b *outbox) fail(err error) {
 	}
 }
 
-// close sends what is pending and ends the goroutine. Who takes nothing is waited for as long as most.
+// close sends the pending data and ends the goroutine. It waits for a client that takes nothing for most at the
+// longest.
 func (b *outbox) close(most time.Duration) {
 	_ = b.conn.SetWriteDeadline(time.Now().Add(most))
 	b.mu.Lock()

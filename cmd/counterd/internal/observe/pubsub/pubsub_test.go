@@ -62,7 +62,7 @@ func (r *reader) state() (text string, slow int, closed bool) {
 	return r.read.String(), r.slow, r.closed
 }
 
-// subscriber starts one that speaks RESP2, subscribed to channels. It ends with the test.
+// subscriber starts a subscriber that speaks RESP2, subscribed to channels. It ends with the test.
 func subscriber(t *testing.T, reg *Registry, channels ...string) (*Subscriber, *reader) {
 	t.Helper()
 	s, conn := new(Subscriber), newReader()
@@ -86,8 +86,8 @@ func names(list ...string) (b [][]byte) {
 	return b
 }
 
-// TestOrder: whoever publishes meanwhile, a subscriber gets the confirmation first, then every message that was counted
-// as received, and nothing behind the end of its subscription.
+// TestOrder: with concurrent publishers, a subscriber gets the confirmation first, then every message that was counted as
+// received, and nothing behind the end of its subscription.
 func TestOrder(t *testing.T) {
 	var reg Registry
 	var publishers sync.WaitGroup
@@ -144,7 +144,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestNotStarted: who never subscribed is answered by what Unsubscribe returns, and is no subscriber.
+// TestNotStarted: a connection that never subscribed gets the return value of Unsubscribe as its reply, and is no
+// subscriber.
 func TestNotStarted(t *testing.T) {
 	var reg Registry
 	var s Subscriber
@@ -162,8 +163,8 @@ func TestNotStarted(t *testing.T) {
 	s.Close(0)
 }
 
-// TestLimits: a subscriber that does not read is closed at its limit and told of once, what it held is given back, and
-// others get on. In all no more than maxUnread is held by those that leave much unread.
+// TestLimits: a subscriber that does not read is closed at its limit and told of once, its memory is given back, and
+// others go on. In all no more than maxUnread is held by those that leave much unread.
 func TestLimits(t *testing.T) {
 	message := bytes.Repeat([]byte("x"), 16<<10)
 	for _, c := range []struct {
@@ -254,7 +255,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// TestNames: Channels and Subscribers tell what is subscribed to.
+// TestNames: Channels and Subscribers return the subscriptions.
 func TestNames(t *testing.T) {
 	var reg Registry
 	subscriber(t, &reg, "b", "a")

@@ -30,11 +30,11 @@ const (
 	// have the same limit. Callers refuse longer ones.
 	MaxName = glob.MaxPattern
 
-	// What one connection may subscribe to.
+	// Limits on the subscriptions of one connection.
 	maxSubscriptions     = 64 << 10
 	maxSubscriptionBytes = 32 << 20
 
-	// subscriptionSize is what one is taken to hold beside its name, in bytes: its places in two maps.
+	// subscriptionSize is the assumed memory of a subscription besides its name, in bytes: its places in two maps.
 	subscriptionSize = 200
 )
 
@@ -44,8 +44,8 @@ func Cost(name int) int { return subscriptionSize + 2*name }
 // ErrTooMany refuses a subscription beyond what one connection may have.
 var ErrTooMany = errors.New("too many subscriptions")
 
-// Kind is what one subscribes to: a channel, all whose names match a pattern, or a shard channel, which is a channel in
-// a room of its own: patterns do not see it.
+// Kind is the kind of a subscription: a channel, all whose names match a pattern, or a shard channel, which is a channel
+// in a room of its own: patterns do not see it.
 type Kind uint8
 
 // The kinds.
@@ -140,8 +140,8 @@ func (r *Registry) Subscribe(s *Subscriber, kind Kind, names [][]byte) error {
 	return nil
 }
 
-// Unsubscribe ends subscriptions, all of the kind if no name is given, and confirms each by a push of its own. What a
-// subscriber that has not started is to be answered is returned. Only s's own goroutine may call it.
+// Unsubscribe ends subscriptions, all of the kind if no name is given, and confirms each by a push of its own. If the
+// subscriber has not started, the reply is returned. Only s's own goroutine may call it.
 func (r *Registry) Unsubscribe(s *Subscriber, kind Kind, names [][]byte) (answer []byte) {
 	_, word := kind.words()
 	r.mu.Lock()
@@ -265,7 +265,7 @@ func (r *Registry) PublishShard(channel string, message []byte) (receivers int) 
 	return r.send(Shard, "smessage", channel, message)
 }
 
-// send sends a message to who subscribed by the channel's name. REQUIRES mu.
+// send sends a message to the subscribers of the channel's name. REQUIRES mu.
 func (r *Registry) send(kind Kind, word, channel string, message []byte) (receivers int) {
 	var forms [4][]byte // by RESP version
 	for s := range r.tables[kind][channel] {

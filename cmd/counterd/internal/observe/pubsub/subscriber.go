@@ -7,8 +7,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 )
 
-// Subscriber are the subscriptions of one connection. The zero Subscriber has none and takes no memory beside its own.
-// What changes it is called by the connection's own goroutine; what only tells may be called by any.
+// Subscriber are the subscriptions of one connection. The zero Subscriber has none and takes no memory beside its own. Only
+// the connection's own goroutine may call methods that change it; any goroutine may call the others.
 type Subscriber struct {
 	box    *outbox                    // nil before Start; its own goroutine's
 	names  [kinds]map[string]struct{} // by Kind; guarded by Registry.mu
@@ -30,12 +30,11 @@ func (s *Subscriber) Start(r *Registry, conn Conn) {
 // Started tells whether Start was called. Only the connection's own goroutine may ask.
 func (s *Subscriber) Started() bool { return s.box != nil }
 
-// Push sends replies behind what the subscriber was sent before. It never waits. An error means that the connection is
-// closed, or about to be.
+// Push sends replies after all earlier data. It never waits. An error means that the connection is closed, or about to be.
 func (s *Subscriber) Push(p []byte) error { return s.box.push(p) }
 
-// Close sends what is pending and ends the outbox, if there is one. Who takes nothing is waited for as long as most.
-// The subscriptions must have ended.
+// Close sends the pending data and ends the outbox, if there is one. It waits for a client that takes nothing for most at
+// the longest. The subscriptions must have ended.
 func (s *Subscriber) Close(most time.Duration) {
 	if s.box != nil {
 		s.box.close(most)
@@ -51,7 +50,7 @@ func (s *Subscriber) Count() int { return s.CountOf(Channel) + s.CountOf(Pattern
 // CountOf is Count of one kind.
 func (s *Subscriber) CountOf(kind Kind) int { return int(s.counts[kind].Load()) }
 
-// Bytes is what the subscriptions take.
+// Bytes is the memory of the subscriptions.
 func (s *Subscriber) Bytes() int { return int(s.bytes.Load()) }
 
 // Unread is how many bytes it has not read.

@@ -16,7 +16,7 @@ type Every struct {
 // LogEvery is the time between two lines of the log about the same kind of event that clients can cause.
 const LogEvery = 10 * time.Second
 
-// Pass tells whether the event of now goes through, and how many did not since the last one that did.
+// Pass tells whether the event of now goes through, and how many did not since the last event that did.
 func (e *Every) Pass(now time.Time) (others int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 // Rates are those of the time between the last two looks, a second.
 type Rates struct{ Commands, InBytes, OutBytes float64 }
 
-// Sampler measures what needs two looks. The zero Sampler is ready; who owns it calls Sample about once a second.
+// Sampler measures what needs two looks. The zero Sampler is ready; its owner calls Sample about once a second.
 type Sampler struct {
 	mu    sync.Mutex // guards the rest
 	at    time.Time
@@ -18,7 +18,7 @@ type Sampler struct {
 	peak  int64
 }
 
-// Sample looks: commands and t are what was done until now. Totals that were reset count as no progress.
+// Sample takes a sample: commands and t are the totals until now. Totals that were reset count as no progress.
 func (s *Sampler) Sample(now time.Time, commands int64, t *Totals) {
 	totals := [3]int64{commands, t.InBytes.Load(), t.OutBytes.Load()}
 	s.mu.Lock()
@@ -37,7 +37,7 @@ func (s *Sampler) Rates() Rates {
 	return s.rates
 }
 
-// Memory is what the process takes, in bytes.
+// Memory is the memory of the process, in bytes.
 type Memory struct {
 	Heap  int64 // objects of the Go heap
 	Items int64 // items, which are kept outside of it
@@ -46,7 +46,7 @@ type Memory struct {
 	Peak  int64 // of Used, at any Memory so far
 }
 
-// Memory measures without stopping anybody. items is what they take.
+// Memory measures without stopping anybody. items is the memory of the items.
 func (s *Sampler) Memory(items int64) Memory {
 	heap := [1]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap[:])

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestRates: a rate is what was done between two looks, and totals that were reset in between count as nothing done.
+// TestRates: a rate counts the work between two samples, and totals that were reset in between count as nothing
+// done.
 func TestRates(t *testing.T) {
 	var s Sampler
 	var totals Totals
@@ -53,7 +54,7 @@ func TestErrorReplies(t *testing.T) {
 	}
 }
 
-// TestMemory: what is used is the heap and the items, and its peak stays.
+// TestMemory: used memory is the heap and the items, and its peak stays.
 func TestMemory(t *testing.T) {
 	var s Sampler
 	m := s.Memory(1 << 40)

@@ -6,7 +6,7 @@ import "sync/atomic"
 const Lanes = 64
 
 // Sum is a number that many loops add to all the time. Each has a part of its own, on a cache line of its own, so that
-// an addition costs 7 ns and not 40: who asks for the sum adds the parts up. The zero Sum is 0.
+// an addition costs 7 ns and not 40. A reader of the sum adds the parts up. The zero Sum is 0.
 type Sum struct{ lanes [Lanes]lane }
 
 type lane struct {

@@ -6,7 +6,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// broadcast is what a batch of changes has to tell to clients in BCAST mode: names by prefix. The zero value is ready.
+// broadcast is the invalidations of a batch of changes for clients in BCAST mode: names by prefix. The zero value is
+// ready.
 type broadcast struct {
 	byPrefix map[string][]string
 	name     []byte
@@ -39,7 +40,7 @@ func (p *prefixes) collect(told *broadcast, def *schema.Counter, mid, columns ui
 	})
 }
 
-// tell gives what was collected to the clients, but for self if that wants to hear nothing of its own changes.
+// tell sends the collected names to the clients, except to self if it wants no messages of its own changes.
 func (p *prefixes) tell(told *broadcast, self *Client, w *wakes) {
 	if len(told.byPrefix) == 0 {
 		return

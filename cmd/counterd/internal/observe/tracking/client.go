@@ -9,14 +9,14 @@ import (
 
 // Mode is how a client tracks.
 type Mode struct {
-	Broadcast bool // it is told of all keys with its prefixes, and what it reads is not remembered
-	OptIn     bool // what it reads is remembered behind CLIENT CACHING YES alone
+	Broadcast bool // it is told of all keys with its prefixes, and its reads are not recorded
+	OptIn     bool // its reads are recorded only after CLIENT CACHING YES
 	OptOut    bool // and not behind CLIENT CACHING NO
-	NoLoop    bool // it is not told of what it changes itself
+	NoLoop    bool // it is not told of its own changes
 }
 
-// Client is one connection: how it tracks, what it may hold, and what it is to be told, of what it tracks itself or of
-// what others do that name it by REDIRECT.
+// Client is one connection: its mode, the keys that it may hold, and the messages for it. These are about keys that it
+// tracks itself, or that clients track which name it by REDIRECT.
 type Client struct {
 	id   int64
 	wake func() // makes its goroutine call Take soon; anybody may call it
@@ -27,7 +27,7 @@ type Client struct {
 	on       bool
 	mode     Mode
 	prefixes []string // of Broadcast, in order; replaced, never changed
-	target   *Client  // who is told; nil: itself
+	target   *Client  // the receiver of its messages; nil: itself
 	broken   bool     // target has ended
 	aimed    bool     // it is the target of others
 	ended    bool
@@ -116,7 +116,8 @@ func (t *Table) broadcast(c *Client, prefixes []string) error {
 	return nil
 }
 
-// Disable ends a client's tracking: it is told nothing more of what it read. Only its own goroutine may call it.
+// Disable ends a client's tracking: it gets no more messages about keys that it read. Only its own goroutine may call
+// it.
 func (t *Table) Disable(c *Client) { t.disable(c, t.bcast.remove) }
 
 // disable is Disable. remove takes the client from its prefixes.
@@ -166,10 +167,10 @@ func (c *Client) State() State {
 	return s
 }
 
-// PrefixBytes is what its prefixes take.
+// PrefixBytes is the memory of its prefixes.
 func (c *Client) PrefixBytes() int { return int(c.prefixBytes.Load()) }
 
-// prefixSize is what a prefix is taken to hold beside its bytes: its places in two maps and a list.
+// prefixSize is the assumed memory of a prefix besides its bytes: its places in two maps and a list.
 const prefixSize = 200
 
 // holds tells whether the table has it that the client may hold a key.
@@ -206,7 +207,7 @@ func (c *Client) loseAll() {
 // tell says that a key may have changed.
 func (c *Client) tell(key string, w *wakes) { c.post(w, func(b *inbox) { b.key(key) }) }
 
-// post puts something into the inbox of who is to be told, and notes who is to be woken.
+// post puts a message into the inbox of its receiver, and notes the receiver to be woken.
 func (c *Client) post(w *wakes, put func(*inbox)) {
 	c.mu.Lock()
 	to := c.target
@@ -242,14 +243,14 @@ func (c *Client) put(w *wakes, put func(*inbox)) {
 	put(&c.inbox)
 }
 
-// Take empties the inbox. Only the client's own goroutine may call it, behind all replies to what it read.
+// Take empties the inbox. Only the client's own goroutine may call it, after all replies to its reads.
 func (c *Client) Take() (told Told, redirected bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.inbox.take(), c.aimed
 }
 
-// Pending is what the inbox takes, in bytes.
+// Pending is the memory of the inbox, in bytes.
 func (c *Client) Pending() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

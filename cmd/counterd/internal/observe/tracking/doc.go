@@ -1,5 +1,5 @@
-// Package tracking knows which keys clients hold in caches of their own, and tells them when one changes: CLIENT
-// TRACKING. It knows clients by what they are to be told, and no connection.
+// Package tracking knows which keys clients hold in caches of their own, and tells them when one changes: CLIENT TRACKING.
+// It knows clients and their messages, and no connection.
 //
 //	Table       which client may hold what, and what clients are to be told of a change
 //	Client      one connection: its mode, what it may hold, and its inbox

@@ -10,7 +10,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// TestForgottenBesideFlush: what a client read while all was told as changed leaves the table with the client.
+// TestForgottenBesideFlush: keys that a client reads during a flush-all message leave the table with the
+// client.
 func TestForgottenBesideFlush(t *testing.T) {
 	var table Table
 	def := &schema.Counter{ID: 1}

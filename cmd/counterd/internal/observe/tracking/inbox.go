@@ -1,12 +1,13 @@
 package tracking
 
-// maxInbox is what an inbox holds at most, in bytes: more becomes one null, all keys. It is some 10,000 keys.
+// maxInbox is the most that an inbox holds, in bytes. Beyond it, the inbox is replaced by one null, which means all
+// keys. It is some 10,000 keys.
 const maxInbox = 1 << 20
 
-// keySize is what a key in an inbox is taken to hold beside its bytes.
+// keySize is the assumed memory of a key in an inbox besides its bytes.
 const keySize = 64
 
-// inbox is what a client was not told yet. A null stands before all else, as what was told before it says nothing more.
+// inbox is the messages that a client was not sent yet. A null comes first and replaces all messages before it.
 type inbox struct {
 	null   bool
 	keys   []string       // one by one, as they were invalidated
@@ -26,7 +27,7 @@ type group struct {
 // few is how many keys are looked through one by one.
 const few = 8
 
-// Told is what a client is told, in this order.
+// Told is the messages to a client, in this order.
 type Told struct {
 	All    bool       // a null: all keys
 	Keys   []string   // a message each

@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Table is what all clients may hold. The zero Table is ready, has no limit, and may be used by several goroutines at
-// once.
+// Table has the keys that each client may hold. The zero Table is ready, has no limit, and may be used by several
+// goroutines at once.
 type Table struct {
 	n      atomic.Int64 // clients that track
 	keys   atomic.Int64 // in all shards
@@ -60,7 +60,7 @@ func (t *Table) shardOf(i item) *shard {
 	return &t.shards[(i.mid+uint64(i.counter))*0x9e3779b97f4a7c15>>(64-6)]
 }
 
-// SetLimit changes how many keys are held at most, 0 for no limit, and drops what is too much.
+// SetLimit changes how many keys are held at most, 0 for no limit, and drops keys above the limit.
 func (t *Table) SetLimit(keys int) {
 	t.limit.Store(int64(keys))
 	for i := range t.shards {
@@ -115,7 +115,7 @@ func (t *Table) Remember(c *Client, k schema.Key, key []byte) {
 	t.shrink(s)
 }
 
-// add makes a client one who may hold a key. REQUIRES the shard's mu.
+// add notes that a client may hold a key. REQUIRES the shard's mu.
 func (t *Table) add(s *shard, c *Client, i item, columns uint64, key []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +139,8 @@ func (t *Table) add(s *shard, c *Client, i item, columns uint64, key []byte) {
 	t.keys.Add(1)
 }
 
-// drop tells the clients that may hold something of some columns of an item, and forgets that they do. One that made the
-// change itself and wants to hear nothing of that stays as it is: of the commands of a batch it may have read behind its
+// drop tells the clients that may hold something of some columns of an item, and forgets that they do. A client that made
+// the change itself and wants no message about it stays as it is: of the commands of a batch it may have read behind its
 // own change, and all reads of a batch are in the table before its changes are told. REQUIRES the shard's mu.
 func (t *Table) drop(s *shard, i item, columns uint64, self *Client, w *wakes) {
 	list := s.items[i]
@@ -182,8 +182,8 @@ func (s *shard) put(i item, list []*held) {
 	}
 }
 
-// manyKeys is what a client may hold to be forgotten while somebody waits: a million keys take a fifth of a second, and
-// who ends a connection may be a loop.
+// manyKeys is how many keys of a client may be forgotten while a caller waits. A million keys take a fifth of a second,
+// and the caller that ends a connection may be an event loop.
 const manyKeys = 1000
 
 // forget takes everything that c holds out of the table, in the background if it is much.
@@ -211,8 +211,8 @@ func (t *Table) remove(all map[string]*held) {
 	}
 }
 
-// Touch tells who may hold what b changed. self is the client that made the changes, nil if it does not track. REQUIRES b
-// run and not ended.
+// Touch sends messages to the clients that may hold keys changed by b. self is the client that made the changes, nil if
+// it does not track. REQUIRES b run and not ended.
 func (t *Table) Touch(b *counter.Batch, self *Client) {
 	if t.n.Load() == 0 {
 		return
@@ -234,7 +234,7 @@ func (t *Table) Touch(b *counter.Batch, self *Client) {
 	w.wake()
 }
 
-// TouchItems tells who may hold something of items that were changed, whatever of them. REQUIRES the batch that changed
+// TouchItems sends messages to the clients that may hold any key of the changed items. REQUIRES the batch that changed
 // them not ended.
 func (t *Table) TouchItems(def *schema.Counter, mids []uint64, self *Client) {
 	if len(mids) == 0 || t.n.Load() == 0 {
@@ -259,7 +259,7 @@ func (t *Table) changed(def *schema.Counter, mid, columns uint64, self *Client, 
 	t.bcast.collect(told, def, mid, columns)
 }
 
-// Replicated tells of what a primary changed, as counter.Store.Observe has it.
+// Replicated sends messages about changes of a primary, as counter.Store.Observe reports them.
 func (t *Table) Replicated(b *counter.Batch) {
 	if b == nil {
 		t.TouchAll()
@@ -274,7 +274,7 @@ func (t *Table) TouchAll() {
 		return
 	}
 	t.mu.Lock()
-	for c := range t.clients { // first: what is read meanwhile must not stay in a shard alone, for good
+	for c := range t.clients { // first: a key read meanwhile must not stay in a shard alone, for good
 		c.loseAll()
 	}
 	for i := range t.shards {
@@ -300,7 +300,7 @@ func (t *Table) Doubt(c *Client) {
 	w.wake()
 }
 
-// Sizes are what INFO tells.
+// Sizes are the numbers for INFO.
 type Sizes struct {
 	Clients  int // that track
 	Items    int // of which some client may hold something

@@ -29,8 +29,8 @@ func posts(t testing.TB) (*counter.Store, *schema.Counter) {
 	return store, store.Schema().Counters()[0]
 }
 
-// TestInboxIsBounded: who reads nothing has an inbox of 1 MiB at most, and is told null instead of more; what comes
-// behind that is told too.
+// TestInboxIsBounded: a client that reads nothing has an inbox of 1 MiB at most, and gets null instead of more; later
+// messages follow it.
 func TestInboxIsBounded(t *testing.T) {
 	_, def := posts(t)
 	var table Table
@@ -76,7 +76,7 @@ func TestInboxIsBounded(t *testing.T) {
 }
 
 // TestTableRaces: clients read, change, come and go at the same time, under a limit and without; in the end the table has
-// what they hold and not a key more, and nothing of those that are gone.
+// their keys and no other, and none of the clients that are gone.
 func TestTableRaces(t *testing.T) {
 	_, def := posts(t)
 	seed := seed.Of(t)
@@ -122,7 +122,7 @@ func TestTableRaces(t *testing.T) {
 	}
 	all.Wait()
 	f := table.Sizes()
-	table.TouchAll() // nobody is left: what a clear in the middle left goes too
+	table.TouchAll() // no client is left: the keys that a clear in the middle left go too
 	if f.Clients != 0 || f.Prefixes != 0 || told.Load() == 0 {
 		t.Errorf("%+v is left", f)
 	}

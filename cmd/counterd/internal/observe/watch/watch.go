@@ -13,7 +13,7 @@ import (
 // primary's stream, look at it only while there is any: one atomic load a batch otherwise.
 //
 // A write marks the watchers after it was applied and before its batch ends; EXEC looks at its mark with the store held
-// exclusively. So no write between WATCH and EXEC is missed. One that was applied before WATCH but marks after it
+// exclusively. So no write between WATCH and EXEC is missed. A change that was applied before WATCH but marks after it
 // aborts the transaction needlessly, which is allowed.
 type Table struct {
 	n  atomic.Int64                 // connections that watch: len(of)
@@ -109,7 +109,7 @@ func (w *Table) Remove(m *Mark) {
 	}
 }
 
-// Touch marks the watchers of what b changed. REQUIRES b run and not ended.
+// Touch marks the watchers of keys that b changed. REQUIRES b run and not ended.
 func (w *Table) Touch(b *counter.Batch) {
 	if w.n.Load() == 0 {
 		return
@@ -144,7 +144,7 @@ func (w *Table) TouchItems(def *schema.Counter, mids []uint64) {
 	}
 }
 
-// Replicated marks the watchers of what a primary changed, as counter.Store.Observe tells it.
+// Replicated marks the watchers of keys that a primary changed, as counter.Store.Observe reports them.
 func (w *Table) Replicated(b *counter.Batch) {
 	if b == nil {
 		w.TouchAll()

@@ -15,7 +15,8 @@ func keysOf(def *schema.Counter, mid, n uint64) []schema.Key {
 	return keys
 }
 
-// TestLimit: who asks for too much watches what it did before, whoever fills the table.
+// TestLimit: a client that asks for too many keys keeps the keys that it watched
+// before, whichever client fills the table.
 func TestLimit(t *testing.T) {
 	var w Table
 	def := &schema.Counter{ID: 1}
