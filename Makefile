@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash proof proof-sim console failover fault faults clean
+.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge bench-nats chaos fuzz crash proof proof-sim console failover fault faults clean
 
 help:
 	@echo 'Run it'
@@ -44,6 +44,7 @@ help:
 	@echo '  make bench-scaling  throughput gained by a second processor'
 	@echo '  make bench-large    100 million posts, and 1,000 million with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
 	@echo '  make bench-huge     cost of 1,000 million posts built in bulk; POSTS='
+	@echo '  make bench-nats     one flipped bit on one node, and power lost on all nodes: a cluster beside NATS JetStream (root); FLAGS='
 	@echo '  make pgo            renew the profile that programs are compiled with (3 minutes); POSTS= DURATION='
 	@echo ''
 	@echo 'Release'
@@ -158,6 +159,10 @@ bench-large: build
 
 bench-huge: build
 	@bench/huge.sh
+
+# A module of its own, so that counterd does not depend on NATS. FLAGS are those of bench/survival/main.go.
+bench-nats: setup build
+	cd bench/survival && $(GO) run . -bin ../../bin $(FLAGS)
 
 # One package at a revision and in the work tree, in turns; compare.sh lists its variables.
 bench-compare:
