@@ -65,7 +65,7 @@ func set(t testing.TB, us *Users, name, rules string) *User {
 	return u
 }
 
-// TestRules: what rules are kept as, in Redis's words, and that this text makes the same user again.
+// TestRules: the text that rules are kept as, in Redis's words, makes the same user again.
 func TestRules(t *testing.T) {
 	const pw = "#2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b" // secret
 	for _, c := range []struct{ rules, want string }{
@@ -103,7 +103,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesRefused: a rule that is wrong changes nothing of the user, and no password is in what is said of it.
+// TestRulesRefused: a rule that is wrong changes nothing of the user, and no password is in its error.
 func TestRulesRefused(t *testing.T) {
 	us, _ := newUsers()
 	u := set(t, us, "u", "on >secret ~a +get")
@@ -244,7 +244,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestAuthenticate: who is let in.
+// TestAuthenticate: which users are let in.
 func TestAuthenticate(t *testing.T) {
 	us, _ := newUsers()
 	set(t, us, "on", "on >one >two")
@@ -305,7 +305,7 @@ func TestLoadKeepsPassword(t *testing.T) {
 	}
 }
 
-// TestFile: a file is taken in whole or, with the lines named, not at all; what is saved is read again.
+// TestFile: a file is taken in whole or, with the lines named, not at all; saved users are read again.
 func TestFile(t *testing.T) {
 	us, _ := newUsers()
 	a := set(t, us, "a", "on >x ~a +get")
@@ -381,7 +381,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// FuzzUsers: no file kills or hangs, and what was read is the same when it is written and read again.
+// FuzzUsers: no file kills or hangs, and users are the same after they are written and read again.
 func FuzzUsers(f *testing.F) {
 	for _, seed := range []string{"user a on >x ~a* +get", "user a (+get ~a) %R~x &y", "user default off\nuser b nopass +@all -@write +select|0", "user a +zadd -script|kill #" + strings.Repeat("a", 64), "user a ~[ ~\\ ~* &*", "user 0 (&0\xff))"} {
 		f.Add(seed)
@@ -410,8 +410,8 @@ func FuzzUsers(f *testing.F) {
 	})
 }
 
-// TestSpellings: what a user may do with a post does not depend on how its key is written, and MSET asks for what
-// COUNTER.MSET asks for.
+// TestSpellings: a user's rights on a post do not depend on how its key is written, and MSET needs the same
+// rights as COUNTER.MSET.
 func TestSpellings(t *testing.T) {
 	seed := seed.Of(t)
 	t.Logf("seed %d", seed)

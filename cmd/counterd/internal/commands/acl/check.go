@@ -122,7 +122,7 @@ func (d Denial) Text(u *User, a *command.Access) string {
 	return ""
 }
 
-// Verbose is what ACL DRYRUN says: which key, which channel.
+// Verbose is the text of ACL DRYRUN: which key, which channel.
 func (d Denial) Verbose(u *User, a *command.Access, args [][]byte) string {
 	what := ""
 	switch d.Reason {
@@ -154,7 +154,7 @@ func (d Denial) Later() string {
 		"This command is no longer allowed for the following reason: " + why
 }
 
-// Object is what was refused, as ACL LOG has it.
+// Object is the refused key, channel or command, as ACL LOG has it.
 func (d Denial) Object(a *command.Access, args [][]byte) string {
 	if d.Reason == DeniedCommand || d.At == 0 {
 		return a.Name

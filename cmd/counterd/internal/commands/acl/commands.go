@@ -12,21 +12,21 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Conn is what the ACL commands see of the connection that they came by, and of its server.
+// Conn is the part of a connection and of its server that the ACL commands use.
 type Conn interface {
 	// Call has its replies.
 	Call() *items.Call
 	// ID is the number of the connection.
 	ID() int64
-	// User is the one that the connection is.
+	// User is the connection's user.
 	User() *User
-	// Users are all, and Denials what was refused.
+	// Users are all users, and Denials the log of refusals.
 	Users() *Users
 	Denials() *Log
 	// File is where the users are kept; empty: nowhere.
 	File() string
 	Logger() *slog.Logger
-	// Schema is the one that keys are read by.
+	// Schema is the schema that keys are read by.
 	Schema() *schema.Schema
 	// Lookup finds the command of a whole command line; nil: there is none, or its arguments are too few or too many.
 	Lookup(args [][]byte) (cmd *command.Access, refused string)

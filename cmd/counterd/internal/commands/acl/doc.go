@@ -1,4 +1,4 @@
-// Package acl is who may do what: users, their passwords and rules, in the words of Redis's ACL. It knows nothing of
+// Package acl has the users of a server, their passwords and rights, in the words of Redis's ACL. It knows nothing of
 // connections: a session has a User, and asks Check before each command.
 //
 // # What a user is
@@ -8,9 +8,9 @@
 //	Rights     on or off, passwords, selectors; never changed once they are in force
 //	selector   the commands, keys and channels that go together; the first is the user's own, others stand in ( )
 //
-// A change makes new Rights of a copy and puts them in the place of the old ones with one store: sessions read them
-// before each command, so a change holds from the next command on, everywhere, and a rule that is wrong changes nothing.
-// A user that is removed has no rights from then on. Whoever is connected by it is sent away by the server.
+// A change makes new Rights of a copy and puts them in the place of the old ones with one store: sessions read them before
+// each command, so a change holds from the next command on, everywhere, and a rule that is wrong changes nothing. A user
+// that is removed has no rights from then on. The server closes the connections of that user.
 //
 // # Keys
 //

@@ -3,8 +3,8 @@ package acl
 import "strings"
 
 // Commands of Redis that counterd has not. A list of users that comes from a Redis names them, with + and with -: that
-// changes nothing, as they are not here, and stays in the rules. A name that Redis has not either is refused, for it may
-// be a misspelt one that was to be forbidden.
+// changes nothing, as they are not here, and stays in the rules. A name that Redis does not have either is refused, as
+// it may be a misspelt name of a command to forbid.
 
 const foreignCommands = `
 	append bitcount bitfield bitfield_ro bitop bitpos blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin copy

@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// keys is what one selector allows of the data that a schema describes: the doc of the package says how.
+// keys is the part of the data of a schema that one selector allows: the doc of the package says how.
 type keys struct {
 	s   *selector
 	sch *schema.Schema
@@ -15,7 +15,8 @@ type keys struct {
 
 var _ command.Rights = keys{}
 
-// Key matches the names of what the key means. A key that means nothing has no other name than itself.
+// Key matches the names of the column or post that the key means. A key that means nothing has no other name than
+// itself.
 func (k keys) Key(key []byte, need command.Need) bool {
 	if k.s.allKeys {
 		return true

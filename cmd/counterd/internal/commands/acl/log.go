@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxObject is what is kept of a key, channel or name in the log, in bytes: each is a client's choice.
+	// maxObject is how many bytes of a key, channel or name the log keeps: clients choose their length.
 	maxObject = 256
 	// sameWithin is how long refusals that are alike are one entry.
 	sameWithin = time.Minute

@@ -32,7 +32,7 @@ type pattern struct {
 
 	// counter is the one all of whose posts it matches by their full names: NAME:*. It saves making the name.
 	counter string
-	open    bool // it ends in a star: what it matches it also matches with more behind it
+	open    bool // it ends in a star: it also matches every longer text that begins with a match
 	need    command.Need
 }
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// What one user may have, and what memory and time are bounded by: each selector and pattern is looked at before each
-// command in the worst case.
+// Limits of one user, which bound memory and time: each selector and pattern is looked at before each command in the
+// worst case.
 const (
 	maxPasswords    = 256
 	maxPasswordSize = 4096 // bytes: hashing them takes 10 us
@@ -43,7 +43,7 @@ var (
 // hash is the SHA-256 of a password.
 type hash [sha256.Size]byte
 
-// Rights are what a user may do, and how it shows who it is. They do not change once they are in force.
+// Rights are the rights of a user, and its passwords. They do not change once they are in force.
 type Rights struct {
 	unlimited bool // one selector allows everything: the first question before each command
 	on        bool
@@ -151,7 +151,7 @@ func (r *Rights) selector(c *Catalog, rules string, allChannels bool) error {
 	return nil
 }
 
-// Flags are on or off, and what else there is to know, in Redis's words.
+// Flags are on or off, and further flags, in Redis's words.
 func (r *Rights) Flags() []string {
 	flags := []string{"off"}
 	if r.on {
@@ -175,7 +175,7 @@ func (r *Rights) Hashes() []string {
 	return texts
 }
 
-// Part is what one selector allows, as ACL GETUSER shows it.
+// Part is the rights of one selector, as ACL GETUSER shows them.
 type Part struct{ Commands, Keys, Channels string }
 
 // Parts are the selectors; the first is the user's own.
@@ -223,7 +223,7 @@ func merge(words []string) (rules []string, open string) {
 	return rules, ""
 }
 
-// shown is a rule as an error text and a log may show it: not one that may be, or was meant as, a password.
+// shown is a rule as an error text and a log may show it: without a rule that may be, or was meant as, a password.
 func shown(rule string) string {
 	if strings.HasPrefix(rule, "(") {
 		words := strings.Fields(rule[1:min(len(rule), 128)])

@@ -7,13 +7,13 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 )
 
-// selector is a set of commands and of what they may be used on. It is not changed once it is in force.
+// selector is a set of commands and of the data that they may use. It is not changed once it is in force.
 type selector struct {
 	commands    []uint64         // by ID of command.Access
 	allCommands bool             // and nothing was refused since
 	future      bool             // +@all stands before the rules: those that are yet to come too
 	firstArgs   map[int][]string // of commands that are not allowed, by ID: the first arguments that make them so, in lower case
-	rules       []string         // what was allowed and refused of commands beside +@all or -@all, in order: "+get", "-@write"
+	rules       []string         // the commands allowed and refused besides +@all or -@all, in order: "+get", "-@write"
 	patterns    []pattern        // of keys; none if allKeys
 	allKeys     bool
 	channels    []pattern // none if allChannels

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 )
 
-// User is one user, for as long as it lasts. Sessions keep it: what it may do is read before each command.
+// User is one user, for as long as it lasts. Sessions keep it: its rights are read before each command.
 type User struct {
 	name   string
 	rights atomic.Pointer[Rights]

@@ -29,14 +29,14 @@ type Users struct {
 	catalog *Catalog
 	deflt   *User // never removed
 
-	allChannels atomic.Bool // acl-pubsub-default allchannels: what new users may hear
+	allChannels atomic.Bool // acl-pubsub-default allchannels: channels of new users
 
 	mu     sync.RWMutex // guards the rest; changes of users are made one at a time
 	byName map[string]*User
 	start  *Rights // of default where no line of a file is about it: it has the password of requirepass
 }
 
-// NewUsers are the users of a new server: default, who may do everything without a password.
+// NewUsers are the users of a new server: default, which has all rights and no password.
 func NewUsers(c *Catalog) *Users {
 	us := &Users{catalog: c, deflt: &User{name: Default}, byName: make(map[string]*User)}
 	us.start = us.defaultRights()
@@ -133,7 +133,7 @@ func checkName(name string) error {
 }
 
 // SetPassword gives default the password of requirepass, or takes it if there is none. A file that is loaded later and
-// says nothing of default leaves it that password: Redis drops it then, and everybody is let in who names nobody.
+// says nothing of default leaves it that password: Redis drops it then, and lets in every client that does not log in.
 func (us *Users) SetPassword(pass string) {
 	rules := []string{"nopass"}
 	if pass != "" {
@@ -292,7 +292,7 @@ func (us *Users) parse(file, text string) (map[string]*Rights, error) {
 	return users, nil
 }
 
-// make makes a new user's rights of words. rule is the one that err is about.
+// make makes a new user's rights of words. rule is the rule that err is about.
 func (us *Users) make(words []string) (r *Rights, rule string, err error) {
 	allChannels := us.allChannels.Load()
 	r = newRights(us.catalog, allChannels)

@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// Conn is what these commands see of the connection that they came by.
+// Conn is the part of a connection that these commands use.
 type Conn interface {
 	// Call has its replies.
 	Call() *items.Call
@@ -22,13 +22,13 @@ type Conn interface {
 	WithStore(exclusive bool, f func(b *counter.Batch) error) error
 	// WrongNumber is the error for the number of arguments of the command.
 	WrongNumber() string
-	// End closes the connection when what was answered has been sent.
+	// End closes the connection after all replies are sent.
 	End()
-	// Server is what the commands see of the server.
+	// Server returns the part of the server that the commands use.
 	Server() *Server
 }
 
-// Server is what these commands see of the server. It is immutable.
+// Server is the part of the server that these commands use. It is immutable.
 type Server struct {
 	Config  *config.Live
 	Log     *slog.Logger

@@ -6,7 +6,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 )
 
-// Need is what a command does to a key, as far as rights go.
+// Need is the kind of access that a command needs to a key.
 type Need uint8
 
 // Needs; a command may have both for a key, or none: then any right to the key will do, as in Redis.
@@ -15,13 +15,13 @@ const (
 	NeedWrite                  // changes them
 )
 
-// Rights is what a user may do with data: it answers what a command asks.
+// Rights is the rights of a user on data: it answers the questions of a command.
 type Rights interface {
-	// Key tells whether the user has what is needed for a key.
+	// Key tells whether the user has the needed rights for a key.
 	Key(key []byte, need Need) bool
 	// Post is Key for a post of a counter; where columns are named, the rights to these numbers of it will do.
 	Post(counter, mid []byte, columns [][]byte, need Need) bool
-	// Counter tells whether the user has what is needed for all that the counter has, and ever may have.
+	// Counter tells whether the user has the needed rights for all present and future data of the counter.
 	Counter(name []byte, need Need) bool
 	// Everything is Counter for all counters.
 	Everything(need Need) bool
@@ -29,7 +29,7 @@ type Rights interface {
 	Prefix(prefix []byte, need Need) bool
 }
 
-// Access is a row without the type of its connection: what the rights of users, hash slots and shards depend on.
+// Access is a row without the type of its connection: users' rights, hash slots and shards depend on it.
 type Access struct {
 	ID         int // from 0 on, in the order of the table: no two commands have the same
 	Name       string
@@ -41,10 +41,10 @@ type Access struct {
 	Categories []string
 	Free       bool // allowed to everybody, as AUTH is
 
-	// First, Last and Step are where the keys are, see Row, and need what is done to them.
+	// First, Last and Step are the places of the keys, see Row, and need is the kind of access to them.
 	First, Last, Step int
 	need              Need
-	options           bool // what is needed depends on the options: SET
+	options           bool // the need depends on the options: SET
 	idmp              bool
 
 	asks     func(r Rights, args [][]byte) (refused int)
@@ -70,7 +70,7 @@ func AskCounter(at int, need Need) func(Rights, [][]byte) int {
 	}
 }
 
-// allowed is what Asks returns where nothing was refused.
+// allowed is the result of Asks if nothing was refused.
 const allowed = -1
 
 func ok(yes bool, at int) int {
@@ -80,7 +80,7 @@ func ok(yes bool, at int) int {
 	return at
 }
 
-// access makes what a row asks. A command that reads or changes data and does not say which asks for everything.
+// access makes the Access of a row. A command that reads or changes data and does not say which asks for everything.
 func (cmd *Row[C]) makeAccess(id int) *Access {
 	a := &Access{
 		ID: id, Name: cmd.Name, Group: cmd.Group, Flags: cmd.Flags, Planned: cmd.Plan != nil, Categories: cmd.categories(), Container: cmd.Sub != nil && cmd.Run == nil, Free: cmd.Flags&NoAuth != 0,
@@ -117,13 +117,13 @@ func (a *Access) HasKeys() bool { return a.First > 0 }
 // Asks tells whether the command asks anything of data.
 func (a *Access) Asks() bool { return a.First > 0 || a.asks != nil }
 
-// Single tells whether the only thing that the command asks for is its one key, which is argument 1, and what it needs.
-// It is the short way for most commands.
+// Single tells whether the only thing that the command asks for is its one key, which is argument 1, and the need for
+// it. It is the short way for most commands.
 func (a *Access) Single() (need Need, yes bool) {
 	return a.need, a.First == 1 && a.Last == 1 && a.asks == nil && !a.options
 }
 
-// Keys tells what is needed of the keys in a whole command, which are the arguments from First on to last, each Step.
+// Keys returns the needs for the keys in a whole command, which are the arguments from First on to last, each Step.
 // Without keys last is below First.
 func (a *Access) Keys(args [][]byte) (need Need, last int) {
 	if a.First == 0 {
@@ -157,7 +157,7 @@ func (a *Access) lastKey(args [][]byte) int {
 	if a.Last >= 0 {
 		return min(a.Last, n-1)
 	}
-	return n + a.Last - (a.Step - 1) // a key comes with what belongs to it: a last word such as QUIET is none
+	return n + a.Last - (a.Step - 1) // a key comes with its values: a last word such as QUIET is no key
 }
 
 // channels is where a command has names of channels.

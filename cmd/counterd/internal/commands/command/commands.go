@@ -12,7 +12,7 @@ func Commands[C any](on func(C) (*Table[C], *resp.Replies)) []*Row[C] {
 	return []*Row[C]{commandRow(on), latencyRow(on)}
 }
 
-// ofTable is a handler of what the table answers by itself.
+// ofTable is a handler of a command that the table answers by itself.
 func ofTable[C any](on func(C) (*Table[C], *resp.Replies), reply func(t *Table[C], out *resp.Replies, args [][]byte)) func(C, [][]byte) {
 	return func(c C, args [][]byte) {
 		t, out := on(c)

@@ -34,8 +34,8 @@ func (c Confinement) Refusal(cmd *Access) string {
 }
 
 // readerText refuses what must not be sent to a listener for reads only; empty: it may. A password changes nothing
-// there. Who asks may read data and messages, be told what the server is, and set up its own connection; what is not
-// known to be harmless is refused, so a new command is until its row or this says otherwise.
+// there. The client may read data and messages, learn about the server, and set up its own connection; a command
+// that is not known to be harmless is refused. A new command is refused until its row or this list says otherwise.
 func readerText(cmd *Access) string {
 	switch {
 	case cmd.Reads():
@@ -46,7 +46,7 @@ func readerText(cmd *Access) string {
 		return errReaderMay(cmd)
 	}
 	switch cmd.Group {
-	case "connection", "transactions", "cluster": // what a transaction holds was let in one by one
+	case "connection", "transactions", "cluster": // the commands of a transaction were checked one by one
 		return ""
 	case "pubsub":
 		if !cmd.Is("publish") && !cmd.Is("spublish") {

@@ -1,5 +1,5 @@
-// Package command is the table of commands: what a command is called, takes, may do and says of itself. It does not
-// know how connections work.
+// Package command is the table of commands: their names, arguments, rights and descriptions. It does not know how
+// connections work.
 //
 // # One row a command
 //

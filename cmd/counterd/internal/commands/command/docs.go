@@ -16,7 +16,7 @@ func (t *Table[C]) ReplyDocs(out *resp.Replies, args [][]byte) {
 	docs(out, list)
 }
 
-// docs appends a map from the names of commands to what people want to know of them.
+// docs appends a map from the names of commands to their documentation.
 func docs[C any](out *resp.Replies, list []*Row[C]) {
 	out.Map(len(list))
 	for _, cmd := range list {

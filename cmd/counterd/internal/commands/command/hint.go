@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Hints are what the server adds, in brackets, to Redis's texts of errors. Clients recognize an error by the text before
-// the hint, so that text stays as Redis writes it.
+// Hints are texts that the server adds, in brackets, to Redis's texts of errors. Clients recognize an error by the text
+// before the hint, so that text stays as Redis writes it.
 
 // WrongNumber is the error for a wrong number of arguments. It ends with the command's syntax.
 func (cmd *Row[C]) WrongNumber() string {

@@ -2,8 +2,8 @@ package command
 
 import "strings"
 
-// instead says, for commands of Redis that are not here, why not and what to use: it stands in brackets behind the error
-// that any unknown command is answered, which clients go by.
+// instead says, for commands of Redis that are not here, the reason and an alternative. The text stands in brackets
+// after the error of an unknown command, which clients recognize.
 var instead = func() map[string]string {
 	const expire = "counters do not expire: "
 	const whole = "values are whole numbers: "
@@ -44,8 +44,8 @@ var instead = func() map[string]string {
 	return all
 }()
 
-// Instead is what to use instead of a command of Redis that is not here; empty where there is nothing to say. The name
-// may be in any case.
+// Instead is the alternative to a command of Redis that is not here; empty where there is nothing to say. The name may
+// be in any case.
 func Instead(name []byte) string {
 	if len(name) > 32 {
 		return ""

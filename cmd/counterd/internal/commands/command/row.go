@@ -27,8 +27,7 @@ type Row[C any] struct {
 
 	// Exactly one of Plan, Run and Sub is set, but for COMMAND, which can do without its subcommands.
 	//
-	// Plan adds operations to the call's batch and says what is to be replied when they have run. args are gone
-	// afterwards.
+	// Plan adds operations to the call's batch and says how to reply after they have run. args are gone afterwards.
 	Plan func(c *items.Call, args [][]byte)
 	// Run does it all at once; all commands before it have been answered.
 	Run func(c C, args [][]byte)
@@ -39,7 +38,7 @@ type Row[C any] struct {
 	// everything.
 	Asks func(r Rights, args [][]byte) (refused int)
 
-	// Executions refused before they ran, and those answered by an error. What was executed: see Account.
+	// Executions refused before they ran, and those answered by an error. Executed commands: see Account.
 	Rejected, Failed atomic.Int64
 	executed         executed
 
@@ -66,11 +65,11 @@ const (
 	SkipSlowlog
 	DenyOOM // may take memory
 
-	// Of what does not exist here: said for those who compare.
+	// Redis's flag for features that do not exist here, kept for comparison.
 	AllowBusy      // while a script is running
 	NoAsyncLoading // not while a replica serves old data beside the new
 
-	Idmp // takes IDMP and what follows it behind its other arguments: see package idmp. All commands that change posts by a Plan do
+	Idmp // takes IDMP and its arguments after all others: see package idmp. All commands that change posts by a Plan do
 )
 
 // IdmpSyntax is behind the syntax of commands that take IDMP.
@@ -86,7 +85,7 @@ var flagNames = []struct {
 	{AllowBusy, "allow_busy"},
 }
 
-// Access is what the command asks of who sends it.
+// Access is the rights that the command needs.
 func (cmd *Row[C]) Access() *Access { return cmd.access }
 
 // Is reports whether the command is the one called name.
@@ -115,10 +114,10 @@ func (cmd *Row[C]) Takes(args [][]byte) bool {
 	return cmd.ArityOK(n)
 }
 
-// Hash is what the hash of a command with a number begins with.
+// Hash is the start value of the hash of a command with a number.
 func (cmd *Row[C]) Hash() idmp.Hash { return cmd.hash }
 
-// Numbered tells whether the command is one of those that CLIENT IDMP numbers: what changes items, and EXEC.
+// Numbered tells whether the command is one of those that CLIENT IDMP numbers: commands that change items, and EXEC.
 func (cmd *Row[C]) Numbered() bool { return cmd.Flags&Idmp != 0 }
 
 // Subcommand finds a subcommand by its own name, in any case.

@@ -7,8 +7,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 )
 
-// What COMMAND says of a command beside what stands in its row: as Redis 7 says it, by the command's name where there
-// is no rule.
+// The parts of COMMAND's reply that are not in a command's row: as in Redis 7, by the command's name if there is no
+// rule.
 
 // flagList are the names of the command's flags.
 func (cmd *Row[C]) flagList() []string {
@@ -107,7 +107,7 @@ func (cmd *Row[C]) keyFlags() []string {
 	return []string{"RO"}
 }
 
-// keyFlagsOf is keyFlags for a whole command: what SET does to its key depends on GET.
+// keyFlagsOf is keyFlags for a whole command: the flags of SET depend on GET.
 func (cmd *Row[C]) keyFlagsOf(args [][]byte) []string {
 	if !cmd.Is("set") {
 		return cmd.keyFlags()

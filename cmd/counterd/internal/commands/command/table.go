@@ -37,7 +37,7 @@ func NewTable[C any](list []*Row[C]) *Table[C] {
 // Row is the row that an Access is of.
 func (t *Table[C]) Row(a *Access) *Row[C] { return t.rows[a.ID] }
 
-// Access is what all commands ask of who sends them, subcommands in their container.
+// Access is the rights that all commands need, subcommands in their container.
 func (t *Table[C]) Access() []*Access { return t.access }
 
 // Disable takes a command, or a subcommand as "config|set", out of the table, as if it had never been there. It is

@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Conn is what the commands see of the connection that they came by. It is for the goroutine that executes the command.
+// Conn is the part of a connection that the commands use. It is for the goroutine that executes the command.
 type Conn interface {
 	// Call has its replies.
 	Call() *items.Call
@@ -23,7 +23,7 @@ type Conn interface {
 	// Busy runs work that may take its time, few at once: not if the client has gone. Its ctx ends with the client, and
 	// then the connection does. REQUIRES not Executing.
 	Busy(work func(ctx context.Context))
-	// GiveWay lets others have their turn: who works for long calls it now and then. REQUIRES no batch open.
+	// GiveWay lets others have their turn. A command that works for long calls it now and then. REQUIRES no batch open.
 	GiveWay()
 	// AppendKey appends a key as this server lists them: see Schema.AppendKey of package schema, and for a node of a cluster AppendTagged.
 	AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, col int, mid uint64) []byte

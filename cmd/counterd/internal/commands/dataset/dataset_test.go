@@ -107,7 +107,7 @@ func (c *conn) want(t *testing.T, command, reply string) {
 	}
 }
 
-// TestSchema makes a schema, has it printed and makes it again of what was printed; what is refused changes nothing.
+// TestSchema makes a schema, prints it and makes it again from the printed text; a refused statement changes nothing.
 func TestSchema(t *testing.T) {
 	c := newConn(t)
 	c.want(t, "SCHEMA", "[]")
@@ -202,7 +202,7 @@ func TestDigestArguments(t *testing.T) {
 	}
 }
 
-// TestBlocks: block by block and by key, and what is not there.
+// TestBlocks: block by block and by key, and a missing block.
 func TestBlocks(t *testing.T) {
 	c := newConn(t)
 	if err := c.store.AlterScript(script1); err != nil {

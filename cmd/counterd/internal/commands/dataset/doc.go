@@ -1,6 +1,6 @@
 // Package dataset has the commands on all that a store holds: its schema, its blocks and the tiers they are in, walks
-// over all items, their number and their sum. Commands on single items are package items'; what COUNTER.BLOCKS tells of
-// a block, and what a digest sums, is package counter's.
+// over all items, their number and their sum. Commands on single items are package items'; package counter defines the
+// fields of COUNTER.BLOCKS and the sum of a digest.
 //
 // These commands are not planned. Each opens a batch of its own (Conn.WithStore), exclusive where it changes what keys
 // mean or removes all, and its reply waits for the log as those of planned commands do. Within EXEC they work in the

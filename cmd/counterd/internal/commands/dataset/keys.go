@@ -14,7 +14,7 @@ import (
 const (
 	// keysLooked is how many posts KEYS looks at: in 0.2 to 0.4 s of one processor, in steps beside others.
 	keysLooked = 1 << 20
-	// keysHeld is the same in a transaction, which keeps everybody waiting: what one SCAN looks at.
+	// keysHeld is the same in a transaction, which blocks all other clients: as many as one SCAN reads.
 	keysHeld = 10_000
 	// keysListed is how many keys it answers: in memory all at once.
 	keysListed = 100_000

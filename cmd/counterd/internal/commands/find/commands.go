@@ -36,7 +36,8 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 	}
 }
 
-// need is what is needed for the whole counter. A change by condition tells of what it changes, be it their number.
+// need is the need for the whole counter. The reply to a change by condition reveals data of the changed posts, at
+// least their number.
 func need(f command.Flags) command.Need {
 	if f&command.Write != 0 {
 		return command.NeedRead | command.NeedWrite

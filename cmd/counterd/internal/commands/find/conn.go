@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Conn is what the commands see of the connection that they came by. It is for the goroutine that executes the command.
+// Conn is the part of a connection that the commands use. It is for the goroutine that executes the command.
 type Conn interface {
 	// Call has its replies.
 	Call() *items.Call
@@ -15,8 +15,8 @@ type Conn interface {
 	Schema() *schema.Schema
 	// Steps calls step, which takes about a millisecond, again and again until it is done or fails, each time with the
 	// batch open that is handed to it. Between two calls all others may have the store. It ends early by an error of its
-	// own: errors.Is(err, ErrGone), or what refuses changes now where changes is set. The command's reply waits for the
-	// log as far as the steps looked and changed.
+	// own: errors.Is(err, ErrGone), or, if changes is set, the reason why changes are refused now. The command's reply
+	// waits for the log as far as the steps looked and changed.
 	Steps(changes bool, step func(b *counter.Batch) (done bool, err error)) error
 	// Alone calls change once with all others kept out, so that what it changes is one change, and one frame of the log,
 	// and makes it safe. It ends as Steps does before it comes to it.

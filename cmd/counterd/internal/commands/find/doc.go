@@ -21,10 +21,10 @@
 //	                      a string (RESP2)
 //	UPDATE                the number of items changed; with RETURNING rows as FIND's
 //
-// They are the same arrays in both versions of the protocol. An answer is made when the last row is known: arrays say
-// their length first. So rows are bounded (query.MaxRows), and what is more is reached by a cursor. A page by cursor
-// looks for pageSteps steps at most and may have fewer rows than LIMIT, even none, as SCAN's: a client is not left
-// without an answer for longer than its patience because matches are rare.
+// They are the same arrays in both versions of the protocol. An answer is made when the last row is known: arrays say their
+// length first. So rows are bounded (query.MaxRows), and a cursor leads to the rest. A page by cursor looks for pageSteps
+// steps at most and may have fewer rows than LIMIT, even none, as SCAN's: a client is not left without an answer for longer
+// than its patience because matches are rare.
 //
 // What an UPDATE has changed stays changed when it cannot go on. An error says then how many items that are, and is one
 // of those in doubt (UNCERTAIN): an error of any other kind means that nothing was changed, as everywhere.

@@ -42,7 +42,8 @@ func findPage(c Conn, args [][]byte, most int) {
 	err := c.Steps(false, func(b *counter.Batch) (bool, error) {
 		done, err := f.Step(b)
 		if dropped := (*counter.DroppedError)(nil); q.Columns == nil && errors.As(err, &dropped) {
-			// A column of the rows, which none names, is gone: anew with those that are left. One that a condition names is an error.
+			// A column of the rows, which none names, is gone: anew with those that are left. An unknown column in a
+			// condition is an error.
 			return false, begin(b.Schema())
 		}
 		found.add(f.Rows(), nil)
@@ -52,7 +53,7 @@ func findPage(c Conn, args [][]byte, most int) {
 		return done || q.Paged && steps >= most && next != start, err
 	})
 	if err != nil {
-		// Of a page the rows before what cannot be read are told: the next call begins there and answers the error.
+		// A page has the rows before the unreadable ones: the next call begins there and answers the error.
 		if _, more := f.Next(); !q.Paged || !more || found.len() == 0 || !errors.Is(err, counter.ErrCold) {
 			c.Call().StoreError(err)
 			return

@@ -67,8 +67,8 @@ func updateOnce(c Conn, args [][]byte, once *counter.Once) {
 	}
 }
 
-// tooMany is err, and where more items meet the conditions than one change can have, what to do about it. with is why
-// it is one change.
+// tooMany is err, with advice if more items meet the conditions than one change can have. with is why it is one
+// change.
 func tooMany(err error, with string) error {
 	if many := (*counter.TooManyError)(nil); errors.As(err, &many) {
 		return items.Refusal(fmt.Sprintf("ERR more than %d posts match the conditions: want LIMIT 1..%d with %s", many.Most, many.Most, with))
@@ -76,7 +76,8 @@ func tooMany(err error, with string) error {
 	return err
 }
 
-// answerOnce answers what was made before, or refused for its number. err is why it could not be looked at, or told.
+// answerOnce answers a change that was made before, or refused for its number. err is why it could not be looked at,
+// or told.
 func answerOnce(c Conn, once *counter.Once, err error) {
 	switch {
 	case err != nil:

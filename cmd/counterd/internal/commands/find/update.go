@@ -74,14 +74,14 @@ func (u *update) step(c Conn, b *counter.Batch, found *rows) (done bool, err err
 	return done, err
 }
 
-// apply makes one change of what was gathered.
+// apply makes one change of the gathered items.
 func (u *update) apply(c Conn, b *counter.Batch, found *rows) error {
 	err := u.u.Apply(b)
 	u.made(c, found)
 	return err
 }
 
-// made keeps the rows of what was just changed, and marks who watches it.
+// made keeps the rows of the items just changed, and marks their watchers.
 func (u *update) made(c Conn, found *rows) {
 	found.add(u.u.Rows(), u.u.Columns())
 	c.Changed(u.q.Counter, u.u.Mids())

@@ -80,7 +80,7 @@ func count(t *testing.T, s *counter.Store, v uint64) uint64 {
 }
 
 // TestUpdateStops: an UPDATE that is stopped before it changed anything says why, and else how many posts it changed,
-// in doubt; a repeat of what is idempotent goes on. Whoever watches is told of those that were changed.
+// in doubt; a repeat of an idempotent change goes on. Watchers are told of the changed items.
 func TestUpdateStops(t *testing.T) {
 	const posts = 20_000
 	s := fill(t, posts)

@@ -1,8 +1,8 @@
 // Package glob matches names as Redis does.
 package glob
 
-// MaxPattern is the longest pattern, in bytes, that commands should take from a client: what it is matched with is as
-// long at most, so that a match takes a millisecond. A pattern and a channel of 1 MiB each would take an hour.
+// MaxPattern is the longest pattern, in bytes, that commands should take from a client: matched texts have at most the
+// same length, so that a match takes a millisecond. A pattern and a channel of 1 MiB each would take an hour.
 const MaxPattern = 1 << 10
 
 // Match is Redis's glob matching (util.c, stringmatchlen): * ? [abc] [^a-z] and \ to escape. Unlike the original it
@@ -34,8 +34,8 @@ func Match(pattern, s string) bool {
 }
 
 // EndsInStar tells whether the last thing that a pattern matches is a star, and not one that is escaped or in a class:
-// then what it matches it also matches with more behind. It goes over a pattern as Match does, for which [b-] is no whole
-// class: the range goes to the bracket.
+// then it also matches every longer text that begins with a match. It goes over a pattern as Match does, for which [b-]
+// is no whole class: the range goes to the bracket.
 func EndsInStar(pattern string) (star bool) {
 	for p := 0; p < len(pattern); {
 		n := 1

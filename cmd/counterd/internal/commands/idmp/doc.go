@@ -1,5 +1,5 @@
-// Package idmp is what a numbered command says and what is kept of its reply: the arguments behind IDMP, a hash of all
-// others, and replies in a form that outlives connections. It is pure; counter.Once is what makes a change once.
+// Package idmp reads numbered commands and keeps their replies: the arguments behind IDMP, a hash of all others, and
+// replies in a form that outlives connections. It is pure; counter.Once makes a change once.
 //
 // # The arguments
 //
@@ -11,8 +11,8 @@
 //
 // # The hash
 //
-// The same seq with other arguments is refused. What was asked is kept as 21 bits, in the log and in snapshots, so the
-// hash is part of their format and must not change. It is CRC32C (Castagnoli), as a state that is continued over the
+// The same seq with other arguments is refused. The request is kept as a hash of 21 bits, in the log and in snapshots, so
+// the hash is part of their format and must not change. It is CRC32C (Castagnoli), as a state that is continued over the
 // pieces, the length of each xored into it before:
 //
 //	h = crc32c(0, name in lower case, with "|" between container and subcommand)

@@ -27,7 +27,7 @@ func (h Hash) Add(args ...[]byte) Hash {
 	return h
 }
 
-// fewBytes are summed here: three steps take 3.7 ns and a call of crc32.Update 6. What is added has rarely more digits.
+// fewBytes are summed here: three steps take 3.7 ns and a call of crc32.Update 6. Increments rarely have more digits.
 const fewBytes = 3
 
 // Sum is the 21 bits that are kept.

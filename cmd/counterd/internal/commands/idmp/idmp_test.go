@@ -87,7 +87,7 @@ func TestUnsigned(t *testing.T) {
 	}
 }
 
-// FuzzTail: any arguments are parted or not, without a panic, and what is parted reads as the reference says.
+// FuzzTail: any arguments are parted or not, without a panic, and the parts agree with the reference.
 func FuzzTail(f *testing.F) {
 	f.Add("incr k IDMP p 5 EPOCH 3")
 	f.Add("hset k a 1 idmp EPOCH 18446744073709551615")
@@ -156,7 +156,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestHashSpread: what differs little has other hashes as often as what differs much.
+// TestHashSpread: commands that differ little have different hashes as often as those that differ much.
 func TestHashSpread(t *testing.T) {
 	seen := map[uint32]int{}
 	const n = 1 << 16
@@ -209,7 +209,7 @@ func reply(rnd *rand.Rand, out *resp.Replies, depth int) {
 	}
 }
 
-// TestReplies: what is kept of a reply gives the same reply in both versions of the protocol.
+// TestReplies: a kept reply gives the same reply in both versions of the protocol.
 func TestReplies(t *testing.T) {
 	t.Logf("-seed=%d", *seed)
 	var kinds []format.ResultKind

@@ -32,8 +32,8 @@ const overflow = "ERR increment or decrement would overflow"
 const ErrGone = "IDMPEXPIRED the change was made; its reply was longer than 65536 bytes as they are kept, and is not known any more"
 
 // Keep makes a result of one reply, which is in the neutral version of the protocol (resp.Neutral). It works in buf, or
-// where that is too small in memory of its own, and returns what it worked in: a blob is there. What cannot be kept,
-// and is no reply of a command that changes items, is ResultGone.
+// where that is too small in memory of its own, and returns what it worked in: a blob is there. A reply that cannot be
+// kept is ResultGone. No command that changes items has such a reply.
 func Keep(reply, buf []byte) (counter.Result, []byte) {
 	gone := counter.Result{Kind: counter.ResultGone}
 	r := reader{reply}

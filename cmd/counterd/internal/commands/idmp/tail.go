@@ -10,7 +10,7 @@ import (
 // MaxProducer is the longest id of a producer, in bytes.
 const MaxProducer = 32
 
-// Number is whose change a command is: what stands behind IDMP.
+// Number is the producer and number of a command: the arguments after IDMP.
 type Number struct {
 	Producer []byte // 1 to MaxProducer bytes
 	Seq      uint64
@@ -24,7 +24,7 @@ const (
 	ErrEpoch    = "ERR IDMP: want an epoch of 0 to 9223372036854775807"
 )
 
-// TailLen is how many of a command's arguments are IDMP and what follows it: 3, 5 with EPOCH, or 0. It is asked twice a
+// TailLen is how many of a command's arguments IDMP and its own arguments are: 3, 5 with EPOCH, or 0. It is asked twice a
 // command: whether there are as many arguments as there should be, and where they end.
 func TailLen(args [][]byte) int {
 	if n := len(args); n > 3 && isIDMP(args[n-3]) {
@@ -40,13 +40,14 @@ func epochTailLen(args [][]byte) int {
 	return 0
 }
 
-// isIDMP tells whether b is IDMP in any case: 0x20 is what letters of two cases differ in, and makes one of nothing else.
+// isIDMP tells whether b is IDMP in any case: letters of two cases differ in the bit 0x20, which makes a letter of no
+// other byte.
 func isIDMP(b []byte) bool {
 	const idmp = 'i' | 'd'<<8 | 'm'<<16 | 'p'<<24
 	return len(b) == 4 && binary.LittleEndian.Uint32(b)|0x20202020 == idmp
 }
 
-// Split parts a command's arguments from IDMP and what follows it, which num becomes. tail is TailLen(args), and more
+// Split cuts IDMP and its arguments from a command's arguments, and puts them into num. tail is TailLen(args), and more
 // than 0. text is the error.
 func (num *Number) Split(args [][]byte, tail int) (rest [][]byte, text string) {
 	at := len(args) - tail

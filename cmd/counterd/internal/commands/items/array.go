@@ -9,11 +9,11 @@ import (
 
 // Arrays of results, such as the replies of MGET, HMGET, COUNTER.MGET and COUNTER.MINCRBY.
 //
-// An error inside an array must not be one that a client library acts on. go-redis 9.23 stops to read an array at MOVED,
-// READONLY, LOADING, OOM and the like and takes the rest of the array for the replies of the next commands. redis-py closes
-// the connection at LOADING. No library follows a MOVED that is not the whole reply. So an array holds two errors at most,
-// which every library keeps in their places: the IOERR of a post that cannot be read, and the ERR of an addition that leaves
-// its column's range. Any other error takes the place of the whole array.
+// Client libraries must not act on an error inside an array. go-redis 9.23 stops to read an array at MOVED, READONLY,
+// LOADING, OOM and the like and takes the rest of the array for the replies of the next commands. redis-py closes the
+// connection at LOADING. No library follows a MOVED that is not the whole reply. So an array holds two errors at most, which
+// every library keeps in their places: the IOERR of a post that cannot be read, and the ERR of an addition that leaves its
+// column's range. Any other error takes the place of the whole array.
 
 // standsInside tells whether an error may be an element of an array.
 func standsInside(err error) bool {

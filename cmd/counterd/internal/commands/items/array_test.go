@@ -10,7 +10,7 @@ import (
 )
 
 // TestWholeReply: of a command on several results, some or all of which are not served here, one error is the whole reply.
-// What is before and behind it in the batch stays.
+// The replies before and after it in the batch stay.
 func TestWholeReply(t *testing.T) {
 	for _, slotGroups := range []bool{false, true} {
 		for _, proto := range []int{2, 3} {
@@ -31,7 +31,7 @@ func TestWholeReply(t *testing.T) {
 			store.Groups().Own(owned)
 			for _, w := range []struct {
 				plan    func(*Call, [][]byte)
-				command string // with H for a post that is here and G for one that is gone
+				command string // with H for a post that is here and G for a post that is gone
 				want    string // the reply; empty: that G is elsewhere
 			}{
 				{MGet, "MGET G.cntcm", ""},

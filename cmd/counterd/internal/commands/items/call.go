@@ -7,8 +7,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// Call is what the handlers of commands on items see of a connection: a batch to add operations to, and the replies.
-// The connection runs the batch between the two; see Owed.
+// Call is the part of a connection that the handlers of commands on items use: a batch to add operations to, and the
+// replies. The connection runs the batch between the two; see Owed.
 type Call struct {
 	Batch *counter.Batch // open while a command is planned
 	Out   resp.Replies   // not to be touched while a command is planned: replies of commands before it are not there yet
@@ -100,7 +100,7 @@ func ErrorText(err error) string {
 	switch {
 	case errors.As(err, &refusal):
 		return string(refusal)
-	case errors.As(err, &uncertain): // first: what it wraps would say that nothing was changed
+	case errors.As(err, &uncertain): // first: the wrapped error would say that nothing was changed
 		return "UNCERTAIN " + err.Error()
 	case errors.Is(err, counter.ErrReplica):
 		return ErrReadOnly

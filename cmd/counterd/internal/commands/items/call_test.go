@@ -7,8 +7,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// TestCall has commands planned, run and answered without a connection: the replies come in order, also of what was
-// refused.
+// TestCall has commands planned, run and answered without a connection: the replies come in order, also those of
+// refused commands.
 func TestCall(t *testing.T) {
 	store, err := counter.Open("", counter.Options{})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 // counterd's own commands: counters by the page.
 
-// CounterMGet: COUNTER.MGET counter mid [mid ...] [COLUMNS column [column ...]], the timeline's read. Who names columns
-// gets those, whatever columns came and went since.
+// CounterMGet: COUNTER.MGET counter mid [mid ...] [COLUMNS column [column ...]], the timeline's read. A client that
+// names columns gets those, even if other columns were added or dropped since.
 func CounterMGet(c *Call, args [][]byte) {
 	def := c.Batch.Schema().CounterNamed(args[1])
 	if def == nil {
@@ -98,7 +98,7 @@ func CounterMIncrBy(c *Call, args [][]byte) {
 	}
 	n := c.Batch.Len() - first
 	if quiet {
-		c.Batch.ChangeSet(first) // there is no place for the error of one that is refused alone
+		c.Batch.ChangeSet(first) // the reply has no place for the error of one refused column
 		c.owe(replyMade, first, n)
 		return
 	}

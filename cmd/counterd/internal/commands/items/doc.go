@@ -1,5 +1,5 @@
-// Package items is the commands on items: what INCR, HGETALL, COUNTER.MGET and their kin add to a batch, and how they
-// are answered. Handlers see a Call, not the connection that the command came by.
+// Package items has the commands on items, such as INCR, HGETALL and COUNTER.MGET: the operations that they add to a
+// batch, and their replies. Handlers see a Call, not the connection that the command came by.
 //
 // # Two halves
 //
@@ -15,8 +15,8 @@
 // no number) owes an error in its place and adds nothing to the batch: those that make several changes check everything
 // first and take back what they added (Batch.Truncate), so that they change all or nothing.
 //
-// Most replies are functions of the package with two numbers beside them, and allocate nothing. Closures are left to
-// what is rare: keys that name the wrong thing, HMGET and HSCAN of items.
+// Most replies are functions of the package with two numbers beside them, and allocate nothing. Only rare cases use
+// closures: keys that name the wrong thing, HMGET and HSCAN of items.
 //
 // A read of thousands of keys is planned and answered with others served in between: Call.Breathe.
 //

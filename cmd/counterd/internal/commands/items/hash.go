@@ -85,7 +85,8 @@ func HMGet(c *Call, args [][]byte) {
 	}
 }
 
-// replyField answers column n of a row. All fields are of one item: what is wrong with it is the whole reply, as HGETALL's is.
+// replyField answers column n of a row. All fields are of one item: an error of the item is the whole reply, as with
+// HGETALL.
 func replyField(c *Call, o *Owed) {
 	op := c.result(o)
 	if op == nil {

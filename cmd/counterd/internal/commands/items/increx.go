@@ -14,8 +14,8 @@ const (
 )
 
 // IncrEx: INCREX key [BYINT increment] [LBOUND n] [UBOUND n] [SATURATE] [PERSIST], of Redis 8.8: it answers the new value
-// and what was added. Out of bounds nothing is, or with SATURATE what leads to the bound. Options that a counter lacks
-// are refused, not ignored; PERSIST is, as there is nothing that could expire.
+// and the increment. Out of bounds nothing is, or with SATURATE what leads to the bound. Options that a counter lacks are
+// refused, not ignored; PERSIST is, as there is nothing that could expire.
 func IncrEx(c *Call, args [][]byte) {
 	n, bounds := int64(1), counter.Unbounded
 	var by, lo, hi, persist bool

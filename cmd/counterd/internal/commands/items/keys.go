@@ -18,8 +18,8 @@ const (
 )
 
 // errNoKey is the answer to a write to a key that the schema does not know. Reads answer as if it were absent, since
-// clients probe with keys of their own. It shows a key that there is, with the words of the one that is not: a number's
-// or, for commands on items, an item's.
+// clients probe with keys of their own. It shows an existing key, made from the words of the wrong one: a number's or,
+// for commands on items, an item's.
 func errNoKey(s *schema.Schema, key []byte, item bool) string {
 	text := "ERR no counter for key '" + resp.Printable(key, 128) + "': want MID.suffix, MID, NAME:MID or NAME:MID.suffix"
 	if like, ok := s.Suggest(key); ok {

@@ -9,8 +9,8 @@ import (
 )
 
 // CounterMSet: COUNTER.MSET counter mid n ... [mid n ...] [COLUMNS column [column ...]] gives all columns of many posts
-// their values, in the order of the schema, or those that are named, in that order: the load of what was counted
-// elsewhere. It is one change, and answers how many posts it was told.
+// their values, in the order of the schema, or those that are named, in that order: the import of counts from elsewhere.
+// It is one change, and answers how many posts it was told.
 func CounterMSet(c *Call, args [][]byte) {
 	def := c.Batch.Schema().CounterNamed(args[1])
 	if def == nil {

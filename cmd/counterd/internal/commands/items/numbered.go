@@ -9,15 +9,15 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// Numbered commands are planned like all others, by the same handlers. What they added to the batch becomes one change
-// of its producer (counter.Once), of which the first reply knows the number:
+// Numbered commands are planned like all others, by the same handlers. Their operations become one change of the
+// producer (counter.Once). The first reply has the number:
 //
 //	Owed    ... | reply, once, count 3 | reply | reply | ...
 //
 // When the batch is run it has the result made by keep, which gives these replies to a Replies of its own. Afterwards
 // the first one answers for them all where the change was made before or was refused; else they are given as usual.
 
-// numbering is what a Call has for numbered commands from the first one on.
+// numbering is the state that a Call has for numbered commands from the first one on.
 type numbering struct {
 	make func(*counter.Batch, *counter.Once, int, int) counter.Result // Call.keep
 	out  resp.Replies                                                 // replies to be kept
@@ -28,8 +28,8 @@ type numbering struct {
 // retainedReplies is how much memory for replies to be kept a connection holds on to.
 const retainedReplies = 512
 
-// Numbered plans a command as the change of a producer. hash is that of the command. One that is refused already, as
-// its key is none any more, is looked up all the same: it may have been made before a column was dropped.
+// Numbered plans a command as the change of a producer. hash is that of the command. A command that is refused already,
+// as its key is no longer valid, is looked up all the same: it may have been made before a column was dropped.
 func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num *idmp.Number, hash uint32) {
 	if c.numbered == nil {
 		c.numbered = &numbering{make: c.keep}

@@ -146,7 +146,8 @@ func (g *Guesses) sweep() {
 	}
 }
 
-// network is what counts as one address: an address of IPv4, or the 64 bits of IPv6 that a provider gives one customer.
+// network is the unit that counts as one address: an address of IPv4, or the 64 bits of IPv6 that a provider gives one
+// customer.
 func network(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
 	bits := addr.BitLen()

@@ -14,7 +14,7 @@ type Line struct {
 	burst    int
 	interval time.Duration
 
-	turn  chan struct{} // held by the one that is first in the queue. Channels are first in, first out
+	turn  chan struct{} // held by the first in the queue. Channels are first in, first out
 	state chan bucket   // holds one value: a lock around it
 }
 

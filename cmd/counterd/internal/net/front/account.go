@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// account is what one session holds of the memory that all have together.
+// account is one session's part of the memory of all connections.
 type account struct {
 	front  *Front
 	conn   *socket      // of the session
@@ -27,8 +27,8 @@ func (a *account) set(n int64) {
 	}
 }
 
-// mustWait tells whether the session holds much where all together hold too much: it must not take more. One that has
-// ended gives back what it holds.
+// mustWait tells whether the session holds much where all together hold too much: it must not take more. A session
+// that has ended gives its memory back.
 func (a *account) mustWait() bool {
 	return a.holds.Load() > much && a.front.crowded() && !a.conn.closed() && !a.front.ending()
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Activity is what a session does now, and since when. Anybody may ask it. Times are in seconds of Front.clock; 0 = not
-// so.
+// Activity is the present activity of a session, and its start. Anybody may ask it. Times are in seconds of
+// Front.clock; 0 = not so.
 type Activity struct {
 	clock   *atomic.Int64 // the front's
 	created time.Time

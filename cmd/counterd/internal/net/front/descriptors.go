@@ -9,9 +9,10 @@ import (
 // files that replicas fetch, connections that wait to write. Of a small limit it is a quarter.
 const spareFiles = 128
 
-// lastDescriptor tells whether conn took one of the descriptors that connections must leave. Where maxclients is above
-// what the process may open, they would take the last ones, and then neither a segment of the log nor a snapshot can be
-// made. A process is given the lowest number that is free, so the number says how many are in use, for whatever.
+// lastDescriptor tells whether conn took one of the descriptors that connections must leave. If maxclients is above the
+// number that the process may open, connections would take the last ones, and then neither a segment of the log nor a
+// snapshot can be made. A process is given the lowest number that is free, so the number says how many are in use, for
+// whatever.
 func lastDescriptor(conn net.Conn) bool {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

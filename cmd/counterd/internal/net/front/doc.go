@@ -1,6 +1,6 @@
-// Package front is what a server has towards the network: listeners, loops, sockets and sessions. It moves bytes and
-// gives turns. What the bytes mean is the Handler's, which it knows as an interface alone: no command, no item and no
-// store is named here.
+// Package front is the network side of a server: listeners, loops, sockets and sessions. It moves bytes and gives turns. The
+// Handler knows the meaning of the bytes. The package has it as an interface alone: no command, no item and no store is
+// named here.
 //
 //	       bytes           commands                     replies
 //	socket ────▶ resp.Reader ────▶ Handler.Command ──▶ resp.Replies ────▶ socket

@@ -50,7 +50,7 @@ type echo struct {
 	later  []string
 	unsafe bool // a reply of LATER is not settled
 	memory *echoMemory
-	due    atomic.Int64 // what Notices tells
+	due    atomic.Int64 // the text that Notices appends
 }
 
 // echoMemory belongs to one echo at a time.
@@ -78,7 +78,7 @@ func serveTLS(t testing.TB, change func(*config.Config), set ...func(*handshakes
 	}
 	h := &echoes{ca: tlstest.NewCA(t)}
 	h.serve(t, conf, &tls.Config{Certificates: []tls.Certificate{h.ca.Pair("server").Certificate}, MinVersion: tls.VersionTLS12})
-	h.addr = conf.UnixSocket + "-tls" // its buffers are small: what is not read is soon felt
+	h.addr = conf.UnixSocket + "-tls" // its buffers are small, so that unread bytes soon block it
 	l, err := net.Listen("unix", h.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ type wire struct {
 	r    *bufio.Reader
 }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an event that must come.
 const patience = 3 * time.Minute
 
 func dial(t testing.TB, h *echoes) *wire {

@@ -43,7 +43,7 @@ const (
 	maxHandshakes  = 512
 	maxHello       = 64 << 10 // bytes
 	stalledAfter   = 500 * time.Millisecond
-	placeFreeAfter = 50 * time.Millisecond // how often who waits for a place looks for one that is stalled
+	placeFreeAfter = 50 * time.Millisecond // how often a connection that waits for a place looks for a stalled handshake
 )
 
 func newHandshakes(config *tls.Config) *handshakes {
@@ -102,7 +102,8 @@ func (hs *handshakes) enter(conn net.Conn, room func() int, quit <-chan struct{}
 	}
 }
 
-// cut ends the one that has waited for its client for longest, since before. REQUIRES mu.
+// cut ends the handshake that has waited for its client for longest, if it began to wait before the time given.
+// REQUIRES mu.
 func (hs *handshakes) cut(before time.Time) {
 	var longest *handshake
 	since := before.UnixNano()
@@ -157,13 +158,13 @@ func (hs *handshakes) shake(h *handshake) (*secure, error) {
 	return t, h.SetDeadline(time.Time{})
 }
 
-// recordHandshake is the first byte of whoever speaks TLS (RFC 8446, section 5.1).
+// recordHandshake is the first byte of a client that speaks TLS (RFC 8446, section 5.1).
 const recordHandshake = 22
 
 // plainText answers who speaks the Redis protocol where TLS is wanted: a client shows it, and its user knows.
 const plainText = "-ERR this port accepts TLS connections only: use TLS (redis-cli --tls, rediss://) or another port\r\n"
 
-// refusePlain says so. What the client has sent is read before the connection is closed, else the words might be lost.
+// refusePlain says so. The client's data are read before the connection is closed, else the error might be lost.
 func refusePlain(conn net.Conn, within time.Duration) error {
 	_ = conn.SetDeadline(time.Now().Add(within))
 	if _, err := conn.Write([]byte(plainText)); err != nil {

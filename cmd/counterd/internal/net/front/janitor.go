@@ -12,8 +12,7 @@ const (
 	// minutes.
 	minArrival = 1 << 10
 	// WriteTimeout is for how many seconds a client may take nothing of its replies. Meanwhile the connection waits and
-	// reads no more from it. However slowly one reads, it is left in peace: what such connections hold together is
-	// bounded by maxmemory-clients.
+	// reads no more from it. A slow reader is not closed: maxmemory-clients bounds the memory of all such connections.
 	WriteTimeout = 30
 	// authTimeout is how long a connection may stay without its password.
 	authTimeout = 60

@@ -2,13 +2,13 @@ package front
 
 import "math"
 
-// lanes says whose turn is next in a loop, and when replies are sent. It knows nothing of how a loop hears of who has
-// come.
+// lanes says whose turn is next in a loop, and when replies are sent. It does not know how a loop learns which sessions
+// are ready.
 //
 // A client that sends one command and waits for its answer must not wait for others' thousands. So there are two lanes:
-// the short one, of sessions whose turns bring little, and the long one. Who is where is told by the average of what its
-// last turns brought, as nobody knows what waits in a socket before it is read. Each is a queue: first come, first
-// served. A loop goes in cycles:
+// the short one, of sessions whose turns bring little, and the long one. The average size of a session's last turns
+// decides its lane, as the number of bytes waiting in a socket is unknown before it is read. Each is a queue: first
+// come, first served. A loop goes in cycles:
 //
 //	look      who has come goes to its lane
 //	short     all of the short lane has turns, a pass at most
@@ -30,19 +30,19 @@ type lanes struct {
 const (
 	// maxTurns is how many turns wait for an answer: the changes of the first wait for those of the last.
 	maxTurns = 128
-	// slice is what turns of the long lane cost in a cycle: two buffers of INCRs, 0.1 ms. To look takes 0.4 us.
+	// slice is the cost of the long lane's turns in a cycle: two buffers of INCRs, 0.1 ms. To look takes 0.4 us.
 	slice = 2 * inputSize
-	// pass is what those of the short lane cost in a cycle: maxTurns of a command each, 0.3 ms.
+	// pass is the cost of the short lane's turns in a cycle: maxTurns of a command each, 0.3 ms.
 	pass = maxTurns * turnCost
-	// turnCost is what a turn costs beside the bytes it brings, as it reads and sends: 2 us are 12 INCRs.
+	// turnCost is the fixed cost of a turn besides its bytes, for reading and sending: 2 us are 12 INCRs.
 	turnCost = 512
 	// shortLoad is the most that turns of the short lane bring on average: 48 INCRs, or a page of 80 posts.
 	shortLoad = 2 << 10
-	// shortRoom is the most that one of them brings: who has more waiting goes on in the long lane.
+	// shortRoom is the most bytes of one of them: a session with more bytes goes on in the long lane.
 	shortRoom = 2 * shortLoad
 )
 
-// step is what a loop does next.
+// step is the next step of a loop.
 type step uint8
 
 const (
@@ -70,7 +70,7 @@ func (q *lanes) push(s *Session) {
 // idle tells whether nobody is to have a turn.
 func (q *lanes) idle() bool { return q.short.len() == 0 && q.long.len() == 0 }
 
-// next says what the loop does next. Who waits for an answer has no turn before it.
+// next says what the loop does next. A session that waits for an answer has no turn before it.
 func (q *lanes) next() (step, *Session) {
 	var from *queue
 	switch {

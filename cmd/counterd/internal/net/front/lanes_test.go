@@ -10,7 +10,7 @@ import (
 // peer is the other side of a session that is not there: it sends commands, and each waits for its answer.
 type peer struct {
 	Session
-	bytes  func() int // of what it sends at a time; a session reads a buffer of it in a turn
+	bytes  func() int // of the bytes it sends at a time; a session reads a buffer of it in a turn
 	think  func() int // cost between an answer and the next command
 	at     int        // when it sends next
 	left   int        // sent and not read
@@ -30,7 +30,7 @@ type town struct {
 	of    map[*Session]*peer
 }
 
-// What looking and answering cost, in lanes' units: a byte is 6 ns.
+// The costs of polling and answering, in the units of lanes: a byte is 6 ns.
 const (
 	lookCost   = 64
 	answerCost = 1 << 10 // a write of the log
@@ -117,7 +117,7 @@ func (w *town) run(end int) {
 	}
 }
 
-// settle lets the loop see who is who: one that is new is polite until it has had a turn.
+// settle lets the loop classify the sessions: a new session is polite until it has had a turn.
 func (w *town) settle() {
 	w.run(6_000_000)
 	for _, p := range w.peers {
@@ -157,7 +157,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestLanesPoliteCrowd has a thousand polite connections that ask again at once, and one that floods: it goes on.
+// TestLanesPoliteCrowd has a thousand polite connections that ask again at once, and one flooding connection, which goes
+// on.
 func TestLanesPoliteCrowd(t *testing.T) {
 	w := &town{t: t, of: make(map[*Session]*peer)}
 	flood := w.add(1, func() int { return 4 * inputSize }, func() int { return 0 })[0]

@@ -61,7 +61,7 @@ func (f *Front) Listen() error {
 	return nil
 }
 
-// Port is what a listener is for.
+// Port is the purpose of a listener.
 type Port uint8
 
 // The ports.
@@ -71,7 +71,7 @@ const (
 	Forward              // for clients that know of no cluster: this node answers for all
 )
 
-// listener is one, and what it is for.
+// listener is a listening socket, and its purpose.
 type listener struct {
 	net.Listener
 	setting string // that names the port

@@ -31,7 +31,7 @@ func (s *Session) Resume() {
 	}
 }
 
-// silence closes the bell: who has ended may still be resumed.
+// silence closes the bell: a session that has ended may still be resumed.
 func (l *loop) silence() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

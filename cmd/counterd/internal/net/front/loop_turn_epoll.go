@@ -20,8 +20,8 @@ func (l *loop) serve(s *Session) (mine bool) {
 	return true
 }
 
-// turn reads what has arrived at s, as much as one buffer takes, and executes it. Replies that wait for a commit stay
-// in s.out.
+// turn reads the bytes that have arrived at s, as many as one buffer takes, and executes them. Replies that wait for
+// a commit stay in s.out.
 func (l *loop) turn(s *Session) (mine bool) {
 	defer l.recovered(s, &mine)
 	l.out.Lend(s.out)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// memory is what all connections hold together: beginnings of commands, replies that are not read, queues of MULTI,
-// messages that are not read. Each may hold what its own limits allow, but 300 that do not read the values of 65,000
-// keys would hold 600 MiB, which counters need. Above maxmemory-clients, those that hold most are closed, as in Redis,
-// but for replicas and for CLIENT NO-EVICT.
+// memory is the memory of all connections together: beginnings of commands, replies that are not read, queues of MULTI,
+// messages that are not read. Each may hold what its own limits allow, but 300 that do not read the values of 65,000 keys
+// would hold 600 MiB, which counters need. Above maxmemory-clients, those that hold most are closed, as in Redis, but for
+// replicas and for CLIENT NO-EVICT.
 //
 // A session says what it holds when it goes to rest or has to wait (Session.Charge), so an idle one costs a comparison.
 // The janitor closes. Above the limit, a session that holds much takes no more before the janitor has looked: floods are
@@ -26,7 +26,7 @@ type memory struct {
 }
 
 const (
-	// much is what a session holds, in bytes, that waits above the limit before it takes more.
+	// much is the memory in bytes from which on a session waits before it takes more, while the limit is exceeded.
 	much = 64 << 10
 	// emptying is how long such a session waits for those that were closed to give back what they hold.
 	emptying = 100 * time.Millisecond
@@ -47,7 +47,7 @@ func (m *memory) tell() {
 }
 
 // Reserve notes that the session is about to hold so many bytes more. Where all together hold too much, it waits for the
-// janitor. false: the session was closed, and must not take them. What Charge notes comes in the place of what Reserve did.
+// janitor. false: the session was closed, and must not take them. The next Charge replaces the bytes noted by Reserve.
 // REQUIRES not InLoop.
 func (s *Session) Reserve(bytes int) bool {
 	s.account.set(s.holding() + int64(bytes))
@@ -60,17 +60,16 @@ func (s *Session) Reserve(bytes int) bool {
 // LimitMemory sets how many bytes all sessions may hold together; 0: as many as they like.
 func (f *Front) LimitMemory(bytes int64) { f.memory.limit.Store(bytes) }
 
-// Held is how many bytes all sessions hold, but for what outlets do.
+// Held is how many bytes all sessions hold, without outlets.
 func (f *Front) Held() int64 { return f.memory.held.Load() }
 
-// Charge notes what the session holds now: what it was sent and what it is to send, and beside that so many bytes of
-// its handler's.
+// Charge notes the session's memory: the bytes received, the bytes to send, and so many bytes of its handler.
 func (s *Session) Charge(beside int) {
 	s.account.beside = int64(beside)
 	s.account.set(s.holding())
 }
 
-// holding is what s holds. Only who owns s may call it.
+// holding is the memory of s. Only who owns s may call it.
 func (s *Session) holding() int64 {
 	n := int64(s.rd.Held()+s.out.Cap()) + s.account.beside
 	if t := s.conn.secure; t != nil {

@@ -7,7 +7,7 @@ import "github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 type Muting struct {
 	out  *resp.Replies // of the session
 	on   bool
-	from int // what is appended to out from here on is not sent
+	from int // bytes appended to out from here on are not sent
 }
 
 // Mute makes replies from now on be left out. A second Mute does nothing.
@@ -23,7 +23,7 @@ func (m *Muting) Unmute() {
 	m.on = false
 }
 
-// Say appends what is sent in spite of Mute.
+// Say appends bytes that are sent in spite of Mute.
 func (m *Muting) Say(p []byte) {
 	m.drop()
 	m.out.Raw(p)
@@ -37,5 +37,5 @@ func (m *Muting) drop() {
 	}
 }
 
-// sent notes that what is in out now has been sent, or has to be.
+// sent notes that the present content of out has been sent, or has to be.
 func (m *Muting) sent() { m.from = m.out.Len() }

@@ -30,7 +30,7 @@ func (f *Front) checkOutput(id int64, unsent int) error {
 	return errOutputLimit
 }
 
-// unread is what a session has still to send outside of its loop.
+// unread is the bytes that a session has still to send outside of its loop.
 type unread struct {
 	bytes     atomic.Int64 // of replies that the connection has still to take
 	overSince int64        // since when they are more than the soft limit; the janitor's

@@ -29,7 +29,8 @@ func testHardOutputLimit(t *testing.T, s *echoes) {
 	reads.want("ECHO "+strings.Repeat("x", 60_000), `"`+strings.Repeat("x", 60_000)+`"`) // more, and it reads
 }
 
-// TestSoftOutputLimit closes one that leaves more unread than the soft limit for longer than its seconds, without traffic.
+// TestSoftOutputLimit closes a connection that leaves more unread than the soft limit for longer than its seconds, without
+// traffic.
 func TestSoftOutputLimit(t *testing.T) { both(t, nil, testSoftOutputLimit) }
 
 func testSoftOutputLimit(t *testing.T, s *echoes) {

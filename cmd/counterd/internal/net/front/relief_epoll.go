@@ -40,7 +40,7 @@ func (l *loop) stood(s *Session) {
 	}
 }
 
-// relieve has another goroutine run l, if the one that does has stood since its state was seen.
+// relieve makes another goroutine run l, if the present one has stood still since its state was seen.
 func (l *loop) relieve(state uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,15 +61,15 @@ func (l *loop) relieve(state uint64) {
 	go l.takeOver()
 }
 
-// takeOver goes on with what a goroutine left that was relieved.
+// takeOver goes on with the work that a relieved goroutine left.
 func (l *loop) takeOver() {
 	if l.goOnHeld() && l.answer() && l.serveAll() {
 		l.run()
 	}
 }
 
-// relieved goes on with s in the goroutine that was relieved while s stood. err is what its turn, or sending its
-// replies, ended with.
+// relieved goes on with s in the goroutine that was relieved while s stood. err is the error of its turn, or of sending
+// its replies.
 func (l *loop) relieved(s *Session, err error) {
 	s.waits = false
 	if err != nil && err != errWaits {
@@ -79,8 +79,8 @@ func (l *loop) relieved(s *Session, err error) {
 	l.goOn(s)
 }
 
-// reliefLook is the interval at which the relief looks at loops while some of them stand now and then. One that stands for
-// that long at least, and twice as long at most, is relieved.
+// reliefLook is the interval at which the relief looks at loops while some of them stand now and then. A goroutine that
+// stands still is relieved after this time at the earliest, and twice as long at the latest.
 const reliefLook = 20 * time.Millisecond
 
 // relief looks after the loops of a front. It sleeps while none stands.
@@ -123,7 +123,7 @@ func (r *relief) run(loops []*loop) {
 			}
 		}
 		r.awake.Store(false)
-		for i, l := range loops { // one that began before it could wake the relief
+		for i, l := range loops { // a turn that began before it could wake the relief
 			if l.shift.state.Load() != seen[i] {
 				r.wake()
 			}

@@ -2,8 +2,8 @@ package front
 
 import "github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 
-// scratch is the memory that a session works in. One that waits has none: it takes a scratch when something arrives and
-// gives it back when all is answered and nothing more is there. So 10,000 idle connections hold no buffers, and those
+// scratch is the memory that a session works in. A waiting session has none: it takes a scratch when bytes arrive and
+// gives it back when all is answered and no more bytes are there. So 10,000 idle connections hold no buffers, and those
 // at work share a few that stay in the processor's cache: a loop's all use the same, 19 KB for a pipeline of 64.
 type scratch struct {
 	input  resp.Memory

@@ -34,7 +34,7 @@ type secure struct {
 	more bool  // tls.Conn may have something to be read that epoll tells nothing of
 	err  error // of the next receive
 
-	writing sync.Mutex // held by who writes and may wait, before mu
+	writing sync.Mutex // held by a writer that may wait, before mu
 
 	mu       sync.Mutex // guards the rest; taken under tls.Conn's locks, before the socket's
 	input    int        // bytes of the buffer that records are read into; the owner alone changes it
@@ -45,8 +45,8 @@ type secure struct {
 const (
 	// recordSize is the plaintext of a record at most.
 	recordSize = 16 << 10
-	// maxUnsent is more than what unsent may need: a record, and answers to KeyUpdates. Who sends those without end and
-	// reads nothing is closed.
+	// maxUnsent is more than unsent may need: a record, and answers to KeyUpdates. A client that sends KeyUpdates
+	// without end and reads nothing is closed.
 	maxUnsent = 64 << 10
 )
 
@@ -115,7 +115,7 @@ func (t *secure) offer(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// write sends all of b, and what was not sent before it, and waits where it must.
+// write sends all unsent bytes and then all of b, and waits where it must.
 func (t *secure) write(b []byte) (n int, err error) {
 	t.writing.Lock()
 	defer t.writing.Unlock()

@@ -47,8 +47,8 @@ func dialLine(t testing.TB, h *echoes) net.Conn {
 	return conn
 }
 
-// TestRecords: however records are cut on their way, and however large and many they are, what is in them comes in
-// order and whole.
+// TestRecords: however records are cut on their way, and however large and many they are, their contents come in order
+// and complete.
 func TestRecords(t *testing.T) {
 	h := serveTLS(t, nil)
 	seed := seed.Of(t)
@@ -94,14 +94,14 @@ func TestRecords(t *testing.T) {
 	until(t, "all connections forgotten", func() bool { return len(h.Sessions()) == 0 })
 }
 
-// TestFirstCommandWithHandshake: what a client sends behind its last word of the handshake, in the same packet, is
-// executed, though no more comes that would wake a loop.
+// TestFirstCommandWithHandshake: a command in the same packet as the client's last message of the handshake is executed,
+// though no more bytes come that would wake a loop.
 func TestFirstCommandWithHandshake(t *testing.T) {
 	h := serveTLS(t, nil)
 	for range 50 {
 		line := &joinedConn{Conn: dialLine(t, h)}
 		c := tls.Client(line, h.ca.Client())
-		line.hold = 1 // of what follows the ClientHello, until there is a command behind it
+		line.hold = 1 // of the bytes after the ClientHello, until a command follows
 		if err := c.Handshake(); err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestFirstCommandWithHandshake(t *testing.T) {
 	}
 }
 
-// joinedConn holds back what is written behind so many writes.
+// joinedConn holds back the bytes written after so many writes.
 type joinedConn struct {
 	net.Conn
 	hold, writes int
@@ -140,8 +140,8 @@ func (c *joinedConn) release() error {
 	return err
 }
 
-// TestLineBreaks: a line that is cut within a record, or brings what is none, ends its session and no other, and nothing
-// of a record that is not whole is executed.
+// TestLineBreaks: a line that is cut within a record, or brings bytes that are no record, ends its session and no other,
+// and nothing of a record that is not whole is executed.
 func TestLineBreaks(t *testing.T) {
 	h := serveTLS(t, nil)
 	other := dial(t, h)
@@ -191,7 +191,7 @@ func TestLastWord(t *testing.T) {
 	}
 }
 
-// TestNoHandshake: what is no handshake, or does not end, takes no session.
+// TestNoHandshake: bytes that are no handshake, or a handshake that does not end, take no session.
 func TestNoHandshake(t *testing.T) {
 	h := serveTLS(t, nil, func(hs *handshakes) { hs.within = 300 * time.Millisecond })
 	texts := map[string]string{
@@ -224,7 +224,8 @@ func TestNoHandshake(t *testing.T) {
 	dial(t, h).want("PING", "+PONG")
 }
 
-// TestHandshakesEndWithTheServer: one that hangs does not keep the server, which the end of serveTLS checks.
+// TestHandshakesEndWithTheServer: a hanging handshake does not keep the server running, which the end of serveTLS
+// checks.
 func TestHandshakesEndWithTheServer(t *testing.T) {
 	h := serveTLS(t, nil, func(hs *handshakes) { hs.within = time.Hour })
 	line := dialLine(t, h)
@@ -257,7 +258,7 @@ func TestHandshakePlaces(t *testing.T) {
 	}
 }
 
-// TestSecureHolds: what records take in memory counts as held, for as long as they are not sent.
+// TestSecureHolds: the memory of records counts as held until they are sent.
 func TestSecureHolds(t *testing.T) {
 	h := serveTLS(t, nil)
 	c := dial(t, h)

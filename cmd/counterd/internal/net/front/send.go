@@ -7,8 +7,9 @@ const retainOut = 16 << 10
 // look for others.
 const maxWrite = 128 << 10
 
-// sendAll executes what was planned, makes safe what the replies tell, and sends them. Nothing is left planned: sending
-// may take as long as the client likes, and what is planned may keep everybody from a lock.
+// sendAll executes the planned operations, makes the changes durable that the replies confirm, and sends the replies.
+// Nothing is left planned: sending may take as long as the client likes, and planned operations may hold a lock that others
+// need.
 func (s *Session) sendAll() error {
 	if s.handler.Commit(); s.waits {
 		return errWaits
@@ -19,7 +20,7 @@ func (s *Session) sendAll() error {
 	return s.Send()
 }
 
-// Send sends the replies. In a loop it does not wait: what the connection does not take is sent elsewhere.
+// Send sends the replies. In a loop it does not wait: bytes that the connection does not take are sent elsewhere.
 func (s *Session) Send() error {
 	s.Muting.drop()
 	s.notices()

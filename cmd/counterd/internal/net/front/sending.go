@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// writing is a Write that waits where it must. Meanwhile sent counts what the kernel has taken, so that others see how
-// it goes on: a client that reads slowly is none that does not read.
+// writing is a Write that waits where it must. Meanwhile sent counts the bytes that the kernel has taken, so that
+// others see the progress: a slow reader is not a client that does not read.
 type writing struct {
 	b    []byte // all of it
 	n    int    // bytes written
 	sent *atomic.Int64
 	err  error
-	try  func(fd uintptr) (done bool) // made once: what is handed to a RawConn goes to the heap
+	try  func(fd uintptr) (done bool) // made once: a function handed to a RawConn goes to the heap
 }
 
 // writings are kept, so that a write costs no allocation.

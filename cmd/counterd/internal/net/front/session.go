@@ -9,27 +9,27 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 )
 
-// Session is a connection that is served: its socket, what was read of it, and whose turn it is. The commands' side
-// makes one part of its own type and binds it to that. Only the loop it is in, or the goroutine that it is away with,
-// may use it, but for the methods that say otherwise.
+// Session is a connection that is served: its socket, the bytes read from it, and its present owner. The commands' side
+// makes one part of its own type and binds it to that. Only the loop it is in, or the goroutine that it is away with, may
+// use it, but for the methods that say otherwise.
 type Session struct {
 	front   *Front
 	handler Handler
 	conn    socket
 	rd      *resp.Reader
-	out     *resp.Replies // the handler's: what has not been sent yet
+	out     *resp.Replies // the handler's: replies not sent yet
 	scratch *scratch      // nil while the connection waits, and then out has no memory
 
 	Activity Activity
 	Muting   Muting
 
-	// Closing makes the session end when what is in its replies has been sent: nothing more is executed.
+	// Closing makes the session end after its replies are sent: nothing more is executed.
 	Closing bool
 
-	moved      bool     // commands were complete in what was read last
+	moved      bool     // the bytes read last had complete commands
 	answering  bool     // its replies wait for the end of the loop's round
-	hup        bool     // epoll says that the stream ends behind what is to be read
-	waits      bool     // what comes next may wait, which it must not in the loop
+	hup        bool     // epoll says that the stream ends after the bytes to be read
+	waits      bool     // the next command may wait, which it must not do in the loop
 	committing bool     // all that was read is executed, and its loop asks whether it can be answered
 	held       bool     // its replies wait in the loop: see HoldReplies
 	missed     bool     // something came meanwhile
@@ -55,7 +55,7 @@ type Session struct {
 	port Port // the listener by which it came
 
 	notified atomic.Bool // Wake was called, and Notices was not yet
-	parking  sync.Mutex  // guards parked; held by who sends while the owner waits
+	parking  sync.Mutex  // guards parked; held by the sender while the owner waits
 	parked   bool        // the owner waits in Block
 
 	trusted atomic.Bool // see Trust
@@ -63,21 +63,21 @@ type Session struct {
 	unread  unread
 }
 
-// Handler is the commands' side of one session: what its bytes mean. The session calls it, in one goroutine at a time,
-// but for Standing.
+// Handler is the commands' side of one session: it knows the meaning of the bytes. The session calls it, in one goroutine
+// at a time, but for Standing.
 type Handler interface {
-	// Attach gives it memory to work in: what Detach has given back, of any session; nil: there is none yet.
+	// Attach gives it memory to work in, which Detach of any session has given back; nil: there is none yet.
 	Attach(memory any)
 	// Command executes a command, or plans it to be executed together with others. Where it cannot go on without
 	// waiting, and the session is in a loop, it calls Postpone and returns; then it is called again, elsewhere.
 	Command(args [][]byte)
 	// Malformed answers bytes that are no command; the session ends.
 	Malformed(err error)
-	// Flush executes what was planned, or calls Leave.
+	// Flush executes the planned operations, or calls Leave.
 	Flush()
-	// Committed tells whether what is in the replies can be sent, or has to be made safe by Commit first.
+	// Committed tells whether the replies can be sent, or Commit has to make their changes durable first.
 	Committed() bool
-	// Commit executes what was planned and makes safe what replies tell of, or calls Leave.
+	// Commit executes the planned operations and makes the changes durable that the replies confirm, or calls Leave.
 	Commit()
 	// Detach gives the memory back, as everything was executed.
 	Detach() (memory any)
@@ -90,16 +90,16 @@ type Handler interface {
 	// End forgets the session, and waits for others that write to it. reusable tells whether its memory is as it
 	// should be.
 	End() (reusable bool)
-	// Standing is what limits of time and memory make a difference by. Anybody may call it, but for those who hold a
-	// lock of the handler's.
+	// Standing returns the properties of a session that limits of time and memory depend on. Anybody may call it, but for
+	// those who hold a lock of the handler's.
 	Standing() Standing
 }
 
-// Standing is what the janitor knows of a session beside what it does.
+// Standing is the properties of a session that the janitor knows besides its activity.
 type Standing struct {
 	Quiet   bool   // it may be idle for as long as it likes
 	Overdue string // why it is to be closed now; empty: it is not
-	Keep    bool   // it is not closed for what it holds
+	Keep    bool   // it is not closed for its memory
 	Free    int64  // bytes that it may hold uncounted
 	Unread  int64  // bytes that it holds beside: messages that it does not read
 }
@@ -113,7 +113,7 @@ type Outlet interface {
 // Bind makes s the session of a handler, whose replies are in out.
 func (s *Session) Bind(h Handler, out *resp.Replies) { s.handler, s.out, s.Muting.out = h, out, out }
 
-// Handler is the one that s is bound to. Anybody may call it.
+// Handler returns the handler that s is bound to. Anybody may call it.
 func (s *Session) Handler() Handler { return s.handler }
 
 // ID is the number of the session: none is given twice. Anybody may call it.

@@ -47,7 +47,7 @@ func testPanicEndsOne(t *testing.T, h *echoes) {
 	}
 }
 
-// TestBlockEnds: who waits in a command hears of the end of its connection, and nothing that it sent behind is
+// TestBlockEnds: a command that waits is told the end of its connection, and no later command of the client is
 // executed.
 func TestBlockEnds(t *testing.T) { both(t, nil, testBlockEnds) }
 
@@ -72,7 +72,7 @@ func testBlockEnds(t *testing.T, h *echoes) {
 	}
 }
 
-// TestProtocolErrorEnds: what is no command is answered behind what came before, and nothing behind it is executed.
+// TestProtocolErrorEnds: a protocol error is answered after the earlier commands, and nothing after it is executed.
 func TestProtocolErrorEnds(t *testing.T) { both(t, nil, testProtocolErrorEnds) }
 
 func testProtocolErrorEnds(t *testing.T, h *echoes) {

@@ -52,7 +52,7 @@ func (s *socket) open(conn net.Conn) error {
 	return err
 }
 
-// receive reads what has arrived; 0 without an error: nothing.
+// receive reads the bytes that have arrived; 0 without an error: none.
 func (s *socket) receive(b []byte) (int, error) {
 	if s.secure != nil {
 		return s.secure.receive(b)
@@ -63,7 +63,7 @@ func (s *socket) receive(b []byte) (int, error) {
 // more tells whether there may be something to be read that epoll says nothing of.
 func (s *socket) more() bool { return s.secure != nil && s.secure.more }
 
-// recv is receive of what is on the line.
+// recv is receive without decryption.
 func (s *socket) recv(b []byte) (int, error) {
 	if s.ended.Load() {
 		return 0, net.ErrClosed
@@ -95,7 +95,7 @@ func (s *socket) offer(b []byte) (int, error) {
 // unsent tells whether something that offer took has still to be written, by a Write of nothing or more.
 func (s *socket) unsent() bool { return s.secure != nil && s.secure.waits() }
 
-// push is offer of what goes on the line.
+// push is offer without encryption.
 func (s *socket) push(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	return s.drain(b)
 }
 
-// drain is Write of what goes on the line.
+// drain is Write without encryption.
 func (s *socket) drain(b []byte) (int, error) {
 	n, err := s.push(b)
 	s.sent.Add(int64(n))
@@ -200,8 +200,8 @@ func (s *socket) watch() (gone <-chan struct{}, stop func()) {
 	return s.gone, func() {}
 }
 
-// look tells who watches if the connection has ended. An event alone does not say so: it may have been about the one
-// that had the descriptor before.
+// look tells the watcher if the connection has ended. An event alone does not say so: it may have been about the
+// connection that had the descriptor before.
 func (s *socket) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +226,7 @@ func (s *socket) finish() {
 	_ = s.shutdown(unix.SHUT_RD)
 }
 
-// shutdown wakes whoever waits for the connection.
+// shutdown wakes all goroutines that wait for the connection.
 func (s *socket) shutdown(how int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,8 +238,8 @@ func (s *socket) shutdown(how int) error {
 	return os.NewSyscallError("shutdown", err)
 }
 
-// linger waits until the other side has what was written, at most for a time. Closing a connection that holds input
-// nobody read resets it, and a reset takes what is still on its way.
+// linger waits until the other side has received all written bytes, at most for a time. Closing a connection that holds
+// input nobody read resets it, and a reset drops bytes still on their way.
 func (s *socket) linger(most time.Duration) {
 	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if n, err := unix.IoctlGetInt(s.descriptor(), unix.SIOCOUTQ); err != nil || n == 0 {

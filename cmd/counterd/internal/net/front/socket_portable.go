@@ -78,7 +78,7 @@ func (s *socket) tryRead(fd uintptr) bool {
 	return true
 }
 
-// recv reads what is on the line; 0 without an error: nothing. Called by tryRead.
+// recv reads the bytes that have arrived, without decryption; 0 without an error: none. Called by tryRead.
 func (s *socket) recv(b []byte) (int, error) {
 	for {
 		n, err := syscall.Read(s.fd, b)
@@ -149,7 +149,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	return s.drain(b)
 }
 
-// drain is Write of what goes on the line.
+// drain is Write without encryption.
 func (s *socket) drain(b []byte) (int, error) {
 	if s.raw == nil {
 		n, err := s.Conn.Write(b)
@@ -222,5 +222,5 @@ func (s *socket) descriptor() int {
 	return fd
 }
 
-// linger would wait until the other side has what was written: not known here.
+// linger would wait until the other side has received all written bytes, which is not known here.
 func (s *socket) linger(time.Duration) {}

@@ -22,7 +22,7 @@ const (
 	maxCommands = 512
 )
 
-// Where a session is: who may use it.
+// The place of a session decides which goroutine may use it.
 const (
 	inLoop = iota // its loop, which never waits
 	away          // a goroutine of its own
@@ -47,11 +47,12 @@ func (s *Session) Leaving() bool { return s.waits }
 // MayHoldReplies tells whether HoldReplies may be called: in Commit, in a loop, when all that was read has been executed.
 func (s *Session) MayHoldReplies() bool { return s.committing }
 
-// HoldReplies has the replies wait in the loop until Resume is called, and Commit then called again. Nothing is read meanwhile.
-// It costs less than Leave does, and is for what others see to. REQUIRES MayHoldReplies, and that Resume will be called, once.
+// HoldReplies has the replies wait in the loop until Resume is called, and Commit then called again. Nothing is read
+// meanwhile. It costs less than Leave, and is for waits that other goroutines end. REQUIRES MayHoldReplies, and that Resume
+// will be called, once.
 func (s *Session) HoldReplies() { s.held = true }
 
-// Postpone is Leave for a command that was not executed: it is what the session goes on with.
+// Postpone is Leave for a command that was not executed: the session goes on with it.
 func (s *Session) Postpone(args [][]byte) { s.postponed, s.waits = args, true }
 
 // received executes the n bytes that were read. Their replies are in out when it returns, unless it fails.
@@ -82,7 +83,7 @@ func (s *Session) process() error {
 			s.cut = true
 			break
 		}
-		if !s.InLoop() && s.conn.closed() { // what it sent behind that must not be executed, as the client cannot know
+		if !s.InLoop() && s.conn.closed() { // later commands must not be executed, as the client cannot know
 			s.Closing = true
 			break
 		}
@@ -119,7 +120,7 @@ func (s *Session) process() error {
 	return nil
 }
 
-// processed notes what is left of what was read: the beginning of a command, or nothing.
+// processed notes the rest of the bytes read: the beginning of a command, or nothing.
 func (s *Session) processed() {
 	if !s.rd.Partial() {
 		s.Activity.partialSince.Store(0)

@@ -15,8 +15,8 @@ var (
 )
 
 // Block runs wait, which returns when the command may go on, or ctx ends: with the connection, with the server, or by
-// cancel. A connection that has ended meanwhile executes nothing more: whoever sent what it held has long tried
-// elsewhere. What was answered before it is sent first. It returns how long it took. REQUIRES not InLoop.
+// cancel. A connection that has ended meanwhile executes nothing more: its client has long tried elsewhere. Earlier
+// replies are sent first. It returns how long it took. REQUIRES not InLoop.
 func (s *Session) Block(ctx context.Context, wait func(ctx context.Context)) time.Duration {
 	f := s.front
 	began := time.Now()
@@ -36,8 +36,8 @@ func (s *Session) Block(ctx context.Context, wait func(ctx context.Context)) tim
 const halfClosed = time.Second
 
 // Busy runs work, which may take as long as it has something to do: it does not count as waiting. Its ctx ends with the
-// server, or a second after the connection: what was executed so long is answered like any other command. What was
-// answered before is sent first; where that fails, work is not run. REQUIRES not InLoop.
+// server, or a second after the connection: a command executed until then is answered like any other. Earlier replies are
+// sent first; where that fails, work is not run. REQUIRES not InLoop.
 func (s *Session) Busy(work func(ctx context.Context)) {
 	s.watched(context.Background(), &s.Activity.busy, halfClosed, work)
 }
@@ -121,12 +121,12 @@ func (s *Session) Stood() {
 	}
 }
 
-// nap is long enough for the runtime to look for what the network has.
+// nap is long enough for the runtime to poll the network.
 const nap = 20 * time.Microsecond
 
-// GiveWay lets others have their turn. Who works for long outside of its loop calls it every 0.1 ms. The runtime looks at
-// the network only when a processor has nothing else to do, and otherwise each 10 ms: a loop that sleeps would have all
-// its connections wait so long where goroutines that work keep all processors. REQUIRES not InLoop.
+// GiveWay lets others have their turn. A command that works for long outside of its loop calls it every 0.1 ms. The
+// runtime looks at the network only when a processor has nothing else to do, and otherwise each 10 ms: a loop that sleeps
+// would have all its connections wait so long where goroutines that work keep all processors. REQUIRES not InLoop.
 func (f *Front) GiveWay() {
 	runtime.Gosched()
 	for _, l := range f.loops {

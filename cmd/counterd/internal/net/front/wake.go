@@ -1,14 +1,14 @@
 package front
 
-// Wake has the session told soon what waits for it: Handler.Notices is called when all replies before are made, and what
-// it appends is sent. Anybody may call it, and it does not wait.
+// Wake makes the session fetch its notices soon: Handler.Notices is called when all replies before are made, and its
+// bytes are sent. Anybody may call it, and it does not wait.
 //
-// In its loop the session has a turn as soon as the connection takes something. One that is away sends notices with its
-// replies, or when it is back, and one that waits in a command (Block) at once. Who is woken twice before that is told
-// once.
+// In its loop the session has a turn as soon as the connection takes something. A session that is away sends notices
+// with its replies, or when it is back. A session that waits in a command (Block) sends them at once. A session that is
+// woken twice before that sends once.
 func (s *Session) Wake() {
 	if s.notified.Swap(true) {
-		return // who set it sees to it
+		return // the goroutine that set it does the work
 	}
 	switch {
 	case s.InLoop():
@@ -20,16 +20,16 @@ func (s *Session) Wake() {
 	}
 }
 
-// notices appends what Wake was called for. REQUIRES: whoever owns the session, with all replies made.
+// notices appends what Wake was called for. REQUIRES: the caller owns the session, and all replies are made.
 func (s *Session) notices() {
 	if s.notified.Load() {
-		s.notified.Store(false) // before: what comes now wakes again
+		s.notified.Store(false) // before: a notice from now on wakes again
 		s.handler.Notices()
 	}
 }
 
-// sendBlocked sends notices to a session that waits in a command: what was answered before is sent by then, and its
-// owner does not go on meanwhile.
+// sendBlocked sends notices to a session that waits in a command: earlier replies are sent by then, and its owner does
+// not go on meanwhile.
 func (s *Session) sendBlocked() {
 	s.parking.Lock()
 	defer s.parking.Unlock()

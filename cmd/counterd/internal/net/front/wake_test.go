@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestWake: who is woken is told, wherever its session is: waiting for input, working, elsewhere, or blocked in a command.
-// Notices stand between replies, never in one, and the last one is always told.
+// TestWake: a woken session sends its notices, wherever it is: waiting for input, working, elsewhere, or blocked in a
+// command. Notices stand between replies, never in one, and the last one is always told.
 func TestWake(t *testing.T) { both(t, nil, testWake) }
 
 func testWake(t *testing.T, h *echoes) {

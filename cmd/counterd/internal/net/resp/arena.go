@@ -7,9 +7,9 @@ package resp
 //	                   len(buf)                          cap(buf)
 //
 // Only the last region given out is open. Lending the next seals it: from then on its Replies have no room behind their
-// end, and what is appended to them takes all of them to memory of their own. The memory is given out anew when every
-// region has come back, and not before. One goroutine uses an Arena and the Replies in it; Replies that go to another
-// leave it by Own first.
+// end, and the next append moves all of them to memory of their own. The memory is given out anew when every region has
+// come back, and not before. One goroutine uses an Arena and the Replies in it; Replies that go to another leave it by
+// Own first.
 type Arena struct {
 	buf  []byte
 	open *Replies // writes behind buf; nil: nobody does
@@ -19,7 +19,7 @@ type Arena struct {
 // NewArena returns an Arena of size bytes. Replies that find it full take memory of their own.
 func NewArena(size int) *Arena { return &Arena{buf: make([]byte, 0, size)} }
 
-// Lend drops what is in r and gives it the open region.
+// Lend drops the content of r and gives it the open region.
 func (a *Arena) Lend(r *Replies) {
 	r.Drop()
 	a.seal()

@@ -9,8 +9,8 @@ import (
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
-// TestArenaKeepsApart writes many Replies of one arena at once and in turn, cuts and lengthens them: each holds what
-// was written to it, and nothing else.
+// TestArenaKeepsApart writes many Replies of one arena at once and in turn, cuts and lengthens them: each holds the
+// bytes written to it, and nothing else.
 func TestArenaKeepsApart(t *testing.T) {
 	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
@@ -72,7 +72,7 @@ func TestArenaKeepsApart(t *testing.T) {
 	}
 }
 
-// TestFromDoesNotReach appends to what From returned: it must not overwrite what comes behind it.
+// TestFromDoesNotReach appends to the result of From: it must not overwrite the bytes after it.
 func TestFromDoesNotReach(t *testing.T) {
 	var r Replies
 	r.Status("one")

@@ -33,7 +33,7 @@ func (r *Reader) begin() error {
 }
 
 // arg reads one argument of any length, or goes on with the one it was waiting
-// for. It is the authority on what is an error: the fast path only ever accepts.
+// for. It alone decides about errors: the fast path only ever accepts.
 func (r *Reader) arg() error {
 	if r.bulk < 0 {
 		if err := r.bulkHeader(); err != nil {

@@ -96,9 +96,8 @@ func unquote(line []byte, i int) (word []byte, next int, ok bool) {
 			if w, i, ok = unquoteString(line, w, i+1, c); !ok {
 				return nil, 0, false
 			}
-			// What follows is a space or the end. It ends the word
-			// also if it is VT or FF, which an open word would
-			// take in.
+			// A space or the end follows. It ends the word also if it is VT or
+			// FF, which an open word would take in.
 			return line[start:w:w], i, true
 		default:
 			line[w] = c

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Bounds that Redis 7.0 itself puts on declared lengths. What lies above them is
-// "invalid" even before authentication; what lies between them and the limits of
-// an unauthenticated connection is "unauthenticated".
+// Bounds that Redis 7.0 itself puts on declared lengths. Lengths above them are
+// "invalid" even before authentication; lengths between them and the limits of
+// an unauthenticated connection are "unauthenticated".
 const (
 	redisMaxArgs = 1<<31 - 1
 	redisMaxBulk = 512 << 20

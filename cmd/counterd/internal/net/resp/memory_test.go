@@ -75,8 +75,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestDeclaredLengthsTakeNothing: the largest lengths that are accepted, declared
-// and never followed by what they announce, cost what their few bytes cost.
+// TestDeclaredLengthsTakeNothing: the largest lengths that are accepted, declared and never followed by their bytes, take
+// only the memory of the header.
 func TestDeclaredLengthsTakeNothing(t *testing.T) {
 	huge := Limits{MaxArgs: redisMaxArgs, MaxBulk: redisMaxBulk, MaxInline: maxCommandBound, MaxCommand: maxCommandBound}
 	for _, declared := range []string{

@@ -2,7 +2,7 @@ package resp
 
 import "errors"
 
-// ErrIncomplete is what Next answers when the buffer holds no further complete
+// ErrIncomplete is the error of Next when the buffer holds no further complete
 // command. It is not a failure: read more and call again.
 var ErrIncomplete = errors.New("resp: incomplete command")
 
@@ -24,7 +24,7 @@ const (
 // A ProtocolError says that the bytes received are no command. The connection
 // cannot go on: where the next command begins is unknown.
 type ProtocolError struct {
-	// Text is what the client is told after "-ERR ". It has no CR or LF.
+	// Text is the text of the reply after "-ERR ". It has no CR or LF.
 	Text string
 	// Offset is the position of the offending line or payload, in bytes
 	// from the first byte of the connection.

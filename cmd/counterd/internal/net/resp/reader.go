@@ -77,8 +77,8 @@ func NewReader(l Limits) *Reader {
 }
 
 // SetLimits changes the limits, for instance after AUTH. They hold from the next
-// header that Next reads, also for commands that are buffered already. What was
-// accepted of an unfinished command stays accepted.
+// header that Next reads, also for commands that are buffered already. The
+// accepted part of an unfinished command stays accepted.
 func (r *Reader) SetLimits(l Limits) { r.limits = l.normal() }
 
 // Limits returns the limits in force.

@@ -52,7 +52,7 @@ func read(t *testing.T, r *Reader, input []byte, next func() int) (commands [][]
 		if len(room) < size {
 			t.Fatalf("Space(%d) is %d bytes", size, len(room))
 		}
-		for i := range min(len(room), size+64) { // nothing of what is overwritten may matter
+		for i := range min(len(room), size+64) { // overwritten bytes must not matter
 			room[i] = '*'
 		}
 		r.Filled(copy(room, input[:size]))
@@ -104,8 +104,8 @@ const (
 	many          = 70_000 // above MaxInline
 )
 
-// TestReaderTable: what Redis 7.0.15 answers to the same bytes, but for the rows
-// marked as ours.
+// TestReaderTable: the replies of Redis 7.0.15 to the same bytes, except for the
+// rows marked as ours.
 func TestReaderTable(t *testing.T) {
 	ping := [][]string{{"PING"}}
 	tests := []struct {
@@ -186,7 +186,7 @@ func TestReaderTable(t *testing.T) {
 		{"*2\r\n$1\r\nx\r\n$5\r\nPING\r\n", nil, ""},                     // one byte short
 		{"*2\r\n$1\r\nx\r\n$5\r\nPING\r\n*", nil, "invalid bulk length"}, // ours
 
-		// What is not a bulk string inside an array.
+		// Elements of an array that are no bulk strings.
 		{"*1\r\n:1\r\n", nil, "expected '$', got ':'"},
 		{"*1\r\n*1\r\n$4\r\nPING\r\n", nil, "expected '$', got '*'"},
 		{"*2\r\n$4\r\nECHO\r\n*1\r\n$1\r\na\r\n", nil, "expected '$', got '*'"},
@@ -199,7 +199,7 @@ func TestReaderTable(t *testing.T) {
 		{"*1\r\n\n\r\n", nil, "expected '$', got ' '"},
 		{"*1\r\n\x00\r\n", nil, "expected '$', got '\x00'"}, // ours: Redis waits
 
-		// What was complete before an error is returned before it.
+		// Commands complete before an error are returned before it.
 		{"*1\r\n$4\r\nPING\r\nPING\r\n*1\r\nx\r\n*1\r\n$4\r\nPING\r\n",
 			[][]string{{"PING"}, {"PING"}}, "expected '$', got 'x'"},
 

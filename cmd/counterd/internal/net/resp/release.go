@@ -1,7 +1,7 @@
 package resp
 
-// Memory is what a Reader works in: its buffer and its lists of arguments. A Reader that has nothing buffered can do
-// without, so connections that wait share the Memory of those that are at work. The zero value is ready.
+// Memory is the working memory of a Reader: its buffer and its lists of arguments. A Reader that has nothing buffered
+// can do without, so connections that wait share the Memory of those that are at work. The zero value is ready.
 type Memory struct {
 	buf   []byte
 	spans []span
@@ -17,12 +17,10 @@ func (m *Memory) Size() int { return len(m.buf) }
 // Held is the number of bytes of the Reader's memory.
 func (r *Reader) Held() int { return len(r.buf) + 8*cap(r.spans) + 24*cap(r.args) }
 
-// Shrink gives memory back that a large command took: a buffer above MaxRetained
-// is dropped, or exchanged for one of MaxRetained when half of that holds what is
-// buffered. It does nothing to a Reader of ordinary size, so it may be called
-// after every batch, but then a client of large commands allocates for each of
-// them: once a second is better. It ends the validity of all arguments returned
-// before.
+// Shrink gives memory back that a large command took: a buffer above MaxRetained is dropped, or exchanged for one of
+// MaxRetained when half of that holds the buffered bytes. It does nothing to a Reader of ordinary size, so it may be
+// called after every batch, but then a client of large commands allocates for each of them: once a second is better. It
+// ends the validity of all arguments returned before.
 func (r *Reader) Shrink() {
 	r.endBatch(maxBatchArgs)
 	if len(r.buf) <= MaxRetained {
@@ -53,7 +51,7 @@ func (r *Reader) Release(m *Memory) bool {
 }
 
 // Attach moves the memory in m to a Reader that has none, and reports whether it did: not when it has some already, or
-// when m's buffer is below MinBuffer. What is in the buffer does not matter.
+// when m's buffer is below MinBuffer. The content of the buffer does not matter.
 func (r *Reader) Attach(m *Memory) bool {
 	if r.buf != nil || len(m.buf) < MinBuffer {
 		return false

@@ -48,7 +48,7 @@ func (r *Replies) From(n int) []byte { return r.b[min(n, len(r.b)):len(r.b):len(
 // Cut drops the bytes from n on.
 func (r *Replies) Cut(n int) { r.b = r.b[:n] }
 
-// Sent drops the first n bytes. What is left, as the connection took no more, moves to memory of its own.
+// Sent drops the first n bytes. Bytes that the connection did not take move to memory of their own.
 func (r *Replies) Sent(n int) {
 	if n == len(r.b) {
 		r.b = r.b[:0]
@@ -64,7 +64,7 @@ func (r *Replies) move(n int) {
 	r.b = rest
 }
 
-// Own moves what is in a region of an Arena to memory of its own, so that the Arena does not matter any more.
+// Own moves replies from a region of an Arena to memory of their own, so that they no longer depend on the Arena.
 func (r *Replies) Own() {
 	if r.home != nil {
 		r.move(0)

@@ -131,8 +131,8 @@ func AppendVerbatim(dst []byte, proto int, format, text string) []byte {
 
 // AppendError writes an error reply. msg begins with its code, such as ERR or
 // WRONGTYPE. A line end in msg would end the reply and make the rest of it a
-// reply of its own, one that whoever chose the text could forge: line ends at
-// either end of msg are dropped, others become spaces, as in Redis.
+// second reply, which the author of the text could forge: line ends at either end
+// of msg are dropped, others become spaces, as in Redis.
 func AppendError(dst []byte, msg string) []byte {
 	msg = strings.Trim(msg, "\r\n")
 	dst = append(dst, '-')

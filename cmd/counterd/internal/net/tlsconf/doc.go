@@ -1,5 +1,5 @@
-// Package tlsconf is what TLS needs of the configuration: certificates, keys, whom to believe, and what may be spoken. It
-// knows nothing of connections.
+// Package tlsconf holds the configuration of TLS: certificates, keys, trusted authorities, versions and ciphers. It knows
+// nothing of connections.
 //
 // A Material holds one generation of it. Reload reads the files anew and makes the next; where anything is wrong with
 // them the error says what, and the one before stays in force. Who has a *tls.Config of a Material gets the present

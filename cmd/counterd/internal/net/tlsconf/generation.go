@@ -16,7 +16,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 )
 
-// generation is what was read at one time. It never changes.
+// generation is the files as they were read at one time. It never changes.
 type generation struct {
 	server  *tls.Config // nil: there is no certificate
 	client  *tls.Config // nil: there is nobody to believe
@@ -149,7 +149,8 @@ func readCAs(c config.TLS) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// addCAs adds the certificates of a file, and tells how many there were. What is no PEM is passed over.
+// addCAs adds the certificates of a file, and tells how many there were. Text that is no PEM is passed
+// over.
 func addCAs(pool *x509.CertPool, path string) (n int, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -54,7 +54,7 @@ func decrypted(text []byte, pass string) ([]byte, error) {
 	for rest := text; ; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
-			return text, nil // who reads it next says what is wrong
+			return text, nil // the next reader reports the error
 		}
 		//lint:ignore SA1019 who has such a file wants it read
 		old := x509.IsEncryptedPEMBlock(block)

@@ -13,12 +13,13 @@ import (
 // ErrOff is the error of a handshake where no certificate is configured.
 var ErrOff = errors.New("tls: no certificate is configured (tls-cert-file)")
 
-// Material is what is in force. All methods may be called by several goroutines at once.
+// Material holds the configuration in force. All methods may be called by several goroutines at once.
 type Material struct {
 	now atomic.Pointer[generation]
 }
 
-// Load reads what a configuration names. One that names nothing gives a Material whose handshakes fail with ErrOff.
+// Load reads what a configuration names. A configuration without files gives a Material whose handshakes fail with
+// ErrOff.
 func Load(c config.TLS) (*Material, error) {
 	m := new(Material)
 	if err := m.Reload(c); err != nil {
@@ -37,7 +38,7 @@ func (m *Material) Reload(c config.TLS) error {
 	return nil
 }
 
-// Server is for listeners: each handshake has what is in force when it begins.
+// Server is for listeners: each handshake uses the configuration in force when it begins.
 func (m *Material) Server() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -45,7 +46,7 @@ func (m *Material) Server() *tls.Config {
 	}
 }
 
-// serving is what a handshake that begins now has.
+// serving is the configuration of a handshake that begins now.
 func (m *Material) serving() (*tls.Config, error) {
 	if s := m.now.Load().server; s != nil {
 		return s, nil
@@ -53,8 +54,9 @@ func (m *Material) serving() (*tls.Config, error) {
 	return nil, ErrOff
 }
 
-// Client is for a connection to another node, at host, which may be an address, or empty: what is in force now. It
-// believes whom tls-ca-cert-file and tls-ca-cert-dir name, whatever the name in the certificate, and shows this node's.
+// Client is for a connection to another node, at host, which may be an address, or empty. It has the configuration in
+// force now. It believes whom tls-ca-cert-file and tls-ca-cert-dir name, whatever the name in the certificate, and
+// shows this node's.
 func (m *Material) Client(host string) (*tls.Config, error) {
 	c := m.now.Load().client
 	if c == nil {

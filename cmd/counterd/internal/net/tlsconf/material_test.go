@@ -67,7 +67,7 @@ func shake(t *testing.T, server, client *tls.Config) (got tls.ConnectionState, s
 	return got, <-done, clientErr
 }
 
-// TestAuthClients: who is let in, by tls-auth-clients.
+// TestAuthClients: which clients are let in, by tls-auth-clients.
 func TestAuthClients(t *testing.T) {
 	ca, strangers := tlstest.NewCA(t), tlstest.NewCA(t)
 	own, friend, stranger := ca.Pair("node"), ca.Pair("friend"), strangers.Pair("stranger")
@@ -135,7 +135,7 @@ func TestClientChecksTheServer(t *testing.T) {
 	}
 }
 
-// TestReload: a handshake has what is in force when it begins; files that are wrong change nothing.
+// TestReload: a handshake uses the configuration in force when it begins; files that are wrong change nothing.
 func TestReload(t *testing.T) {
 	ca := tlstest.NewCA(t)
 	first, second := ca.Pair("first"), ca.Pair("second")
@@ -212,7 +212,7 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestWrongFiles: what is wrong is said with its setting.
+// TestWrongFiles: errors name their setting.
 func TestWrongFiles(t *testing.T) {
 	ca := tlstest.NewCA(t)
 	own, other := ca.Pair("node"), ca.Pair("other")
@@ -290,7 +290,7 @@ func TestCADir(t *testing.T) {
 	}
 }
 
-// TestSpeech: what is spoken is what was asked for.
+// TestSpeech: connections use the configured versions and ciphers.
 func TestSpeech(t *testing.T) {
 	ca := tlstest.NewCA(t)
 	own := ca.Pair("node")

@@ -58,7 +58,7 @@ var suites = map[string]uint16{
 	"ECDHE-RSA-AES256-SHA":          tls.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA,
 }
 
-// safe are what there is unless others are named: with authenticated encryption.
+// safe are the default ciphers: those with authenticated encryption.
 var safe = []string{
 	"ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384",
 	"ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
@@ -68,8 +68,8 @@ var safe = []string{
 var without = []string{"3DES", "ADH", "AECDH", "ANULL", "ARIA", "CAMELLIA", "DES", "DSS", "ENULL", "EXP", "EXPORT", "IDEA", "KRSA", "LOW", "MD5", "MEDIUM", "NULL",
 	"PSK", "RC2", "RC4", "SEED", "SRP"}
 
-// ciphers reads tls-ciphers: names of suites, or DEFAULT or HIGH for all that are safe, and exclusions (!) of what is not
-// here anyway.
+// ciphers reads tls-ciphers: names of suites, or DEFAULT or HIGH for all that are safe, and exclusions (!) of ciphers
+// that are not here anyway.
 func ciphers(text string) (ids []uint16, err error) {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r == ':' || r == ',' || r == ' ' })
 	add := func(name string) {

@@ -23,7 +23,7 @@ type Guard interface {
 	Anybody() User
 }
 
-// User is one who was let in.
+// User is a user that was let in.
 type User interface {
 	// May tells whether the user may run a command, "info" or "slowlog|get".
 	May(command string) bool
@@ -45,7 +45,7 @@ func (s *Server) protected(h http.Handler) http.Handler {
 
 type userKey struct{}
 
-// users asks who it is.
+// users authenticates the request.
 func (s *Server) users(h http.Handler, commands []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var user User

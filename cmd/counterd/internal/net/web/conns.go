@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// conns are the open connections, at most limit. When one more comes, the one that has been without a complete request
-// for longest gives it its place: a limit alone could be held by connections that say nothing. Where all are being
-// answered it is the one that has not taken what is written to it for longest: 64 that ask again and again and read
-// nothing held /healthz for 30 s, and then again.
+// conns are the open connections, at most limit. When one more comes, the connection that has been without a complete
+// request for longest gives up its place: a limit alone could be held by connections that say nothing. If all are
+// being answered, it is the connection that has not taken written bytes for longest: 64 that ask again and again and
+// read nothing held /healthz for 30 s, and then again.
 type conns struct {
 	limit int
 
 	mu    sync.Mutex // guards the rest. No other lock is taken while it is held
-	clock uint64     // counts changes, for who waits longest
+	clock uint64     // counts changes, to find the connection that waits longest
 	open  map[*conn]struct{}
 }
 
-// conn is one that counts.
+// conn is a counted connection.
 type conn struct {
 	net.Conn
 	conns  *conns

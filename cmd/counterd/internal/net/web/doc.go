@@ -10,9 +10,10 @@
 //	HandleUsers    connections and their commands           HTTP Basic, if the default user has a password
 //
 // Protected mode is that of the other ports: without a password, only connections from this machine are served, and all
-// others get an error that says why. The Guard decides who must log in and what a user may do; this package compares no
-// passwords. If nobody must log in, a request for HandleUsers must name this machine by number or as localhost. Otherwise a
-// document of another site, whose name resolves to 127.0.0.1, could read the console through a browser.
+// others get an error that says why. The Guard decides which requests need a login and which rights a user has; this
+// package compares no passwords. If nobody must log in, a request for HandleUsers must name this machine by number or as
+// localhost. Otherwise a document of another site, whose name resolves to 127.0.0.1, could read the console through a
+// browser.
 //
 // # What a client can hold
 //

@@ -11,7 +11,7 @@ import (
 
 // errorLog takes the errors that net/http reports. Failed TLS handshakes are warnings, since an operator has to see that a
 // certificate is refused, but one in a stretch of time at most: anybody who can reach the port could fill the log with
-// them. Nearly all others come from what a client did, such as a request that is malformed, and are for debugging.
+// them. Nearly all others come from clients, for example from a malformed request, and are for debugging.
 type errorLog struct {
 	slog.Handler
 	handshakes *stats.Every

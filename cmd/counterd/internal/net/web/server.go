@@ -29,7 +29,7 @@ const (
 	requestEvery = 2 * time.Millisecond
 )
 
-// Options is what a Server needs. Guard and Log are wanted, the rest is not.
+// Options are the options of a Server. Guard and Log are wanted, the rest is not.
 type Options struct {
 	Network, Addr string      // as of net.Listen
 	TLS           *tls.Config // nil: plain HTTP
@@ -75,7 +75,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Handle adds a handler of what protected mode alone guards. pattern is a path, as of http.ServeMux.
+// Handle adds a handler that only protected mode guards. pattern is a path, as of http.ServeMux.
 func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, s.protected(h)) }
 
 // HandleAnyone adds a handler that answers everybody with a word. path is one whole path.
@@ -131,7 +131,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// ServeHTTP is what is the same for all paths.
+// ServeHTTP does the part that is the same for all paths.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &writer{ResponseWriter: rw}
 	s.conns.busy(r.Context())
@@ -156,7 +156,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			s.opts.Panicked()
 			s.opts.Log.Error("panic in an HTTP request", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", stack())
 			if w.begun {
-				panic(http.ErrAbortHandler) // the connection ends: what was sent must not pass for a whole reply
+				panic(http.ErrAbortHandler) // the connection ends: the bytes sent must not look like a complete reply
 			}
 			refuse(w, http.StatusInternalServerError, "this request failed: the server's log says why")
 		}

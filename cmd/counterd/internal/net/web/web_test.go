@@ -80,7 +80,7 @@ func serve(t *testing.T, g Guard, log io.Writer, add func(*Server)) *Server {
 
 func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
 
-// TestAccess: what each kind of path answers whom.
+// TestAccess: the answer of each kind of path to each kind of user.
 func TestAccess(t *testing.T) {
 	const here, there = "127.0.0.1:1234", "192.0.2.7:1234"
 	for _, c := range []struct {
@@ -344,7 +344,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestPlacesUnread: connections that ask and do not read what is sent to them hold nobody out either.
+// TestPlacesUnread: connections that ask and do not read the answers keep no others out either.
 func TestPlacesUnread(t *testing.T) {
 	s := serve(t, &guard{open: true}, io.Discard, func(s *Server) {
 		s.http.WriteTimeout = 0 // its places come free by others' need alone
@@ -386,8 +386,8 @@ func TestPlacesUnread(t *testing.T) {
 	}
 }
 
-// TestPlacesTLS: the same with TLS: who is being answered is known below it, and handshakes that do not end hold nobody
-// out.
+// TestPlacesTLS: the same with TLS: the answered connections are known below TLS, and handshakes that do not end keep
+// no others out.
 func TestPlacesTLS(t *testing.T) {
 	ca := tlstest.NewCA(t)
 	pair := ca.Pair("web")
@@ -443,7 +443,7 @@ func TestPlacesTLS(t *testing.T) {
 	}
 }
 
-// TestHeaderLimit: a header that does not end is cut, and a server that ends waits for who is being answered.
+// TestHeaderLimit: a header that does not end is cut, and a server that ends waits for the answers in progress.
 func TestHeaderLimit(t *testing.T) {
 	s := serve(t, &guard{open: true}, io.Discard, func(s *Server) { s.Handle("/", http.HandlerFunc(hello)) })
 	c, err := net.Dial("tcp", s.Addr().String())

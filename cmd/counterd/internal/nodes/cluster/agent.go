@@ -28,8 +28,8 @@ type Config struct {
 	RenewStart time.Duration
 	// Schema is the revision of the cluster's schema that the data has; nil: none.
 	Schema func() int64
-	// Troubles are what the server finds wrong with itself, besides what the agent finds. The agent calls it at each step,
-	// so it must be quick and must not wait for the disk. nil: the server finds nothing.
+	// Troubles are the faults that the server finds in itself, besides those that the agent finds. The agent calls it at
+	// each step, so it must be quick and must not wait for the disk. nil: the server finds nothing.
 	Troubles func() []topology.Trouble
 }
 

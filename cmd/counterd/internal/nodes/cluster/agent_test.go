@@ -51,7 +51,7 @@ func (w *world) shard(t *testing.T) *topology.Shard {
 
 func (w *world) primary(t *testing.T) *machine { return w.machine(w.shard(t).Primary) }
 
-// replica is one that is in sync.
+// replica is a replica in sync.
 func (w *world) replica(t *testing.T) *machine {
 	for _, id := range w.shard(t).InSync {
 		if id != w.shard(t).Primary {
@@ -62,7 +62,7 @@ func (w *world) replica(t *testing.T) *machine {
 	return nil
 }
 
-// until waits for what must come.
+// until waits for a condition that must come.
 func until(t *testing.T, within time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -169,7 +169,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestUnclean makes a primary of what is left, and says what is lost.
+// TestUnclean makes a primary of the remaining node, and reports the loss.
 func TestUnclean(t *testing.T) {
 	scene(t, shape{shards: 1, replicas: 1, nodes: 3, least: 1}, func(t *testing.T, w *world) {
 		last := w.replica(t)
@@ -227,7 +227,7 @@ func TestBehindLeadsUnclean(t *testing.T) {
 }
 
 // TestRolledBack: the disk of a primary is set back while nothing runs, and it starts first and leads alone. The others
-// keep what was acknowledged, one of them leads with it, and nothing is lost.
+// keep the acknowledged changes, one of them leads with them, and nothing is lost.
 func TestRolledBack(t *testing.T) {
 	scene(t, shape{shards: 1, replicas: 2, nodes: 3, least: 1, durable: true}, func(t *testing.T, w *world) {
 		for range 5 {
@@ -243,7 +243,7 @@ func TestRolledBack(t *testing.T) {
 		old.confirmed = 0
 		w.rolledBack = true
 		promised := w.promised
-		w.promised = map[int64]int{} // of whoever leads first it is not asked
+		w.promised = map[int64]int{} // the first primary is not asked for it
 		w.mu.Unlock()
 		time.Sleep(5 * time.Second)
 		w.revive(old)
@@ -376,7 +376,8 @@ func TestCopy(t *testing.T) {
 	})
 }
 
-// TestEtcdAway: a complete set goes on acknowledging; one that would have to shrink refuses, until etcd is back.
+// TestEtcdAway: a complete set goes on acknowledging; a primary that would have to shrink its set refuses, until etcd is
+// back.
 func TestEtcdAway(t *testing.T) {
 	scene(t, three, func(t *testing.T, w *world) {
 		old := w.primary(t)
@@ -444,8 +445,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestHangingDisk: a primary whose disk hangs is replaced within a lease, and follows when the disk is well again. One
-// that has nobody to take over goes on serving reads.
+// TestHangingDisk: a primary whose disk hangs is replaced within a lease, and follows when the disk is well again. A
+// primary without a node to take over goes on serving reads.
 func TestHangingDisk(t *testing.T) {
 	hang := func(w *world, m *machine, on bool) {
 		w.mu.Lock()

@@ -79,9 +79,9 @@ func (a *Agent) keepElection() {
 	})
 }
 
-// suspects tells why the node should take over; empty: it should not. key is the revision of the primary's key that says
-// so, 0 as it is not there: so a primary that answers reads is not replaced by what its key said once. It is below 0 where
-// the key does not matter.
+// suspects tells why the node should take over; empty: it should not. key is the revision of the primary's key that says so,
+// 0 as it is not there: so a primary that answers reads is not replaced because of an old value of its key. It is below 0
+// where the key does not matter.
 func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	e := &a.election
 	if s == nil || !s.Has(a.loop.id) || a.role.kind == leading || a.loop.log.Err != nil || a.handover.leaves || a.membership.held() == nil || a.stranger() ||
@@ -105,7 +105,7 @@ func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	case e.forced == s.Epoch:
 		return "is to hand over by force", -1
 	case live == nil:
-		// It may be cut off from etcd only, and be about to come back: one that is stopped has a link too.
+		// It may be cut off from etcd only, and be about to come back: a stopped node has a link too.
 		if !link.Connected || a.loop.now.Sub(e.missing) >= a.loop.conf.NodeTimeout/4 {
 			return "is gone from etcd", 0
 		}
@@ -154,7 +154,7 @@ func (a *Agent) rank(s *topology.Shard) (after time.Duration, ok bool) {
 		return cmp.Or(cmp.Compare(y.epoch, x.epoch), cmp.Compare(y.written, x.written), cmp.Compare(x.id, y.id))
 	}
 	if a.loop.log.Behind {
-		// One that is away, or is not behind, has what this one may lack.
+		// A node that is away, or is not behind, may have changes that this one lacks.
 		slices.SortFunc(behind, most)
 		return 0, all && len(behind) == len(s.InSync) && mine(behind[0])
 	}

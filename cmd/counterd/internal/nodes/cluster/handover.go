@@ -14,7 +14,7 @@ import (
 type handover struct {
 	asks   uint64 // a replica's: the epoch whose primary it asks to hand over
 	leaves bool   // the node is shutting down
-	drains bool   // a primary's: whoever can is to take over
+	drains bool   // a primary's: any node that can is to take over
 
 	// Of a switch under way.
 	to       topology.NodeID // empty: none is
@@ -143,13 +143,13 @@ const (
 	Unclean
 )
 
-// Report is what a failover by hand did.
+// Report is the result of a failover by hand.
 type Report struct {
 	Shard topology.ShardID
 	From  topology.NodeID // the old primary; empty: there was none
 	Epoch uint64          // the new one
-	// Has is where the node's log ended, and Known the highest end that any other node of the shard was heard to have:
-	// of Lost bytes of log at least nothing remains but what the old primary cuts off and keeps if it comes back.
+	// Has is where the node's log ended, and Known the highest end that any other node of the shard was heard to have: at
+	// least Lost bytes of log are gone, except for the part that the old primary cuts off and keeps if it comes back.
 	Has, Known, Lost uint64
 	KnownOf          topology.NodeID // whose that is
 	Clean            bool            // it was in sync: all that was acknowledged is there

@@ -42,7 +42,7 @@ const (
 // maxNote is far more than a note has.
 const maxNote = 1 << 20
 
-// homeFormat is the one that this program writes. A higher one is refused.
+// homeFormat is the version that this program writes. A higher one is refused.
 const homeFormat = 1
 
 // note is the file's content: one line of JSON, whose last member is the crc32c of all bytes before that member:

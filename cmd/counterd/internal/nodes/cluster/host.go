@@ -7,8 +7,8 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// Host is what the agent asks of the server. The agent calls it from one goroutine; a call may take as long as the disk
-// does, but waits for no other node.
+// Host is the part of the server that the agent uses. The agent calls it from one goroutine; a call may take as long as the
+// disk does, but waits for no other node.
 type Host interface {
 	// Shard names the node's shard, and the newest epoch of it that began unclean (topology.Shard); 0 if none did. From that
 	// epoch on, the node may cut changes that were confirmed before, to follow its primary. Otherwise it never cuts confirmed
@@ -34,10 +34,10 @@ type Host interface {
 	// Doubt answers UNCERTAIN to clients that wait for a change to be confirmed, now and later, until it is called with nil.
 	Doubt(err error)
 
-	// Replica is what a primary knows of one that follows it.
+	// Replica returns a primary's knowledge of a replica.
 	Replica(id topology.NodeID) ReplicaState
 
-	// Link is what a replica knows of the one it follows.
+	// Link returns a replica's knowledge of its primary.
 	Link() LinkState
 
 	// Log is how far the node's own log is.
@@ -73,7 +73,7 @@ type LogState struct {
 	Ops    uint64   // commands a second, of late
 }
 
-// ReplicaState is what a primary knows of a node that follows it.
+// ReplicaState is a primary's knowledge of a replica.
 type ReplicaState struct {
 	Connected bool      // it was heard of lately: an open connection is not enough
 	Process   string    // of the other end, as its Live.Process
@@ -87,7 +87,7 @@ type ReplicaState struct {
 	Waiting time.Time
 }
 
-// LinkState is what a replica knows of the node that it follows.
+// LinkState is a replica's knowledge of its primary.
 type LinkState struct {
 	Connected bool // the other was heard of lately: an open connection is not enough
 	// Refused is set while the other's port refuses connections: nothing listens there, so its process is dead. It must not
@@ -96,6 +96,7 @@ type LinkState struct {
 	// Lacks is the epoch in which changes were confirmed that the other lacks, by the histories of the two logs: the node
 	// does not follow it, as it would have to cut its log. 0: there are none.
 	Lacks uint64
-	// Newer is the highest epoch of Lead and Follow. What others say of epochs is no more than a reason to wake: see Notice.
+	// Newer is the highest epoch of Lead and Follow. Epochs that other nodes report are no more than a reason to wake: see
+	// Notice.
 	Newer uint64
 }

@@ -16,7 +16,7 @@ type inSync struct {
 	loop  *loop
 	serve func() // tells the host what clients get
 
-	required []topology.NodeID // what the host was told
+	required []topology.NodeID // the in-sync set that the host was given
 	joining  map[topology.NodeID]*joining
 	gone     map[topology.NodeID]time.Time // since when a node has neither a key nor a link
 	doubt    string                        // why changes are not taken; empty: they are
@@ -149,7 +149,7 @@ func (p *inSync) late() bool {
 // expand requires replicas that have caught up, and puts them in sync when they have all that was written before.
 func (p *inSync) expand(s *topology.Shard) {
 	var ready []topology.NodeID
-	log := p.loop.host.Log() // before what replicas have
+	log := p.loop.host.Log() // before the replicas' offsets
 	confirmed := min(log.Confirmed, log.Written)
 	for _, n := range p.loop.m.Members(s.ID) {
 		if n.ID == p.loop.id || s.Has(n.ID) {

@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// loop is what the parts of an agent share: what the node has read last, and the way to propose a change to etcd. At most
+// loop is the state that the parts of an agent share: the map read last, and the way to propose a change to etcd. At most
 // one change is under way at a time, and the next one is decided from the map behind it.
 //
 // Only the agent's goroutine uses a loop, except for ask, pause and the fields that are safe for concurrent use.

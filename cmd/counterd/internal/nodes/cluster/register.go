@@ -20,7 +20,7 @@ type membership struct {
 	// the node still has the role that it had then.
 	registered  bool
 	registering bool
-	// rested is set from before the key says Rests until the map was read behind one that does not: others may take over.
+	// rested is set from before the key says Rests until the map was read after a key that does not: others may take over.
 	rested bool
 	// doubledAt is since when another process is this node, and copyOf its address where that is so for good: see doubled.
 	doubledAt time.Time

@@ -82,7 +82,7 @@ func run(t *testing.T, seed uint64, broken rules, rolls, trace bool) (w *world) 
 	return w
 }
 
-// check looks at what is in the end. mu is held.
+// check verifies the final state. mu is held.
 func (w *world) check() {
 	m, err := w.etcd.Map()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// outcome is what a client knows of its command.
+// outcome is a client's knowledge of its command.
 type outcome uint8
 
 const (
@@ -187,7 +187,7 @@ func (w *world) linearizable(history []attempt) porcupine.CheckResult {
 	var ops []porcupine.Operation
 	for i, op := range history {
 		end := int64(math.MaxInt64)
-		client := 1000 + i // who did not hear the end does nothing else under this name
+		client := 1000 + i // a client without a reply does nothing else under this name
 		if !op.ended.IsZero() {
 			end, client = op.ended.UnixNano(), op.client
 		}

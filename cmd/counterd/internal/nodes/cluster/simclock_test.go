@@ -27,7 +27,8 @@ func (s skewed) Register(ctx context.Context, id topology.NodeID, ttl time.Durat
 	return skewedLease{l, s.p}, nil
 }
 
-// Commit counts: who asks etcd again and again at the same moment does so for ever.
+// Commit counts: an agent that asks etcd again and again at the same moment would
+// do so for ever.
 func (s skewed) Commit(ctx context.Context, c topology.Change) error {
 	s.p.w.mu.Lock()
 	if now := time.Now(); now != s.p.commitAt {

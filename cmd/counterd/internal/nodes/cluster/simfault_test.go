@@ -152,7 +152,8 @@ func (w *world) upgrade(m *machine, p *proc) {
 	w.revive(m)
 }
 
-// rollBack ends a machine's process and puts an older image of its disk back, if another has what its shard acknowledged.
+// rollBack ends a machine's process and puts an older image of its disk back, if another has the acknowledged changes of
+// its shard.
 func (w *world) rollBack(m *machine) {
 	w.kill(m)
 	w.mu.Lock()

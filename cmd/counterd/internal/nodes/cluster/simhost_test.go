@@ -139,7 +139,7 @@ func (p *proc) Replica(id topology.NodeID) (r ReplicaState) {
 	return r
 }
 
-// ackOf brings what is known of a replica up to now. mu is held.
+// ackOf updates the knowledge of a replica. mu is held.
 func (p *proc) ackOf(id topology.NodeID) *acks {
 	a := p.acks[id]
 	if a == nil {
@@ -205,7 +205,7 @@ func (p *proc) Serve(s *Standing) {
 
 func (p *proc) Notice() <-chan struct{} { return p.notice }
 
-// confirm is what all have who are required. mu is held.
+// confirm is the offset that all required nodes have. mu is held.
 func (p *proc) confirm() {
 	if p.kind != leading || !p.known {
 		return

@@ -105,8 +105,8 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 	q.note()
 	p.note()
 	epoch := p.epochOf
-	// arrive lets a message take its way. false: it does not come. mu is not held before, but behind. What was sent comes,
-	// though its sender is dead.
+	// arrive lets a message take its way. false: it does not come. mu is not held before, but behind. Sent frames arrive,
+	// though their sender is dead.
 	arrive := func(from, to *proc) bool {
 		time.Sleep(time.Duration(100+w.random(2000)) * time.Microsecond)
 		for lost := time.Now(); ; {
@@ -149,7 +149,7 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 				continue
 			}
 		}
-		// Frames of what the primary has now.
+		// Frames of the primary's present log.
 		frames, terms, end, sent, confirmed := slices.Clone(q.m.log[len(m.log):]), slices.Clone(q.m.terms), len(q.m.log), time.Now(), q.confirmed
 		w.mu.Unlock()
 		if !arrive(q, p) || ctx.Err() != nil || p.epochOf != epoch {

@@ -29,7 +29,7 @@ type machine struct {
 	at      []time.Time // when each was written
 	durable int
 	terms   []term // of the log, rising
-	running bool   // what the disk says: a process did not end cleanly under this boot
+	running bool   // from the disk: a process did not end cleanly under this boot
 	behind  bool
 	hangs   bool // its disk: it takes neither changes nor a role
 	cluster string
@@ -48,7 +48,8 @@ type machine struct {
 	skew    time.Duration // of its clock, against leases
 }
 
-// confirmation is what a machine's directory knows to be confirmed in its shard: the node does not cut its log below it.
+// confirmation is the offset that a machine's directory has as confirmed in its shard: the node does not cut its log
+// below it.
 type confirmation struct {
 	shard      topology.ShardID
 	confirmed  int    // records

@@ -123,7 +123,7 @@ func (p *proc) flush() {
 	}
 }
 
-// kill ends the process at once: what it has sent may arrive yet.
+// kill ends the process at once: frames that it has sent may still arrive.
 func (w *world) kill(m *machine) {
 	w.mu.Lock()
 	p := m.proc
@@ -147,7 +147,7 @@ func (w *world) kill(m *machine) {
 	_ = p.reg.Close()
 }
 
-// off takes the power from a machine: what was not durable may be gone.
+// off takes the power from a machine: data that were not durable may be gone.
 func (w *world) off(m *machine) {
 	w.mu.Lock()
 	m.up = false

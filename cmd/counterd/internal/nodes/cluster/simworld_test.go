@@ -53,7 +53,7 @@ type world struct {
 	promised   map[int64]int       // acknowledged, and the shard
 	leaders    map[[2]uint64]*proc // by shard and epoch
 	history    map[int][]attempt
-	rolledBack bool // a machine's disk was set back: who follows it may find that it lacks what was confirmed
+	rolledBack bool // a machine's disk was set back: its replica may find that it lacks confirmed changes
 	lossy      bool // reads may be stale, or a whole in-sync set lost power: histories say nothing
 	failures   []string
 	faults     map[string]int
@@ -147,7 +147,7 @@ func (w *world) led(p *proc) {
 	}
 }
 
-// acked is told that a client hears that its change is done: all in sync must have it, whoever etcd says they are by now.
+// acked is called when a client gets the reply to its change: all nodes in sync must have it, as etcd lists them by now.
 // mu is held.
 func (w *world) acked(p *proc, id int64) {
 	m, err := w.etcd.Map()
@@ -283,7 +283,7 @@ func newWorld(t *testing.T, seed uint64, of shape, broken rules, rolls, trace bo
 	return w
 }
 
-// renew is how often starts are registered: often where that is what is tried.
+// renew is how often starts are registered: often in tests of that.
 func (w *world) renew() time.Duration {
 	if w.rolls {
 		return 2 * time.Second

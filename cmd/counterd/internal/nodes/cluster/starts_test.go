@@ -224,7 +224,7 @@ func TestStartInDoubt(t *testing.T) {
 			}
 			w.revive(x)
 			if i%4 != 3 {
-				x.proc.etcd.Cut(false, true) // what it asks is done, and it does not hear
+				x.proc.etcd.Cut(false, true) // its request is executed, and the reply is lost
 			}
 			time.Sleep(time.Duration(3*i) * time.Millisecond)
 		}

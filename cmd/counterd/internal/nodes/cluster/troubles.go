@@ -10,7 +10,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// troubles is what the agent remembers of the troubles that it reported.
+// troubles is the agent's memory of the troubles that it reported.
 type troubles struct {
 	at map[string]time.Time // when the text of an ID was written last
 }
@@ -46,7 +46,7 @@ func (a *Agent) findTroubles() {
 	}
 }
 
-// ownTroubles are the rows of what concerns etcd, the map and the role.
+// ownTroubles are the rows about etcd, the map and the role.
 func (a *Agent) ownTroubles() (list []topology.Trouble) {
 	say := func(id, text string) {
 		list = append(list, topology.Trouble{ID: id, Severity: topology.SevereError, Text: text})
@@ -91,7 +91,7 @@ func (a *Agent) othersInSync(s *topology.Shard) bool {
 	})
 }
 
-// Troubles are what the node reports as wrong with itself, as of the agent's last step. The list is not to be changed.
+// Troubles are the faults that the node reports of itself, as of the agent's last step. The list is not to be changed.
 func (a *Agent) Troubles() []topology.Trouble {
 	if list := a.troubles.Load(); list != nil {
 		return *list

@@ -9,8 +9,8 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// TestTroubles: what a server reports is in the node's key while it lasts, and a text that changes all the time is not
-// written all the time.
+// TestTroubles: a trouble that a server reports is in the node's key while it lasts, and a text that changes all the time
+// is not written all the time.
 func TestTroubles(t *testing.T) {
 	scene(t, three, func(t *testing.T, w *world) {
 		m := w.replica(t)

@@ -16,7 +16,7 @@ const (
 	leading
 )
 
-// role is what the host was told to be.
+// role is the role that the host was given.
 type role struct {
 	kind    roleKind
 	epoch   uint64
@@ -77,7 +77,7 @@ func (a *Agent) address(id topology.NodeID) string {
 	return ""
 }
 
-// takeRole has the host be what the map says.
+// takeRole gives the host the role that the map says.
 func (a *Agent) takeRole() {
 	want := a.wanted()
 	if want == a.role {
@@ -124,7 +124,7 @@ func (a *Agent) takeRole() {
 // rests tells others that they may take over at once.
 func (a *Agent) rests() bool { return a.role.anew || !a.inSync.yields.IsZero() || a.hangs() }
 
-// hangs tells whether the node leads, its disk hangs, and another one that is in sync is there to lead.
+// hangs tells whether the node leads, its disk hangs, and another node in sync can lead.
 func (a *Agent) hangs() bool {
 	s := a.loop.shard()
 	if a.role.kind != leading || !a.loop.log.Hangs || s == nil {
