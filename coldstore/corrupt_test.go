@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/coldstore/page"
+	"github.com/counterd/counterd/internal/testkit/damagetest"
 	"github.com/counterd/counterd/internal/testkit/filetest"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
@@ -130,6 +131,16 @@ func (r *rows) wantCorrupt(t *testing.T, err error, at int) {
 	var ce *CorruptError
 	if !errors.Is(err, ErrCorrupt) || !errors.As(err, &ce) || ce.File != "mem" || ce.Part == "" {
 		t.Fatalf("damage at byte %d: error %v, want a CorruptError of this file", at, err)
+	}
+}
+
+// TestDamageVariants damages a file in every way of package damagetest: Open refuses it with a CorruptError, or some pages do
+// and the rest is exact.
+func TestDamageVariants(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	r, good := sample(t)
+	for _, b := range damagetest.Variants(t, good, headerSize(3)) {
+		r.checkDamaged(t, b, -1)
 	}
 }
 

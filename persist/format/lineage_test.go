@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/damagetest"
 )
 
 func TestLineageCommon(t *testing.T) {
@@ -99,6 +101,15 @@ func TestAdmits(t *testing.T) {
 	if err := (&Lineage{}).Admits(0, 1); !errors.Is(err, ErrTerm) {
 		t.Errorf("a history without terms: %v", err)
 	}
+}
+
+// TestLineageDamage: any damage of the file HISTORY is found.
+func TestLineageDamage(t *testing.T) {
+	l := Lineage{Replica: true, Terms: []Term{{ReplID{1}, 1, 0}, {ReplID{2}, 4, 77}}, Installing: InstallName, Cutting: true, CuttingAt: 77, CuttingChain: 5}
+	damagetest.AllFound(t, l.AppendText(nil), isDamage, func(b []byte) error {
+		_, err := DecodeLineage("HISTORY", b)
+		return err
+	})
 }
 
 func FuzzLineage(f *testing.F) {

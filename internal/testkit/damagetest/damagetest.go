@@ -1,5 +1,24 @@
 // Package damagetest damages the bytes of a file in the ways that a disk does: flipped bits, a file cut short, ranges of zeros,
-// and ranges that stand in each other's place. Tests of each kind of file in a data directory use it. Only tests import it.
+// and ranges that stand in each other's place. Only tests import it.
+//
+// Each kind of file of a data directory has a test that its damage is found, or does no harm, and never gives a wrong number:
+//
+//	file                          its bytes                                 a start of the store
+//	hot image                     snapfile.TestImageDamage                  counter.TestDamagedFiles
+//	cold file: page, index        coldstore.TestFlips, TestDamageVariants   counter.TestDamagedFiles
+//	log segment                   persist.TestLogDamage                     counter.TestDamagedFiles
+//	packed log segment            persist.TestPackDamage                    counter.TestDamagedFiles
+//	manifest                      format.TestManifestDamage                 counter.TestDamagedFiles
+//	producers                     snapfile.TestImageDamage                  counter.TestDamagedFiles
+//	HISTORY                       format.TestLineageDamage                  counter.TestDamagedFiles
+//	DURABLE                       format.TestClaimDamage                    counter.TestDamagedFiles
+//	BOOT                          counter.TestBootDamage
+//	CONFIRMED                     repl.TestConfirmedDamage
+//	PRIMARY, HANDOVER             repl.TestAddressNoteDamage
+//	node.json                     cluster.TestDirectoryDamage
+//	archive                       archive.TestArchiveDamage, TestArchiveCompressedDamage
+//
+// The others have no content: LOCK, and MONITORED, whose presence counts. A new kind of file gets a row here.
 package damagetest
 
 import (
