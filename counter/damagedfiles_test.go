@@ -33,21 +33,20 @@ var fileKinds = []struct {
 	{"log segment", format.SegmentHeaderLen, func(d *sampleDir) []string { return d.segments(false) }},
 	{"packed segment", format.SegmentHeaderLen, func(d *sampleDir) []string { return d.segments(true) }},
 	{"manifest", 40, func(d *sampleDir) []string { return d.named(format.ManifestName(0)[:8]) }},
-	{"producers", format.ImageHeaderLen, func(d *sampleDir) []string { return d.producers }},
+	{"producers", format.ImageHeaderLen, func(d *sampleDir) []string { return d.blockFiles(format.TierProducers) }},
 	{"HISTORY", 64, func(d *sampleDir) []string { return d.named("HISTORY") }},
 	{"DURABLE", format.ClaimLen, func(d *sampleDir) []string { return d.named(format.ClaimName) }},
 }
 
 // sampleDir is a directory with files of each kind, and all that is in it.
 type sampleDir struct {
-	disk      *vfs.Sim
-	opts      Options
-	mids      []uint64
-	rows      map[uint64]string
-	producers []string
-	made      Once   // a numbered change that was made
-	log       []byte // all frames that are kept
-	first     uint64 // the log offset where they begin
+	disk  *vfs.Sim
+	opts  Options
+	mids  []uint64
+	rows  map[uint64]string
+	made  Once   // a numbered change that was made
+	log   []byte // all frames that are kept
+	first uint64 // the log offset where they begin
 }
 
 // newSampleDir makes the directory: two snapshots with hot and cold blocks and producers, a log with packed segments and
@@ -83,9 +82,6 @@ func newSampleDir(t *testing.T) *sampleDir {
 			must(t, s.Admin().Demote("weibo", d.mids[len(d.mids)/2]))
 		}
 		must(t, s.Snapshot())
-		if p := s.data.Dir.Manifests()[0].Producers; p != nil {
-			d.producers = append(d.producers, p.Path("data"))
-		}
 	}
 	if !s.packing.packAll(nil) || s.data.Log.Stats().Packed == 0 {
 		t.Fatalf("nothing is packed: %+v", s.data.Log.Stats())
@@ -145,15 +141,17 @@ func (d *sampleDir) frames(s *Store, from uint64) (raw []byte, err error) {
 	}
 }
 
-// blockFiles are the files of a tier that the newest manifest names.
+// blockFiles are the files of a tier that the manifests name.
 func (d *sampleDir) blockFiles(tier format.Tier) (paths []string) {
 	good, _, _ := snapfile.ReadManifests(d.disk, "data")
-	_ = good[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
-		if b.Tier == tier {
-			paths = append(paths, b.Path("data"))
-		}
-		return nil
-	})
+	for _, m := range good {
+		_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+			if path := b.Path("data"); b.Tier == tier && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+			return nil
+		})
+	}
 	return paths
 }
 
