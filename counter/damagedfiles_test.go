@@ -179,9 +179,10 @@ func (d *sampleDir) list(dir string) (paths []string) {
 	return paths
 }
 
-// TestDamagedFiles damages one file of each kind in every way of package damagetest, and starts the store. The damage must be
-// found, by an error that says so, or do no harm: each post has its true value or answers an error, no post is missing in
-// silence, a numbered change is not made twice, and a reader of the log gets true frames or an error.
+// TestDamagedFiles damages one file of each kind in every way of package damagetest, before the store starts, or while it is
+// open and has nothing of the file in memory. The damage must be found, by an error that says so, or do no harm: each post has
+// its true value or answers an error, no post is missing in silence, a numbered change is not made twice, and a reader of the
+// log gets true frames or an error. That holds too after the next snapshot and a restart.
 func TestDamagedFiles(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
@@ -200,35 +201,81 @@ func TestDamagedFiles(t *testing.T) {
 				whole, err := vfs.ReadFile(d.disk, path, 1<<24)
 				filetest.Must(t, err)
 				for what, b := range damagetest.Variants(t, whole, kind.header) {
+					what = path + ": " + what
+					serving := *long || rng.IntN(24) == 0
+					again := *long || rng.IntN(24) == 0
 					disk := d.disk.Kill()
 					filetest.Put(t, disk, path, b)
-					count[d.check(t, disk, path+": "+what)]++
+					count[d.checkStart(t, disk, what, again)]++
+					if serving {
+						count["while it serves: "+d.checkServing(t, path, b, what+", while it serves")]++
+					}
 				}
 				disk := d.disk.Kill()
 				filetest.Must(t, disk.Remove(path))
-				count[d.check(t, disk, path+": removed")]++
+				count[d.checkStart(t, disk, path+": removed", true)]++
 			}
 			t.Logf("%d files: %v", len(paths), count)
 		})
 	}
 }
 
-// check starts a store on a damaged directory and returns what came of it.
-func (d *sampleDir) check(t *testing.T, disk *vfs.Sim, what string) string {
+// checkStart starts a store on a damaged directory and returns what came of it. again tells it to make a snapshot and to start
+// the store once more.
+func (d *sampleDir) checkStart(t *testing.T, disk *vfs.Sim, what string, again bool) (outcome string) {
 	t.Helper()
 	opts := d.opts
 	opts.FS = disk
-	s, err := Open("data", opts)
-	if err != nil {
-		if !isDamage(err) {
-			t.Fatalf("%s: the start fails: %v", what, err)
+	for run := range 2 {
+		s, err := Open("data", opts)
+		if err != nil {
+			if !isDamage(err) {
+				t.Fatalf("%s: the start fails: %v", what, err)
+			}
+			return "refused"
 		}
-		return "refused"
+		now := d.check(t, s, what)
+		if run == 0 {
+			outcome = now
+		}
+		if !again || run == 1 {
+			filetest.Must(t, s.Close())
+			break
+		}
+		if err := s.Snapshot(); err != nil && !isDamage(err) {
+			t.Fatalf("%s: the snapshot fails: %v", what, err)
+		}
+		filetest.Must(t, s.Close())
+		what += ", then a snapshot and a restart"
 	}
+	return outcome
+}
+
+// checkServing starts a store on a whole directory, damages one of its files in place, and returns what came of it.
+func (d *sampleDir) checkServing(t *testing.T, path string, b []byte, what string) string {
+	t.Helper()
+	opts := d.opts
+	opts.FS = d.disk.Kill()
+	s, err := Open("data", opts)
+	filetest.Must(t, err)
 	defer s.Close()
+	if _, err := opts.FS.Stat(path); err != nil {
+		return "the start has replaced it"
+	}
+	f, err := opts.FS.OpenRW(path)
+	filetest.Must(t, err)
+	_, err = f.WriteAt(b, 0)
+	filetest.Must(t, errors.Join(err, f.Truncate(int64(len(b))), f.Close()))
+	return d.check(t, s, what)
+}
+
+// check reads all that is in a store, and repeats a numbered change. It returns what came of it.
+func (d *sampleDir) check(t *testing.T, s *Store, what string) (outcome string) {
+	t.Helper()
+	outcome = "harmless"
 	rows, bad := d.read(s)
 	for _, err := range bad {
-		if !isDamage(err) {
+		if outcome = "errors of some posts"; !isDamage(err) {
 			t.Fatalf("%s: a post answers: %v", what, err)
 		}
 	}
@@ -240,14 +287,10 @@ func (d *sampleDir) check(t *testing.T, disk *vfs.Sim, what string) string {
 	if got := len(rows) + len(bad); got != len(d.mids) {
 		t.Fatalf("%s: %d posts, want %d", what, got, len(d.mids))
 	}
-	outcome := "harmless"
-	if len(bad) > 0 {
-		outcome = "errors of some posts"
-	}
 	before := rows[d.mids[1]]
-	again := d.made
-	again.Repeat, again.Err = false, nil
-	o, done := numbered(t, s, again, Op{Kind: OpAdd, Mid: d.mids[1], Arg: 1}, Op{Kind: OpAdd, Mid: d.mids[1], Column: 1, Arg: 2})
+	repeat := d.made
+	repeat.Repeat, repeat.Err = false, nil
+	o, done := numbered(t, s, repeat, Op{Kind: OpAdd, Mid: d.mids[1], Arg: 1}, Op{Kind: OpAdd, Mid: d.mids[1], Column: 1, Arg: 2})
 	switch after, _ := d.read(s); {
 	case after[d.mids[1]] != before:
 		t.Fatalf("%s: a numbered change was made twice: %s, then %s", what, before, after[d.mids[1]])
