@@ -26,6 +26,7 @@ type Options struct {
 	Timeout  time.Duration // of connecting; zero means 5 s
 	Buffer   int           // bytes for commands, and for replies; zero means StartSize
 	Answer   time.Duration // sets a deadline so far ahead once connected, for AUTH and the following commands; zero sets none
+	Dead     time.Duration // the system ends the connection when the other machine acknowledges nothing for so long; zero: its default
 	Local    net.Addr      // to connect from; nil: the system chooses
 	TLS      *tls.Config   // nil: the connection is not encrypted
 	Connect  Connect       // makes the connection; nil: the system does
@@ -58,6 +59,12 @@ func Dial(ctx context.Context, addr string, opts Options) (*Conn, error) {
 	sock, err := opts.connect(ctx, network, addr)
 	if err != nil {
 		return nil, err
+	}
+	if tcp, ok := sock.(*net.TCPConn); ok && opts.Dead > 0 {
+		if err := endDead(tcp, opts.Dead); err != nil {
+			sock.Close()
+			return nil, err
+		}
 	}
 	if opts.TLS != nil {
 		if sock, err = handshake(ctx, sock, opts); err != nil {

@@ -19,4 +19,11 @@
 // may take is the caller's: by the context of Dial, whose end closes the connection, and by deadlines.
 //
 // RESP2 is what is spoken; RESP3's null is understood where a value may be absent.
+//
+// # Files
+//
+//	conn.go auth.go ping.go      a connection: made, authenticated, asked whether the server serves
+//	dead_linux.go dead_other.go  connections to machines that are silent
+//	append.go raw.go             commands
+//	reader.go value.go           replies
 package wire

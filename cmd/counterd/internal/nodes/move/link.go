@@ -19,9 +19,12 @@ func NewLink(conn *wire.Conn) Remote { return &link{conn} }
 // answerWithin is how long a source may take for an answer: a cold block that is read from a slow disk.
 const answerWithin = 30 * time.Second
 
+// deadAfter is how long the source's machine may be silent: a link that lost the network is not waited for as a slow disk is.
+const deadAfter = 5 * time.Second
+
 // LinkOptions are what a connection for NewLink is made with.
 func LinkOptions() wire.Options {
-	return wire.Options{Timeout: 5 * time.Second, Answer: answerWithin, Buffer: wire.StartSize}
+	return wire.Options{Timeout: 5 * time.Second, Answer: answerWithin, Dead: deadAfter, Buffer: wire.StartSize}
 }
 
 // ask sends a command and returns the n elements of its answer: numbers, and a string at the end if bulk is set.
