@@ -33,7 +33,7 @@ help:
 	@echo '  make failover       50 failovers by Sentinel and 400 failovers during numbered changes (55 minutes; partitions need root)'
 	@echo '  make fault N=17     run the tests that find a known fault again; BREAK=1 reverses its mend first (docs/internals/faults.md)'
 	@echo '  make faults         run the tests of all known faults; BREAK=1'
-	@echo '  make chaos          300 faults in a cluster with real etcd (hours; partitions need root); FAULTS= ONLY= CHAOS_LOG='
+	@echo '  make chaos          300 faults in a cluster with real etcd (hours; partitions need root); FAULTS= ONLY= CHAOS_LOG= OLDER=counterd-of-another-version'
 	@echo '  make proof          all of the above in turns for TIME=30m, and one page about it in PROOF=bin/proof; resumes'
 	@echo ''
 	@echo 'Measure'
@@ -212,7 +212,7 @@ CHAOS_LOG ?= bin/chaos.log
 NODE_TIMEOUT ?= 2s
 chaos: setup
 	@mkdir -p bin
-	$(GO) test -count=1 -run 'TestClusterChaos$$' -timeout 48h -v ./cmd/counterd/e2e/cluster -cluster-faults $(FAULTS) -cluster-log $(abspath $(CHAOS_LOG)) -cluster-only '$(ONLY)' -node-timeout $(NODE_TIMEOUT)
+	$(GO) test -count=1 -run 'TestClusterChaos$$' -timeout 48h -v ./cmd/counterd/e2e/cluster -cluster-faults $(FAULTS) -cluster-log $(abspath $(CHAOS_LOG)) -cluster-only '$(ONLY)' -node-timeout $(NODE_TIMEOUT) $(if $(OLDER),-cluster-older $(abspath $(OLDER)))
 
 TIME ?= 30m
 PROOF ?= bin/proof

@@ -24,6 +24,7 @@ var (
 	clusterShardsFlag = flag.Int("cluster-shards", 2, "shards of TestClusterChaos, of three nodes each, where there are more than two faults")
 	clusterFsyncFlag  = flag.String("cluster-appendfsync", "everysec", "appendfsync in TestClusterChaos")
 	nodeTimeoutFlag   = flag.Duration("node-timeout", 2*time.Second, "cluster-node-timeout in TestClusterChaos")
+	clusterOlderFlag  = flag.String("cluster-older", "", "another counterd, of an older version: nodes of TestClusterChaos run it at every second start, neighbours in turns")
 	clusterHoldFlag   = flag.Duration("cluster-hold", 0, "how long a fault of TestClusterChaos lasts at least; 0: 4 times the node timeout, every third 30 s")
 )
 

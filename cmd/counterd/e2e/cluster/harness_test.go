@@ -208,8 +208,13 @@ func (c *cluster) addNode() *process {
 	if c.disks {
 		c.disks = n.mountDisk()
 	}
+	version := len(c.nodes)
 	n.args = func() []string {
-		args := []string{harness.CounterdPath, "--port", strconv.Itoa(n.port), "--bind", n.host, "--protected-mode", "no", "--dir", n.dir, "--appendfsync", c.fsync, "--cluster-enabled", "yes",
+		program := harness.CounterdPath
+		if version++; *clusterOlderFlag != "" && version%2 == 0 { // each start is of the other version
+			program = *clusterOlderFlag
+		}
+		args := []string{program, "--port", strconv.Itoa(n.port), "--bind", n.host, "--protected-mode", "no", "--dir", n.dir, "--appendfsync", c.fsync, "--cluster-enabled", "yes",
 			"--cluster-name", c.name, "--cluster-etcd", c.endpoints(), "--cluster-node-timeout", strconv.Itoa(int(c.timeout.Milliseconds())), "--cluster-announce-ip", n.host, "--forward-port", strconv.Itoa(n.forward)}
 		return append(args, c.extra...)
 	}
