@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -63,12 +64,27 @@ func (d *Disk) PowerOff() error {
 }
 
 // PowerOn mounts the file system again. REQUIRES that no process has files open on it.
+//
+// While anything else on the machine still holds the old mount, for instance a copy of it in another mount namespace, the kernel gives the
+// file system that was shut down again, and every operation fails. PowerOn then tries again.
 func (d *Disk) PowerOn() error {
-	if err := d.unmount(); err != nil {
-		return err
+	for try := 0; ; try++ {
+		if err := d.unmount(); err != nil {
+			return err
+		}
+		if err := d.mount(); err != nil {
+			return err
+		}
+		_, err := os.ReadDir(d.dir)
+		if err == nil || try == powerOnTries {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
-	return d.mount()
 }
+
+// powerOnTries are 10 s.
+const powerOnTries = 100
 
 // FlipBit flips one bit of the largest file that chosen accepts, at that part of its length. It says which bit.
 func (d *Disk) FlipBit(at float64, chosen func(path string) bool) (string, error) {
