@@ -1,7 +1,7 @@
 package counter
 
-// What a program that embeds a store needs first: Open, Get, Set, Incr, MGet, Scan, Alter, AlterScript, Snapshot,
-// Close. Each call is a batch of its own, acknowledged when it returns; many at once go into a Batch.
+// The functions that a program which embeds a store needs first: Open, Get, Set, Incr, MGet, Scan, Alter, AlterScript,
+// Snapshot, Close. Each call is a batch of its own, acknowledged when it returns; many at once go into a Batch.
 
 import (
 	"errors"
@@ -60,7 +60,7 @@ func (s *Store) Incr(key string, n int64) (value uint64, err error) {
 	return op.Value, err
 }
 
-// Value is what MGet reads of a key.
+// Value is the result of MGet for a key.
 type Value struct {
 	N     uint64 // 0 where there is no item
 	Found bool   // the item exists
@@ -99,8 +99,8 @@ func (s *Store) MGet(keys ...string) ([]Value, error) {
 	return values, nil
 }
 
-// Scan returns about count items from a cursor on, and the cursor to go on with: 0 starts, and 0 is returned at the
-// end. See Reader.Scan for what it promises, and for its errors.
+// Scan returns about count items from a cursor on, and the cursor to go on with: 0 starts, and 0 is returned at the end.
+// See Reader.Scan for its guarantees and its errors.
 func (s *Store) Scan(cursor uint64, count int) (items []ScanItem, next uint64, err error) {
 	b := s.NewBatch()
 	if err := b.Begin(); err != nil {

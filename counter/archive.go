@@ -11,11 +11,11 @@ import (
 	"github.com/counterd/counterd/persist/past"
 )
 
-// Archive is the store's state, about to be written as one file (archive.Writer): the newest snapshot's files
-// and the log from there to where it ended when the archive was made. No snapshot is made for it, and nobody waits.
-// Images are verified before. A damaged cold file goes in as it is, with zeros for what cannot be read: no checksum
-// fits them, so those posts are known for lost wherever the archive is opened. What it needs is kept on disk until it
-// is closed. NOT safe for concurrent use.
+// Archive is the store's state, about to be written as one file (archive.Writer): the newest snapshot's files and the
+// log from there to where it ended when the archive was made. No snapshot is made for it, and nobody waits. Images are
+// verified before. A damaged cold file goes in as it is, with zeros for unreadable bytes. No checksum fits them, so
+// those posts are known to be lost wherever the archive is opened. The files and the log that it needs are kept on disk
+// until it is closed. NOT safe for concurrent use.
 type Archive struct {
 	pin *Pin
 	w   *archive.Writer

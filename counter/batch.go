@@ -20,7 +20,7 @@ type (
 	Batch = core.Batch
 	// Op is one operation on one item.
 	Op = core.Op
-	// OpKind is what an Op does.
+	// OpKind is the kind of an Op.
 	OpKind = core.OpKind
 	// Cond restricts an OpSet.
 	Cond = core.Cond
@@ -28,7 +28,7 @@ type (
 	Bounds = core.Bounds
 	// Whole changes what concerns all posts at once: see Batch.Whole.
 	Whole = core.Whole
-	// Ack is what stands between the operations of several batches and their replies: see Batch.Defer.
+	// Ack is the wait between the operations of several batches and their replies: see Batch.Defer.
 	Ack = core.Ack
 	// UncertainError says that changes were made, but are not safe on disk yet, or not on all nodes that must have them.
 	UncertainError = core.UncertainError
@@ -67,23 +67,23 @@ func MaxRows(columns int) int { return core.MaxRows(columns) }
 type (
 	// Once is a change that its producer numbered, to be made once however often it is asked for: see Batch.Once.
 	Once = core.Once
-	// Result is what a numbered change answered.
+	// Result is the reply to a numbered change.
 	Result = format.Result
 	// Producers is the table of producers as a batch sees it: see Batch.Producers.
 	Producers = core.Producers
-	// ProducerLimits bound what is remembered of producers. The zero value of a field is its default.
+	// ProducerLimits bound the memory of producers. The zero value of a field is its default.
 	ProducerLimits = core.ProducerLimits
 	// ProducerInfo describes a producer.
 	ProducerInfo = core.ProducerInfo
 	// ProducerStats are the totals of all producers.
 	ProducerStats = core.ProducerStats
 
-	// ExpiredError says that a number is older than what is remembered of its producer. Nothing was changed.
+	// ExpiredError says that a number is older than all remembered numbers of its producer. Nothing was changed.
 	ExpiredError = core.ExpiredError
 	// FencedError says that a higher epoch of the producer is known. Nothing was changed.
 	FencedError = core.FencedError
-	// ProducersFullError says that there is no place for one more producer, or no memory for what was to be kept. Nothing
-	// was changed.
+	// ProducersFullError says that there is no place for one more producer, or no memory for its result. Nothing was
+	// changed.
 	ProducersFullError = core.ProducersFullError
 )
 

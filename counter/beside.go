@@ -22,7 +22,7 @@ type reshaping struct {
 	ks      *block.Keyspace
 	old     *block.Block
 	columns block.Columns // as they were when the copy was made
-	copied  block.Block   // what the new blocks are made of; nobody else has it
+	copied  block.Block   // the source of the new blocks; nobody else has it
 }
 
 // errReshaped: the block, or the schema, changed in the meantime in a way that leaves nothing to do, or that is for

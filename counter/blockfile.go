@@ -54,7 +54,7 @@ func readTable(fsys vfs.FS, path string) (info format.ImageInfo, tab *hot.Table,
 	return info, &t, partial, nil
 }
 
-// knownKind refuses an image of a kind that this program does not know, and of one that is not wanted.
+// knownKind refuses an image of an unknown kind, and of a kind that is not wanted.
 func knownKind(path string, kind uint32, wanted bool) error {
 	switch {
 	case kind > producersImage:
@@ -75,7 +75,7 @@ func openCold(fsys vfs.FS, path string, cache *coldstore.Cache) (*coldstore.File
 }
 
 // ColdVerifier returns a function that verifies a cold file, page by page, against itself and its entry in a manifest.
-// What is wrong comes as a *snapfile.BlockFault.
+// A fault comes as a *snapfile.BlockFault.
 func ColdVerifier(fsys vfs.FS) func(path string, c *format.CounterFiles, b *format.BlockFile) error {
 	return func(path string, c *format.CounterFiles, b *format.BlockFile) (err error) {
 		fault := &snapfile.BlockFault{Path: path, Counter: c.Name, Block: *b}
@@ -106,7 +106,7 @@ func ColdVerifier(fsys vfs.FS) func(path string, c *format.CounterFiles, b *form
 	}
 }
 
-// CheckBlockFile reads the file of a block that a manifest names, whole, and tells whether it is what the manifest says
+// CheckBlockFile reads the whole file of a block that a manifest names, and tells whether it agrees with the manifest
 // and can be opened.
 func CheckBlockFile(fsys vfs.FS, dir string, c *format.CounterFiles, b *format.BlockFile) error {
 	err := snapfile.CheckBlock(fsys, dir, c, b, ColdVerifier(fsys))

@@ -55,8 +55,8 @@ func (r Reader) Blocks(f func(BlockInfo) bool) {
 	}
 }
 
-// BlocksFrom calls f for the blocks of a counter, from a place on, until f returns false, which it returns: who walks
-// many blocks ends the batch now and then, and goes on where it was. REQUIRES the batch to be open.
+// BlocksFrom calls f for the blocks of a counter, from a place on, until f returns false, which it returns. A caller that
+// walks many blocks ends the batch now and then, and goes on at the same place. REQUIRES the batch to be open.
 func (r Reader) BlocksFrom(c *schema.Counter, from BlockPlace, f func(BlockInfo) bool) bool {
 	for sp, at := r.s.Spaces[c.ID], from; at.group < len(sp); {
 		ks := sp[at.group]

@@ -12,11 +12,11 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// boot is what is known of the machine's last end. Under appendfsync everysec and no a switched-off machine takes back
-// what was acknowledged last; a killed process does not. So an Elected store notes durably in which time since a start
-// of the machine it works, and at its end that all it had is durable. One that comes back in another time without such
-// an end is behind: it may lack what it acknowledged, until it has caught up with a primary. So is one whose log was cut
-// for a primary.
+// boot is the knowledge of the machine's last end. Under appendfsync everysec and no, a machine that loses power loses the
+// changes acknowledged last; a killed process does not. So an Elected store notes durably in which time since a start of
+// the machine it works, and at its end that all it had is durable. One that comes back in another time without such an end
+// is behind: it may lack what it acknowledged, until it has caught up with a primary. So is one whose log was cut for a
+// primary.
 //
 // The file BOOT is text:
 //
@@ -52,7 +52,7 @@ func (n *bootNote) text() []byte {
 	return fmt.Appendf(b, "%s%08x\n", bootEnd, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// parseBoot is the inverse of text. What it cannot read says nothing of what is durable.
+// parseBoot is the inverse of text. An unreadable note says nothing about durable changes.
 func parseBoot(text []byte) (n bootNote, ok bool) {
 	id, rest, _ := bytes.Cut(bytes.TrimPrefix(text, []byte(bootTitle+"1\nid ")), []byte("\n"))
 	n.id = string(id)
@@ -61,7 +61,7 @@ func parseBoot(text []byte) (n bootNote, ok bool) {
 	return n, bytes.Equal(n.text(), text)
 }
 
-// begin looks at what the process before has left, and notes that this one works. Once it has done so it does nothing.
+// begin reads the note of the process before, and notes that this one works. Once it has done so it does nothing.
 func (b *boot) begin() error {
 	if !b.s.Config.Elected {
 		return nil
@@ -112,8 +112,8 @@ func (b *boot) change(f func(n *bootNote)) error {
 	return b.write(n)
 }
 
-// policy notes that changes may be acknowledged from now on before they are durable. A policy that is stricter than
-// before is not noted: what was acknowledged may not be durable yet.
+// policy notes that changes may be acknowledged from now on before they are durable. A policy that is stricter than before
+// is not noted: acknowledged changes may not be durable yet.
 func (b *boot) policy(p SyncPolicy) error {
 	if p == SyncAlways {
 		return nil
@@ -164,7 +164,7 @@ func NoteBehind(fsys vfs.FS, dir string) (noted bool, err error) {
 	if err != nil && vfs.IsTrouble(err) {
 		return false, err
 	}
-	n, _ := parseBoot(text) // one that cannot be read counts as behind, too
+	n, _ := parseBoot(text) // a directory whose note cannot be read counts as behind, too
 	n.behind = true
 	return true, vfs.WriteFileAtomic(fsys, name, n.text())
 }

@@ -129,8 +129,8 @@ func (o BuildOptions) withDefaults() (BuildOptions, error) {
 	return o, nil
 }
 
-// NewBuild begins a build of the directory out, which must not be there, or be empty: it is removed then. What an earlier
-// build to out left when it was broken off is removed too; one that is still at work gives vfs.ErrLocked.
+// NewBuild begins a build of the directory out, which must not be there, or be empty: it is removed then. The leftovers of
+// an interrupted build to out are removed too; a build still at work gives vfs.ErrLocked.
 func NewBuild(out string, opts BuildOptions) (*Build, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -216,7 +216,7 @@ func (b *Build) begin() (err error) {
 }
 
 // clearBuild removes what a build made in a directory, all but the lock; whole: and the directory. The manifest goes first
-// and the log last: on the way no server opens what is left.
+// and the log last: in between, no server opens the rest.
 func clearBuild(fsys vfs.FS, path string, whole bool) error {
 	remove := func(name string) error {
 		if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -336,8 +336,8 @@ func (b *Build) byGroup(posts Posts) []Posts {
 	return split
 }
 
-// Finish writes what is left, makes all of it durable and gives the directory its name. After an error there is none,
-// and Abort removes what was made.
+// Finish writes the remaining posts, makes all of them durable and gives the directory its name. After an error there is
+// no directory of that name, and Abort removes the files.
 func (b *Build) Finish() (*BuildResult, error) {
 	if b.done {
 		return nil, ErrClosed
@@ -373,7 +373,7 @@ func (b *Build) Finish() (*BuildResult, error) {
 	}
 	b.done = true
 	result.Took = time.Since(b.began)
-	// The lock is held until here: another build to out would take what is whole for what was left, and remove it.
+	// The lock is held until here: another build to out would take the finished directory for leftovers, and remove it.
 	err := errors.Join(fsys.SyncDir(filepath.Dir(b.out)), b.dir.Close(), b.data.Release(nil))
 	return result, err
 }
@@ -434,7 +434,7 @@ func (b *Build) manifest() (*format.Manifest, *BuildResult) {
 // fail notes the first error.
 func (b *Build) fail(err error) { b.failed.CompareAndSwap(nil, &err) }
 
-// Leftover returns the path of what a build to out that was broken off has left, or "".
+// Leftover returns the path of the leftovers of an interrupted build to out, or "".
 func Leftover(fsys vfs.FS, out string) string {
 	path := filepath.Clean(out) + buildSuffix
 	if names, err := fsys.List(path); err != nil || len(slices.DeleteFunc(names, func(n string) bool { return n == lockName })) == 0 {

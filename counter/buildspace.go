@@ -25,7 +25,7 @@ type buildSpace struct {
 	ks          *block.Keyspace
 	posts       uint64
 	first, last uint64 // mids; of none if posts is 0
-	lo          uint64 // where the range of what is pending begins
+	lo          uint64 // where the range of the pending posts begins
 	pending     []Posts
 	n           int // posts pending
 	files       []*buildJob
@@ -110,7 +110,7 @@ func (sp *buildSpace) send(j *buildJob) {
 	sp.b.jobs <- j
 }
 
-// finish makes files of what is left: the last of it is in the open block.
+// finish makes files of the remaining posts: the last of them are in the open block.
 func (sp *buildSpace) finish() {
 	if sp.posts == 0 {
 		return
@@ -321,8 +321,8 @@ func (j *buildJob) heat() error {
 	return b.opts.FS.Remove(path)
 }
 
-// Posts are posts of one counter in order of mid, as columns: Columns[c][i] is what post Mids[i] has in the counter's
-// column c.
+// Posts are posts of one counter in order of mid, as columns: Columns[c][i] is the value of post Mids[i] in the
+// counter's column c.
 type Posts struct {
 	Mids    []uint64
 	Columns [][]uint64
@@ -337,7 +337,7 @@ func (p Posts) Slice(from, to int) Posts {
 	return q
 }
 
-// check tells what is wrong with the columns of posts.
+// check returns an error for wrong columns of posts.
 func (p *Posts) check(c *schema.Counter) error {
 	if len(p.Columns) != len(c.Columns) || len(c.Columns) == 0 {
 		return fmt.Errorf("counter: posts of %d columns, want the %d of %s", len(p.Columns), len(c.Columns), c.Name)

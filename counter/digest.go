@@ -32,8 +32,8 @@ func DigestPart(lo, hi uint64, parts, i int) (from, to uint64) {
 }
 
 // Digests is Digest of each of 1..MaxDigestParts parts of the range, read in one go. See DigestPart for their bounds.
-// REQUIRES lo <= hi <= 2^63, and the batch to be open: what needs it exclusively, and then everybody, waits until all
-// is read.
+// REQUIRES lo <= hi <= 2^63, and the batch to be open. An exclusive operation, and then all other operations, wait
+// until all is read.
 func (r Reader) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
 	sums := digesting{lo: lo, hi: hi, sums: rangecopy.NewSums(lo, hi, parts)}
 	for group := range r.s.Parts() {

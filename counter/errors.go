@@ -31,14 +31,14 @@ var (
 	// ErrMismatch: the number was used for another command, or with other arguments. Nothing was changed.
 	ErrMismatch = core.ErrMismatch
 
-	// ErrNotOwned is what a *NotOwnedError matches.
+	// ErrNotOwned is matched by each *NotOwnedError.
 	ErrNotOwned = core.ErrNotOwned
 
 	// ErrNoKey: a key names no column or item of the schema.
 	ErrNoKey = block.ErrNoKey
 
-	// ErrCold: a page of a cold file is damaged or cannot be read, and what was asked for was not set since. The other
-	// items are served.
+	// ErrCold: a page of a cold file is damaged or cannot be read, and the requested values were not set since. The
+	// other items are served.
 	ErrCold = block.ErrCold
 
 	// ErrNoMemory: the system gives no more memory. Nothing was changed.

@@ -5,7 +5,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/query"
 )
 
-// What a query asks and gives: see package query.
+// Queries and their results: see package query.
 type (
 	// Query says which posts are wanted, and which columns of them.
 	Query = query.Query
@@ -15,10 +15,10 @@ type (
 	Compare = query.Compare
 	// Rows are posts that a query found: a mid and columns each.
 	Rows = query.Rows
-	// AggregateKind is what NewAggregate computes.
+	// AggregateKind is the function that NewAggregate computes.
 	AggregateKind = query.AggregateKind
 
-	// QueryError says what is wrong with a query. Nothing was read.
+	// QueryError describes an invalid query. Nothing was read.
 	QueryError = query.QueryError
 	// DroppedError says that the counter of a query, or a column, was dropped while the query ran.
 	DroppedError = query.DroppedError
@@ -101,8 +101,8 @@ func (a *Aggregate) Step(b *Batch) (done bool, err error) { return a.q.Step((*co
 // Result is hi * 2^64 + lo, and whether there was an item at all. REQUIRES that Step is done.
 func (a *Aggregate) Result() (hi, lo uint64, some bool) { return a.q.Result() }
 
-// Find calls fn for the rows of a query until it returns false. values are valid during the call. It acknowledges each
-// step before. See Find.Step for what it promises, and for the errors.
+// Find calls fn for the rows of a query until it returns false. values are valid during the call. It acknowledges each step
+// before. See Find.Step for its guarantees and its errors.
 func (s *Store) Find(q Query, fn func(mid uint64, values []uint64) bool) error {
 	f, err := NewFind(q)
 	if err != nil {

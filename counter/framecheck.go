@@ -14,9 +14,9 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// What comes from a primary is checked before anything is changed by it: a frame that was appended and cannot be
-// applied would be in the log for good, and a snapshot that cannot be opened would have cost the replica the data it
-// had.
+// Frames and snapshots of a primary are checked before anything is changed by them: a frame that was appended and
+// cannot be applied would be in the log for good, and a snapshot that cannot be opened would have cost the replica the
+// data it had.
 
 // FrameChecker tells whether the frames of a log can be applied, one after the other. NOT safe for concurrent use.
 type FrameChecker struct {

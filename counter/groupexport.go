@@ -19,10 +19,11 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// GroupExport is what another store needs to take groups of hash slots over, while they are used: records that
-// GroupImport applies. First what was done for producers, as it was at a log offset, then the posts, block after block,
-// each as it is when it is copied, then what the log says of the groups from that offset on. Whoever has applied the log
-// up to an offset has the groups as they were there: values are absolute, so what a post's copy had already does no harm.
+// GroupExport gives another store the records that it needs to take groups of hash slots over while they are used.
+// GroupImport applies them. First what was done for producers, as it was at a log offset, then the posts, block after
+// block, each as it is when it is copied, then what the log says of the groups from that offset on. Whoever has applied
+// the log up to an offset has the groups as they were there: values are absolute, so what a post's copy had already does
+// no harm.
 //
 // What producers did and the log are given only as far as all nodes have them that must (Replication.Confirmed): another
 // store that remembers a change which a failover takes back would answer its repeat as made. Posts are given as they are,
@@ -65,7 +66,7 @@ const (
 	exportScan = 4 << 20
 )
 
-// ErrUnconfirmed: what is asked for is not on all nodes yet that must have it. The same may go well in a moment.
+// ErrUnconfirmed: the requested records are not yet on all nodes that must have them. The same may go well in a moment.
 var ErrUnconfirmed = errors.New("counter: not all nodes that must have what is asked for are known to have it yet")
 
 // Export begins to bring groups to another store. The error is ErrInMemory, ErrReplica, ErrClosed, or ErrNotHere where the
@@ -76,13 +77,13 @@ func (g Groups) Export(set slot.Set) (*GroupExport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.repl.CommitHere(x.from); err != nil { // it may be that nobody else writes what is appended
+	if err := g.repl.CommitHere(x.from); err != nil { // it may be that no one else writes the appended records
 		return nil, errors.Join(err, x.Close())
 	}
 	return x, nil
 }
 
-// export notes where the log stands, and copies what was done for producers up to there.
+// export notes the end of the log, and copies the memory of producers' changes up to there.
 func (g Groups) export(set slot.Set) (*GroupExport, error) {
 	s := g.s
 	if s.Log == nil {
@@ -128,9 +129,9 @@ func (x *GroupExport) Close() error {
 	return err
 }
 
-// Producers returns some of what was done for producers in the groups, from a place on that a call before returned, at
-// first 0, and where to go on: about max bytes, and with more only if one producer has more. It ends where next is 0. The
-// error is ErrUnconfirmed until Log's end has come to From.
+// Producers returns a part of the memory of producers' changes in the groups, from a place on that an earlier call
+// returned, at first 0, and the place to go on from: about max bytes, and with more only if one producer has more. It ends
+// where next is 0. The error is ErrUnconfirmed until Log's end has come to From.
 func (x *GroupExport) Producers(at, max int) (records []byte, next int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -337,7 +338,7 @@ func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, ne
 // appendGroups appends the records of a frame that end behind an offset and have to do with groups.
 func appendGroups(dst []byte, f *format.Frame, after uint64, groups *slot.Set) ([]byte, error) {
 	var rec format.Record
-	var once []byte // one that waits for the record behind it
+	var once []byte // a record that waits for the one after it
 	pos := f.Start + format.FrameHeaderLen
 	for src := f.Payload; len(src) > 0; {
 		n, err := format.DecodeRecord(src, &rec)

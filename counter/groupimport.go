@@ -13,9 +13,9 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// GroupImport takes groups of hash slots over from another store: what its GroupExport gave, in order. The records are
-// this log's own behind it, with this store's numbers of producers, and are applied as a replica applies its primary's:
-// log and effect are one for who copies a block. NOT safe for concurrent use.
+// GroupImport takes groups of hash slots over from another store: it applies the records of a GroupExport, in order. The
+// records are this log's own behind it, with this store's numbers of producers, and are applied as a replica applies its
+// primary's: log and effect are one for who copies a block. NOT safe for concurrent use.
 type GroupImport struct {
 	s      *core.Data
 	in     Groups
@@ -37,7 +37,7 @@ type GroupImport struct {
 	now  int64
 }
 
-// sourceProducer is what a source's number stands for.
+// sourceProducer is the producer that a source's number stands for.
 type sourceProducer struct {
 	id          string
 	epoch, base uint64
@@ -88,7 +88,7 @@ func (i *GroupImport) Apply(records []byte) (end uint64, done int, err error) {
 	return end, done, err
 }
 
-// flush removes what came so far: the source removed all posts.
+// flush removes the posts that came so far: the source removed all posts.
 func (i *GroupImport) flush() (n int, end uint64, err error) {
 	if err = i.in.deleteGroups(i.groups); err == nil {
 		end, err = i.in.logMove(format.KindImport, i.move, i.groups)
@@ -222,8 +222,8 @@ func (i *GroupImport) checkRows(rec *format.Record) error {
 	})
 }
 
-// known returns ErrBehind where a record has a counter or a column that the schema has not given an id yet. One that it
-// has given, and has not any more, was dropped.
+// known returns ErrBehind where a record has a counter or a column that the schema has not given an id yet. A counter or
+// column that it has given before, and no longer has, was dropped.
 func known(now *schema.Schema, rec *format.Record) error {
 	switch rec.Kind {
 	case format.KindSet, format.KindSetItem, format.KindDelete, format.KindRows:

@@ -19,14 +19,14 @@ import (
 //	drop     the group is another store's          gone           are gone
 //
 // A drop of a group that was importing ends an attempt whose changes may never have been made: the source's next primary may
-// lack them. So it also removes what that attempt brought of producers in the group.
+// lack them. So it also removes the entries of producers in the group that came with that attempt.
 //
 // Values are absolute, and each record may be applied twice. What is importing or gone is hidden whatever Own says.
 
 // ErrNotImporting: groups of hash slots are not on their way here by this move, or not any more. Nothing was changed.
 var ErrNotImporting = errors.New("counter: the hash slots are not being moved here by this move")
 
-// ErrBehind: what comes has a counter or a column that the schema here has not yet. Nothing was changed.
+// ErrBehind: a record has a counter or a column that the schema here does not have yet. Nothing was changed.
 var ErrBehind = errors.New("counter: the schema lacks what is moved here")
 
 // States tells which groups the log says are on their way here, by move, and which have gone to another store.
@@ -58,7 +58,7 @@ func (g Groups) Hidden() slot.Set {
 }
 
 // Accept says that groups that came by a move are here: durably once the offset is committed (Replication.CommitShard in a
-// cluster). Accepting what is here already changes nothing.
+// cluster). Accepting groups that are here already changes nothing.
 func (g Groups) Accept(move string, set slot.Set) (end uint64, err error) {
 	return g.logMove(format.KindAccept, move, set)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// What a tool shows of the files of blocks: counterctl dump. No store is open.
+// Contents of the files of blocks, for counterctl dump. No store is open.
 
 // FileRow is one row of a block's file, as tools show it: without the schema, by the columns' ids.
 type FileRow struct {
@@ -20,7 +20,7 @@ type FileRow struct {
 	State   RowState
 }
 
-// RowState is what a row of an overlay is to the cold file below it.
+// RowState says how a row of an overlay relates to the cold file below it.
 type RowState uint8
 
 // States of rows. Rows of other files are RowPlain.

@@ -30,7 +30,7 @@ import (
 //   - for what an operator can set right (lostFile)
 type leniency uint8
 
-// What recovery goes on without, if it must.
+// The parts that recovery can do without, if it must.
 const (
 	nothingLost leniency = iota
 	coldLost             // cold files
@@ -48,7 +48,7 @@ func (r *recovery) lostRange(f, overlay *format.BlockFile, err error) *block.Blo
 	if first := f.Remains(r.s.Dir.Path()); len(first) > 0 { // lost again: the name must not grow
 		names[0] = filepath.Base(first[0])
 	}
-	if overlay != nil { // then what stands first is of the past, and not to be regained
+	if overlay != nil { // then the first records are of the past, and cannot be recovered
 		names, bad = append(names, overlay.Name), overlay
 	}
 	entry.Tier, entry.Name = format.TierCold, format.LostName(names...)

@@ -32,7 +32,7 @@ type Options struct {
 	// moved, without the others being read. A directory stays what it was made as: see Store.SlotGroups.
 	SlotGroups bool
 
-	// HashSeed makes the places of items unforeseeable for whoever chooses mids. Default: random.
+	// HashSeed makes the places of items unforeseeable for clients that choose mids. Default: random.
 	HashSeed uint64
 
 	// MaxMemory bounds what blocks, overlays and decoded pages take together, in bytes: above it the coldest ranges are
@@ -46,15 +46,15 @@ type Options struct {
 	// back. A restore to a moment starts from a snapshot, so it reaches no further for that. Default: none.
 	RetainBytes uint64
 
-	// CompressLog compresses what is kept of the log below the newest snapshot, in the background, if RetainBytes is not 0.
-	// Then the same bytes on disk keep several times the log.
+	// CompressLog compresses the retained log below the newest snapshot in the background, if RetainBytes is not 0. Then the
+	// same bytes on disk keep several times the log.
 	CompressLog bool
 
 	// SnapshotGrowth is how many bytes the log grows until a snapshot is made by itself: at least 1 MiB, default 64
 	// MiB, and never less than the snapshot's size; negative: never.
 	SnapshotGrowth int64
 
-	// Producers bound what is remembered so that numbered changes are made once: see Once.
+	// Producers bound the memory that makes numbered changes happen once: see Once.
 	Producers ProducerLimits
 
 	// FS is the file system, by default the real one.
@@ -63,12 +63,11 @@ type Options struct {
 	// Logger is told what happens. Default: nobody.
 	Logger *slog.Logger
 
-	// Progress, if set, is called while Open reads: what is read, bytes done and in all.
+	// Progress, if set, is called while Open reads, with a name of the data, the bytes read and all bytes.
 	Progress func(what string, done, total uint64)
 
 	// Elected is a store whose role others decide, one term at a time: it rests when it is opened, as a replica of nobody
-	// whatever it was, and begins a term by Replication.LeadAt alone. What it acknowledges then waits for
-	// Replication.Confirm.
+	// whatever it was, and begins a term by Replication.LeadAt alone. Acknowledgements then wait for Replication.Confirm.
 	Elected bool
 
 	// BootID names the time since the machine was switched on, for Elected. Default: the kernel's, where there is one.
@@ -109,13 +108,13 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// config is what of the options concerns the data.
+// config is the part of the options that concerns the data.
 func (o *Options) config() core.Config {
 	return core.Config{FS: o.FS, Logger: o.Logger, Manual: o.Manual, Elected: o.Elected, BlockItems: o.BlockItems, HashSeed: o.HashSeed, Probes: o.probes,
 		SlotGroups: o.SlotGroups, Producers: o.Producers}
 }
 
-// MinMaxMemory is the least MaxMemory: two open blocks and what is being written must fit.
+// MinMaxMemory is the least MaxMemory: two open blocks and the block being written must fit.
 const MinMaxMemory = 8 << 20
 
 // ParseSyncPolicy reads always, everysec or no.

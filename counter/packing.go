@@ -36,7 +36,7 @@ const (
 	packRetry = time.Minute
 )
 
-// SetCompressLog changes Options.CompressLog. What is packed stays so.
+// SetCompressLog changes Options.CompressLog. Packed segments stay packed.
 func (a Admin) SetCompressLog(on bool) { a.s.packing.on.Store(on) }
 
 func (p *packing) start() {

@@ -57,7 +57,7 @@ func (p *Pins) PinLog(from uint64) *Pin {
 	return pin
 }
 
-// PinNames pins files that no manifest of the store names: what is being copied from a primary.
+// PinNames pins files that no manifest of the store names, as they are being copied from a primary.
 func (p *Pins) PinNames(names []string) *Pin {
 	pin := &Pin{of: p, names: make(map[string]struct{}), from: ^uint64(0)}
 	for _, name := range names {
@@ -106,8 +106,8 @@ func (p *Pin) Path(tier format.Tier, name string) (path string, ok bool) {
 	return b.Path(p.of.s.Dir.Path()), true
 }
 
-// VerifyImages reads all images of the pinned snapshot, and returns what is wrong with them. Those that are damaged are
-// written anew from memory, by a snapshot that it starts beside all other work.
+// VerifyImages reads all images of the pinned snapshot, and returns their faults. Those that are damaged are written anew
+// from memory, by a snapshot that it starts beside all other work.
 func (p *Pin) VerifyImages() error {
 	if p.Manifest == nil {
 		return nil

@@ -47,15 +47,15 @@ func ImageProducers(fsys vfs.FS, path string) ([]ProducerInfo, error) {
 	return t.List(t.Len()), nil
 }
 
-// ProducerStats counts what is remembered of producers.
+// ProducerStats counts the remembered producers and results.
 func (a Admin) ProducerStats() ProducerStats {
 	a.s.data.Producers.Mu.Lock()
 	defer a.s.data.Producers.Mu.Unlock()
 	return a.s.data.Producers.Table.Stats()
 }
 
-// SetProducerLimits changes Options.Producers. What is above the new limits stays until it is idle and a place is
-// needed.
+// SetProducerLimits changes Options.Producers. Producers above the new limits stay until they are idle and a
+// place is needed.
 func (a Admin) SetProducerLimits(l ProducerLimits) {
 	a.s.data.Producers.Mu.Lock()
 	defer a.s.data.Producers.Mu.Unlock()

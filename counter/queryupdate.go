@@ -4,9 +4,9 @@ import (
 	"github.com/counterd/counterd/counter/internal/core"
 )
 
-// What an Update does.
+// The changes of an Update.
 type (
-	// Change is what an Update does to each item: OpSet, OpAdd and OpReset to a column, OpDelete to the item.
+	// Change is the change that an Update makes to each item: OpSet, OpAdd and OpReset to a column, OpDelete to the item.
 	Change = core.Change
 	// Returning says what rows an Update returns.
 	Returning = core.Returning
@@ -14,7 +14,7 @@ type (
 	TooManyError = core.TooManyError
 )
 
-// What rows an Update returns.
+// The rows that an Update returns.
 const (
 	ReturnNothing = core.ReturnNothing
 	ReturnOld     = core.ReturnOld // the items as they were
@@ -30,7 +30,7 @@ const MaxGathered = core.MaxGathered
 type Update struct{ u *core.Update }
 
 // NewUpdate prepares one. Query.Limit counts the items changed, Offset means nothing. The error is a *QueryError, or
-// ErrOutOfRange for an OpSet of what its column cannot hold.
+// ErrOutOfRange for an OpSet of a value that its column cannot hold.
 func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 	u, err := core.NewUpdate(q, changes, ret)
 	return &Update{u}, err

@@ -10,13 +10,13 @@ import (
 )
 
 // A store made with Options.Elected leads a term at a time, each of an epoch that others gave it, and acknowledges only
-// what all nodes have that must have it: whoever leads next is one of them. Who they are, and how far they are, the
-// store is told.
+// changes that all required nodes have: the next primary is one of them. Who they are, and how far they are, the store is
+// told.
 
 // ErrEpoch: a term cannot have that epoch. Matches every *EpochError.
 var ErrEpoch = errors.New("counter: epoch")
 
-// EpochError says that an epoch is not above the one that was seen, or is none. Nothing was changed.
+// EpochError says that an epoch is not above the last one seen, or is invalid. Nothing was changed.
 type EpochError struct {
 	Got  uint64
 	Seen uint64 // the highest so far
@@ -35,7 +35,7 @@ func (e *EpochError) Is(target error) bool { return target == ErrEpoch }
 // MaxEpoch is the highest epoch: the log's files and frames have 32 bits for it.
 const MaxEpoch = math.MaxUint32
 
-// ErrElected: who leads is not for this node alone to say.
+// ErrElected: this node alone cannot decide which node leads.
 var ErrElected = errors.New("the roles of this node are those of its cluster")
 
 // ErrDeposed: the node leads no more, or never did.
@@ -73,7 +73,7 @@ func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
 	if seen := r.Epoch(); epoch <= seen {
 		return 0, &EpochError{epoch, seen}
 	}
-	r.s.Log.Quorum().Confirm(0) // what a term before confirmed others may lack
+	r.s.Log.Quorum().Confirm(0) // others may lack changes confirmed in an earlier term
 	if err = r.changeRole(func(end uint64) format.Lineage {
 		at = end
 		l := r.Lineage()

@@ -49,8 +49,9 @@ type Cursor struct {
 	lo       uint64
 }
 
-// Next copies the block at a cursor. Before anybody can change the block again, it calls publish with the range and the
-// log offset. Both publish and what it calls must not wait. more is false, and nothing was copied, behind the last block.
+// Next copies the block at a cursor. Before anybody can change the block again, it calls publish with the range and the log
+// offset. publish and the functions that it calls must not wait. more is false, and nothing was copied, behind the last
+// block.
 func (c *RangeCopier) Next(at *Cursor, publish func(r PostRange, at uint64)) (r PostRange, more bool, err error) {
 	s := c.s
 	for {
@@ -80,7 +81,7 @@ func (c *RangeCopier) Next(at *Cursor, publish func(r PostRange, at uint64)) (r 
 	}
 }
 
-// First copies as much of a range as its first block has, and returns what that is. publish as for Next.
+// First copies the part of a range that its first block has, and returns that part. publish as for Next.
 func (c *RangeCopier) First(r PostRange, publish func(r PostRange, at uint64)) (PostRange, error) {
 	unlock, ks, err := c.enter(r)
 	if err != nil {
@@ -129,7 +130,7 @@ func (c *RangeCopier) CopyAt(r PostRange, at uint64) error {
 	return nil
 }
 
-// Digests sums what was copied in equal parts. rest is called each 256 posts. The error is ErrCold, or ErrElsewhere if a
+// Digests sums the copied posts in equal parts. rest is called each 256 posts. The error is ErrCold, or ErrElsewhere if a
 // file was replaced since.
 func (c *RangeCopier) Digests(parts int, rest func()) ([]Digest, error) {
 	sums, err := c.copy.Digests(c.copy.Lo, c.copy.Hi, parts, rest)
@@ -246,9 +247,9 @@ func rangeRows(ks *block.Keyspace, b *block.Block, lo, hi uint64) (rows []PostRo
 	return rows, err
 }
 
-// MendRange gives a range of a replica the posts that its primary has at a log offset, in order of mid, and returns what was
-// different: the posts as they were here. If the log does not end at that offset, the error is ErrElsewhere, and nothing
-// was changed. The log does not get what changes: it has that already, or the primary is wrong about it.
+// MendRange gives a range of a replica the posts that its primary has at a log offset, in order of mid, and returns the
+// posts that differed, as they were here. If the log does not end at that offset, the error is ErrElsewhere, and nothing was
+// changed. The log does not get what changes: it has that already, or the primary is wrong about it.
 func MendRange(s *Store, r PostRange, at uint64, want []PostRow) (were []PostRow, err error) {
 	d := &s.data
 	d.Applying.Lock()

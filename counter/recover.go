@@ -53,13 +53,13 @@ type recoverOptions struct {
 	giveUp   bool // go on without the image of a last block, too: it is about to be given up
 }
 
-// recovered is what a start has found.
+// recovered is the findings of a start.
 type recovered struct {
 	persist.Recovery
 	lineage format.Lineage // that HISTORY has
 }
 
-// run reads everything. With an error the caller releases what was opened.
+// run reads everything. After an error the caller releases the opened files.
 func (r *recovery) run(path string) (*recovered, error) {
 	if err := past.FinishBegun(r.s.Config.FS, path); err != nil {
 		return nil, err
@@ -171,8 +171,8 @@ func (r *recovery) loadProducers(m *format.Manifest) error {
 	return err
 }
 
-// loaders is how many files are read at once, at least: what a cold file is opened by are three reads of 4 KiB, which a
-// disk does many of in the time of one.
+// loaders is how many files are read at once, at least: opening a cold file takes three reads of 4 KiB, and a disk does
+// many of those in the time of one.
 const loaders = 16
 
 // loadImages reads all images of a manifest and puts the blocks into the directories.

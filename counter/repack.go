@@ -46,7 +46,7 @@ func (r *repacker) stop() {
 	r.done.Wait()
 }
 
-// lostRest is the pause after somebody was faster in sealing a block: what is loaded that fast would be packed twice.
+// lostRest is the pause after a writer sealed a block first: posts that come that fast would be packed twice.
 const lostRest = time.Second
 
 // seal seals blocks ahead.

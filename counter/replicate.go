@@ -37,7 +37,7 @@ func (r *Replication) append(raw []byte) (start, end uint64, err error) {
 	if !s.Replica.Load() {
 		return 0, 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", format.ErrNotReady)
 	}
-	// As before a change of a client: what the disk does not take stays in memory, and a primary sends as much as it
+	// As before a change of a client: data that the disk does not take stay in memory, and a primary sends as much as it
 	// likes.
 	if err := s.Log.Ready(); err != nil {
 		return 0, 0, err
@@ -64,8 +64,8 @@ func (r *Replication) apply(start, end uint64, raw []byte) error {
 		r.replayer = p
 	}
 	p.Begin(end, r.observer)
-	// What was one change to the primary's readers is one to the readers here. Other frames keep nobody out: what they
-	// hold was never promised to be seen together.
+	// A change that readers of the primary saw as one is one to the readers here. Other frames keep no readers out: their
+	// changes were never promised to be seen together.
 	whole := format.FrameWhole(raw)
 	begin := p.Batch.Begin
 	if whole {
@@ -110,9 +110,9 @@ func (r *Replication) apply(start, end uint64, raw []byte) error {
 	return p.Flush()
 }
 
-// Observe has f called after changes of the primary were applied, while the batch that made them is open; nil stands
-// for a change of everything, by FLUSHALL or of the schema. f must not call the store. It is for what depends on items:
-// WATCH. Open again, the store has no observer.
+// Observe has f called after changes of the primary were applied, while the batch that made them is open; nil stands for a
+// change of everything, by FLUSHALL or of the schema. f must not call the store. WATCH, which depends on items, uses it.
+// Open again, the store has no observer.
 func (r *Replication) Observe(f func(*Batch)) {
 	r.s.Applying.Lock()
 	r.observer = f

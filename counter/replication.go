@@ -9,13 +9,13 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// Replication is a store's side of replication: its role and the lineage of its log (role.go), how far that log goes
-// and its frames, the frames of a primary (replicate.go), and files that stay while they are copied (pin.go). Who
+// Replication is a store's side of replication: its role and the lineage of its log (role.go), how far that log goes and
+// its frames, the frames of a primary (replicate.go), and files that stay while they are copied (pin.go). A program that
 // embeds a store does not need it.
 //
 // A replica's log holds the primary's frames byte for byte. A frame is appended, and then its records are applied. The
-// two are one step for whoever copies a block, so an image at an offset holds all records below it. What a crash leaves
-// appended but not applied is replayed, and values are absolute, so nothing counts twice.
+// two are one step for a copier of a block, so an image at an offset holds all records below it. Records that a crash
+// leaves appended but not applied are replayed, and values are absolute, so nothing counts twice.
 //
 // Where data is in memory only there is no log: offsets are 0, nothing has to be waited for, and what needs a log
 // answers ErrInMemory. All methods are safe for concurrent use.
@@ -24,7 +24,7 @@ type Replication struct {
 
 	// Data.Applying is held for writing from the append of a frame to the end of its application, and for reading while a
 	// block and its offset are copied for an image.
-	pending  pendingWrites  // what the disk lacks: written under applying and Data.Gate, read under one of them
+	pending  pendingWrites  // data that the disk lacks: written under applying and Data.Gate, read under one of them
 	replayer *core.Replayer // guarded by applying
 	observer func(*Batch)   // guarded by applying; may be nil
 	checker  FrameChecker   // guarded by applying
@@ -42,7 +42,7 @@ type Replication struct {
 // Replication is the store's side of replication.
 func (s *Store) Replication() *Replication { return &s.repl }
 
-// Pins are what keeps files and log from being removed while they are copied.
+// Pins keep files and log from being removed while they are copied.
 func (s *Store) Pins() *Pins { return &s.pins }
 
 // Replica tells whether the store follows a primary: it takes no changes but that one's.

@@ -36,7 +36,7 @@ func (r *retention) removeOrphans() error {
 	if err := r.s.Dir.CheckLock(); err != nil {
 		return err
 	}
-	r.pins.mu.Lock() // what is about to be pinned is a manifest's, and so no orphan
+	r.pins.mu.Lock() // a file about to be pinned belongs to a manifest, and so is no orphan
 	orphans, err := r.s.Dir.Orphans()
 	pinned := r.pins.fileNames()
 	r.pins.mu.Unlock()

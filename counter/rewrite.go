@@ -19,9 +19,9 @@ import (
 // ErrNoBlock: there is no block of that kind to change the tier of.
 var ErrNoBlock = errors.New("counter: no such block")
 
-// Demote writes the block that holds mid to a cold file; of a cold block, merges the overlay into a new file. The last
-// block stays hot: ErrNoBlock. The error may also be ErrNoKey, where there is no such counter, ErrInMemory, ErrClosed,
-// ErrCold, or what the disk said; the block is then as it was. Writers of the block wait for some ms.
+// Demote writes the block that holds mid to a cold file; of a cold block, merges the overlay into a new file. The last block
+// stays hot: ErrNoBlock. The error may also be ErrNoKey, where there is no such counter, ErrInMemory, ErrClosed, ErrCold, or
+// an error of the disk; the block is then as it was. Writers of the block wait for some ms.
 func (a Admin) Demote(counterName string, mid uint64) error {
 	ks, err := a.keyspaceFor(counterName, mid)
 	if err != nil {

@@ -12,11 +12,10 @@ import (
 )
 
 // The role of a store, primary or replica, and the lineage of its log change together (become): a lineage is a list of
-// terms, each begun by a primary at a log offset. Who leads begins a term; who follows takes its primary's lineage
-// over.
+// terms, each begun by a primary at a log offset. A primary begins a term; a replica takes its primary's lineage over.
 
-// pendingWrites is what of the lineage could not be written. Until it is, the log refuses: no change and no frame may follow a
-// lineage that the next start reads otherwise.
+// pendingWrites is the part of the lineage that could not be written. Until it is, the log refuses: no change and no frame
+// may follow a lineage that the next start reads otherwise.
 type pendingWrites uint8
 
 const (
@@ -210,8 +209,8 @@ func (r *Replication) refuseChanges() error {
 	return nil
 }
 
-// Refuse has every change answered by err, which has changed nothing then, until it is called with nil. It returns when
-// no change is at work. What a primary sends is taken nevertheless. Only a store with a log refuses.
+// Refuse has every change answered by err, which has changed nothing then, until it is called with nil. It returns when no
+// change is at work. Frames of a primary are accepted nevertheless. Only a store with a log refuses.
 func (r *Replication) Refuse(err error) {
 	r.s.Gate.Lock()
 	defer r.s.Gate.Unlock()

@@ -15,13 +15,12 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Salvage opens the store of a data directory as a server does, with all of the log, so that what was changed since is
-// known, and also where the image of a last block cannot be used. Of each cold block that is damaged, faults says which
-// and it finds others, the rows that can be read, and those of its overlay, go to a new cold file. Partial rows are
-// given up: they would need values that nobody knows. A last block becomes a hot one again. A snapshot names the new
-// files.
+// Salvage opens the store of a data directory as a server does, with all of the log, so that later changes are known,
+// and also if the image of a last block cannot be used. Of each cold block that is damaged, faults says which and it
+// finds others, the rows that can be read, and those of its overlay, go to a new cold file. Partial rows are given up:
+// they would need values that nobody knows. A last block becomes a hot one again. A snapshot names the new files.
 //
-// It returns the paths of the files that are no longer needed. say is told what is lost and what was done. It is for
+// It returns the paths of the files that are no longer needed. say is called with each loss and each action. It is for
 // datadir.LoseUnreadable, which first sees to it that no other node goes on with this one's log.
 func Salvage(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(string)) (replaced []string, err error) {
 	s, err := Open(dir, Options{FS: fsys, Manual: true, giveUp: true, SnapshotGrowth: -1, RetainBytes: math.MaxUint64, Logger: slog.New(slog.DiscardHandler)})

@@ -19,7 +19,7 @@ type ScanItem struct {
 	Mid     uint64
 }
 
-// LostError is what Scan returns where it comes to items that cannot be listed, as a cold file is damaged. It matches
+// LostError is the error of Scan when it comes to items that cannot be listed, as a cold file is damaged. It matches
 // ErrCold.
 type LostError struct {
 	Lost   []LostRange
@@ -182,7 +182,7 @@ func (r Reader) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 	return dst, next, nil
 }
 
-// exists tells whether an item exists; one that cannot be read is taken to.
+// exists tells whether an item exists; an item that cannot be read counts as existing.
 func exists(batch *Batch, ks *block.Keyspace, mid uint64) bool {
 	b := ks.Lock(mid)
 	defer b.Mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // Cold files lie unread for years: a scrubber reads them again and again, slowly, so that a disk that loses bits is
 // noticed while a replica or a backup still has them. And images are not read before the next start: a damaged one is
-// written anew while memory has what it had. Nor is the log: its damage is reported while a backup, or a full copy from
+// written anew while its items are in memory. Nor is the log: its damage is reported while a backup, or a full copy from
 // this node's memory, can still be made.
 const (
 	// scrubRate is in bytes a second: 20 GB, 10^10 posts, in 40 minutes.
@@ -62,7 +62,7 @@ func (c *scrubber) run() {
 	pace := func(n int) error { return sleep(time.Duration(n)*time.Second/scrubRate, c.quit) }
 	for {
 		c.running.Store(true)
-		select { // what is asked for from here on is another round
+		select { // a request from here on means another round
 		case <-c.now:
 		default:
 		}

@@ -8,11 +8,11 @@ import (
 )
 
 // CommitShard returns nil when all nodes that must have the log have it up to an offset, and this store still leads in the
-// epoch: whichever node leads next has it too. REQUIRES: what is below the offset was appended in this epoch or before it.
+// epoch: whichever node leads next has it too. REQUIRES: the log below the offset was appended in this epoch or before it.
 //
-// The error is an *UncertainError of ErrDeposed if the store does not lead in the epoch any more, of the error of ctx if that
-// ends first, or of what Replication.Doubt was told. Then a later primary may have the changes below the offset or not, and
-// the caller must act on neither.
+// The error is an *UncertainError of ErrDeposed if the store does not lead in the epoch any more, of the error of ctx if
+// that ends first, or of the error given to Replication.Doubt. Then a later primary may have the changes below the offset or
+// not, and the caller must act on neither.
 func (r *Replication) CommitShard(ctx context.Context, epoch, pos uint64) error {
 	if r.s.Log == nil {
 		return ErrInMemory
@@ -33,7 +33,7 @@ func (r *Replication) CommitShard(ctx context.Context, epoch, pos uint64) error 
 // Leads tells whether the store is the primary of an epoch.
 func (r *Replication) Leads(epoch uint64) bool { return !r.s.Replica.Load() && r.Epoch() == epoch }
 
-// Holds tells whether the store's log has what a primary of an epoch had in its log below an offset.
+// Holds tells whether the store's log has all records below an offset of a primary's log in an epoch.
 func (r *Replication) Holds(epoch, offset uint64) bool {
 	if r.s.Log == nil || epoch > MaxEpoch {
 		return false

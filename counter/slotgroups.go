@@ -7,7 +7,7 @@ import (
 )
 
 // Groups are the posts of a store by groups of hash slots (package slot): which of them clients may touch. In a cluster
-// a node serves those its shard owns; what it has of others, as they are on their way in or out, nobody sees.
+// a node serves those its shard owns; clients do not see posts of other groups, which are on their way in or out.
 //
 // All methods are safe for concurrent use.
 type Groups struct {
@@ -19,8 +19,8 @@ type Groups struct {
 // Groups are the store's posts by groups of hash slots.
 func (s *Store) Groups() Groups { return Groups{s: &s.data, repl: &s.repl} }
 
-// In returns the groups as the primary of an epoch changes them: Import, Accept and Drop, and what an import brings, are
-// refused by a *TermError once the store does not lead in that epoch.
+// In returns the groups as the primary of an epoch changes them: Import, Accept and Drop, and the records of an import,
+// are refused with a *TermError once the store does not lead in that epoch.
 func (g Groups) In(epoch uint64) Groups { return Groups{s: g.s, repl: g.repl, term: epoch} }
 
 // leads refuses a change in the name of an epoch in which the store does not lead. REQUIRES Data.Gate held.
@@ -34,7 +34,7 @@ func (g Groups) leads() error {
 // SlotGroups tells whether items are kept by group of hash slots: see Options.SlotGroups.
 func (s *Store) SlotGroups() bool { return s.data.SlotGroups }
 
-// GroupStats is what a group of hash slots has.
+// GroupStats is the number and the size of the posts of a group of hash slots.
 type GroupStats struct {
 	Posts int64 // of all counters
 	Bytes int64 // memory of blocks, and files of cold ones
@@ -74,8 +74,9 @@ func (g Groups) Stats(group uint8) (st GroupStats) {
 // of them. It returns when no batch is at work on others any more, so it must not be called while one is open.
 //
 // An operation on another group's post gets a *NotOwnedError, a change of several posts (see Batch.ChangeSet) is refused
-// whole, and the number of a Once is not used up. What lists and counts posts passes over those of others: Scan, Find,
-// Top, Aggregate, Update, Items, Digests. What the log brings, from a primary or at the start, is taken in any case.
+// whole, and the number of a Once is not used up. Operations that list and count posts pass over those of other groups:
+// Scan, Find, Top, Aggregate, Update, Items, Digests. Records of the log, from a primary or at the start, are applied in
+// any case.
 func (g Groups) Own(set slot.Set) {
 	s := g.s
 	s.Gate.Lock()

@@ -28,7 +28,7 @@ type snapshot struct {
 	wroteProducers *format.BlockFile // as wrote; nil: it was not written
 }
 
-// imageSlack is what an image has beside its table.
+// imageSlack is how many bytes an image has besides its table.
 const imageSlack = 4 << 10
 
 // wroteImage is an image that no manifest names yet.

@@ -46,7 +46,7 @@ type SnapshotStats struct {
 	Running       bool
 	Generation    uint64    // of the newest snapshot; 0: none
 	LastTime      time.Time // when it was made
-	OldestTime    time.Time // when the oldest one that is kept was made: how far back a restore reaches
+	OldestTime    time.Time // the time of the oldest kept snapshot: how far back a restore reaches
 	LastStarted   time.Time
 	LastTook      time.Duration
 	LastErr       error  // of the last attempt
@@ -57,7 +57,7 @@ type SnapshotStats struct {
 	Bytes         uint64 // bytes of all images it names
 	Replay        uint64 // log offset from which recovery replays
 	Made, Failed  int    // since the start
-	RecoveredTorn string // what was cut from the log at the start
+	RecoveredTorn string // the bytes cut from the log at the start
 	RecoveredAt   time.Duration
 	Replayed      uint64 // records
 }
@@ -78,7 +78,7 @@ func (v *snapshotter) recovered(rec persist.Recovery) {
 	}
 }
 
-// count takes over what INFO tells of a manifest.
+// count updates the numbers of a manifest for INFO.
 func (v *snapshotter) count(m *format.Manifest) {
 	v.stats.Generation, v.stats.Replay = m.Generation, m.Replay
 	v.stats.Blocks, v.stats.Bytes = m.Size()
@@ -168,7 +168,7 @@ func (a Admin) Snapshots() SnapshotStats {
 }
 
 // make makes a snapshot now, beside all other work. The error is ErrBusy while another is being made,
-// ErrClosed, or what the disk said; the last snapshot counts then.
+// ErrClosed, or an error of the disk; the last snapshot counts then.
 func (v *snapshotter) make() error {
 	if !v.mu.TryLock() {
 		return ErrBusy
@@ -206,7 +206,7 @@ func (v *snapshotter) make() error {
 }
 
 // Snapshot makes a snapshot now, beside all other work. The error is ErrBusy while another is being made, ErrInMemory,
-// ErrClosed, or what the disk said; the last snapshot counts then.
+// ErrClosed, or an error of the disk; the last snapshot counts then.
 func (s *Store) Snapshot() error {
 	if s.snapshots == nil {
 		return ErrInMemory

@@ -33,12 +33,12 @@ const FreeUnknown = vfs.MaxSpace
 type DiskStats struct {
 	Free    int64 // FreeUnknown: the file system does not tell
 	Total   int64 // 0: not known
-	Reserve int64 // what is kept free for a snapshot
+	Reserve int64 // bytes kept free for a snapshot
 	Low     bool  // little is left beyond the reserve
 	Dropped int   // log segments dropped early for that
 }
 
-// spaceWatch has what the last look found.
+// spaceWatch has the result of the last check.
 type spaceWatch struct {
 	s         *core.Data
 	retention *retention
@@ -50,7 +50,7 @@ type spaceWatch struct {
 }
 
 const (
-	// fixedReserve is what is reserved beside images: a segment for what was let in, manifest, history.
+	// fixedReserve is the reserve besides images: a segment for changes already admitted, manifest, history.
 	fixedReserve = 4 << 20
 	// reserveMost bounds the reserve by a share of the disk: a disk that small cannot promise a snapshot, and is used
 	// nevertheless.
@@ -69,14 +69,14 @@ func (a Admin) Disk() DiskStats { return a.s.space.last() }
 // SetRetain changes Options.RetainBytes, in bytes on disk, from the next look at the log on.
 func (a Admin) SetRetain(bytes uint64) { a.s.retention.bytes.Store(bytes) }
 
-// last is what the last look found.
+// last is the result of the last check.
 func (w *spaceWatch) last() DiskStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stats
 }
 
-// snapshotBytes is what the images of a snapshot made now would take.
+// snapshotBytes is the size of the images of a snapshot made now.
 func (w *spaceWatch) snapshotBytes() (sum int64) {
 	w.s.Gate.RLock()
 	defer w.s.Gate.RUnlock()
@@ -160,8 +160,8 @@ func (w *spaceWatch) worthwhile() bool {
 	return freed > 2*w.snapshotBytes()+fixedReserve
 }
 
-// makeRoom gives up what is kept in case that the newest snapshot is bad, if the next one does not fit otherwise. It
-// reads the newest first.
+// makeRoom gives up the files that are kept in case that the newest snapshot is bad, if the next one does not fit
+// otherwise. It reads the newest first.
 func (w *spaceWatch) makeRoom() error {
 	manifests := w.s.Dir.Manifests()
 	if len(manifests) == 0 || time.Since(w.verified) < maxPause || w.spaceFor("a snapshot", w.snapshotBytes(), true) == nil {

@@ -115,8 +115,8 @@ func (s *Store) release() error { return s.data.Release(s.repl.boot.end) }
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch { return s.data.NewBatch() }
 
-// Schema returns the schema in force. It may have changed when the caller looks at it: see Batch for one that stands
-// still.
+// Schema returns the schema in force. It may have changed by the time the caller reads it. The schema of an open Batch does
+// not change.
 func (s *Store) Schema() *schema.Schema { return s.data.Schema.Load() }
 
 // Cold tells whether there are posts in cold files, which may have to be waited for.

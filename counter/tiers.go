@@ -17,7 +17,7 @@ import (
 // other blocks never wait, those of that block for some milliseconds.
 type tiers struct {
 	s         *core.Data
-	space     *spaceWatch  // what files are written to
+	space     *spaceWatch  // free space of the disk that files are written to
 	limit     atomic.Int64 // MaxMemory, 0: none
 	fullSince atomic.Int64 // when Data.Full began, in ns of Unix time
 
@@ -28,7 +28,8 @@ type tiers struct {
 	refused    atomic.Int64 // times that full began
 	spent      tierTimes
 	written    atomic.Int64 // bytes of cold files written
-	// Rows in them that were hot or new, as bytes of the same files: what would have been written without rewrites.
+	// Rows in them that were hot or new, as bytes of the same files: the bytes that would have been written without
+	// rewrites.
 	fresh atomic.Int64
 
 	misses, evictions uint64 // of the cache, at the last look; of the tiers' goroutine
@@ -45,16 +46,16 @@ type tiers struct {
 const (
 	// idleSeconds is how long a range must not have been used to be taken before those above it.
 	idleSeconds = 10
-	// headroom is how far memory may pass MaxMemory before changes that need new rows are refused: what half a second
-	// of inserts takes.
+	// headroom is how far memory may pass MaxMemory before changes that need new rows are refused: the memory of half a
+	// second of inserts.
 	headroom = 48 << 20
 	// mergeShare: an overlay of more than a sixteenth of the file's rows is merged.
 	mergeShare = 16
 	// promoteShare: a range with as many operations in a look as a quarter of its rows is hot again.
 	promoteShare = 4
-	// cacheShare of MaxMemory is for pages of cold files, within bounds, whatever hot ranges are used; and up to
-	// warmShare quarters where tables leave room, or hot ranges are not used: a post takes 2.5 bytes there, 5.4 in a hot
-	// block, and what reads of cold posts ask for most is what stays.
+	// cacheShare of MaxMemory is for pages of cold files, within bounds, whatever hot ranges are used; and up to warmShare
+	// quarters where tables leave room, or hot ranges are not used: a post takes 2.5 bytes there, 5.4 in a hot block, and
+	// the pages read most stay.
 	cacheShare          = 16
 	minCache, maxCache  = 1 << 20, 256 << 20
 	warmShare           = 3
@@ -98,14 +99,14 @@ func (t *tiers) stop() {
 	defer t.one.Unlock()
 }
 
-// memory is what counts against MaxMemory: blocks, overlays, partial rows and the cache of pages.
+// memory is the memory that counts against MaxMemory: blocks, overlays, partial rows and the cache of pages.
 func (t *tiers) memory() int64 { return t.tables() + t.s.Cache.Stats().Bytes }
 
 // tables is memory without the cache.
 func (t *tiers) tables() int64 { return t.s.Arena.Used() + t.s.Files.PartialBytes.Load() }
 
-// cacheShares are what the cache of pages takes under MaxMemory: so much even if hot ranges that are used are demoted
-// for it, and so much at most.
+// cacheShares are the least and the most memory of the page cache under MaxMemory. For the least, even used hot ranges are
+// demoted.
 func cacheShares(limit int64) (own, most int64) {
 	if limit == 0 {
 		return maxCache, maxCache
@@ -132,8 +133,8 @@ func (t *tiers) fitCache() {
 	}
 }
 
-// cacheWants is the memory that is to be left for the cache: what it has, and more while it is full and pages are missed.
-// used is what hot ranges give way to that are used, idle what others do.
+// cacheWants is the memory to leave for the cache: its present memory, and more while it is full and pages are missed. Used
+// hot ranges are demoted for used bytes of it, idle ranges for idle bytes.
 func (t *tiers) cacheWants() (used, idle int64) {
 	st := t.s.Cache.Stats()
 	own, most := cacheShares(t.limit.Load())
@@ -196,7 +197,7 @@ func (t *tiers) run() {
 	}
 }
 
-// target is what memory is brought down to: MaxMemory less what demoting itself takes (a copy of a block, its rows in
+// target is the goal of demotion: MaxMemory less the memory that demoting itself takes (a copy of a block, its rows in
 // order, the garbage collector's slack).
 func (t *tiers) target() int64 {
 	limit := t.limit.Load()
@@ -235,7 +236,7 @@ func (t *tiers) short() bool {
 }
 
 const (
-	// longestBackoff is of all blocks: what fails all of them, a full disk, is soon mended or the store is full.
+	// longestBackoff is of all blocks: a failure of all of them, such as a full disk, is soon mended or the store is full.
 	longestBackoff = 30 * time.Second
 	// longestBlockBackoff is of a block: a damaged page stays damaged, and it is read again to find that out.
 	longestBlockBackoff = 10 * time.Minute
@@ -339,12 +340,12 @@ func (t *tiers) updateFull() {
 	t.s.Full.Store(full)
 }
 
-// fullWait is how long changes are waited with before they are refused, from when memory is full: what demotion needs to
-// make half of the headroom free again.
+// fullWait is how long changes wait before they are refused, once memory is full. In this time demotion makes half of the
+// headroom free again.
 const fullWait = time.Second
 
-// Crowded tells whether changes that need new rows are refused, but only since a moment ago: who may wait does better to
-// AwaitRoom first. Two atomic loads at most.
+// Crowded tells whether changes that need new rows are refused, but only since a moment ago. A caller that may wait should
+// call AwaitRoom first. Two atomic loads at most.
 func (s *Store) Crowded() bool {
 	return s.data.Full.Load() && time.Since(time.Unix(0, s.tiers.fullSince.Load())) < fullWait
 }

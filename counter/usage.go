@@ -5,7 +5,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/hot"
 )
 
-// Usage is what one counter's posts take, and where they are.
+// Usage is the memory and disk space of one counter's posts, by tier.
 type Usage struct {
 	Counter                    string
 	HotItems, ColdItems        int64

@@ -100,7 +100,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// BenchmarkUsage is what counting a block takes.
+// BenchmarkUsage measures the counting of a block.
 func BenchmarkUsage(b *testing.B) {
 	s := openDir(b, b.TempDir(), Options{BlockItems: 64, Manual: true}, "add counter a\nadd column a v hint=2 max=40 suffix=v")
 	for i := range 1 << 16 {

@@ -8,9 +8,9 @@ import (
 	"github.com/counterd/counterd/persist/snapfile"
 )
 
-// verifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are
-// damaged are written anew from memory, by a snapshot that it starts beside all other work. It calls pace, if not nil,
-// behind each image with its size; an error of pace ends it and is returned.
+// verifyImages reads all images that a manifest of the store names, and returns their faults. Those that are damaged
+// are written anew from memory, by a snapshot that it starts beside all other work. It calls pace, if not nil, behind
+// each image with its size; an error of pace ends it and is returned.
 func (v *snapshotter) verifyImages(m *format.Manifest, pace func(bytes int) error) error {
 	bad := make(map[string]bool)
 	var errs []error
@@ -29,7 +29,7 @@ func (v *snapshotter) verifyImages(m *format.Manifest, pace func(bytes int) erro
 	kept := v.s.Dir.Manifests()
 	if len(bad) > 0 && slices.Contains(kept, m) { // else it has gone meanwhile, and with it its files
 		if len(kept) > 1 {
-			// The other one is what counts until there is a new one, and is kept then.
+			// The other snapshot counts until there is a new one, and is kept then.
 			v.s.Dir.Reject([]*format.Manifest{m})
 		}
 		v.remake(bad)

@@ -6,17 +6,18 @@
 //
 // # Files
 //
-//	tidy.go       the list of rules, and what each of them is for
+//	tidy.go       the list of rules, and the purpose of each
 //	tree.go       the parsed tree
 //	floors.go     imports go down; borders; pure packages
 //	testkit.go    packages and exported names that only tests use
 //	sizes.go      files of a package, lines of a file, methods of a type
-//	breakers.go   what breaks a rule today, of breakers.txt
+//	breakers.go   the rows of breakers.txt
 //	methods.go    methods of a type, those of embedded types included
 //	lists.go      "# Files" in doc.go
 //	comments.go   files, tests and members that a comment names
 //	ledgers.go    tests that the tables of faults name
 //	scenarios.go  which file of the code a file of tests belongs to
 //	words.go      retired words; files with the name of a package
-//	race.go       what the race detector's run leaves out
+//	riddles.go    clauses of comments without a noun: who, what, one that
+//	race.go       tests that the race detector's run leaves out
 package tidy

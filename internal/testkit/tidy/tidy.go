@@ -36,6 +36,7 @@ func Rules() []Rule {
 		{"ledgers", checkLedgers},
 		{"scenarios", checkScenarios},
 		{"words", checkWords},
+		{"riddles", checkRiddles},
 		{"file names", checkFileNames},
 		{"race", checkRace},
 	}
