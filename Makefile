@@ -29,7 +29,7 @@ help:
 	@echo '  make fuzz           run every fuzz target for FUZZTIME=$(FUZZTIME) each'
 	@echo '  make sim            simulate 10,000 clusters through faults; SEEDS=, SEED=n replays one with a trace (6 minutes)'
 	@echo '  make proof-sim      play whole systems, the real servers, through faults; SEEDS=, SEED=n replays one, SHRINK=1'
-	@echo '  make crash          3 million crash points, 200 rounds of kill -9, 200 cut connections (over an hour)'
+	@echo '  make crash          3 million crash points, every damage of each file kind, 200 rounds of kill -9, 200 cut connections (over an hour)'
 	@echo '  make failover       50 failovers by Sentinel and 400 failovers during numbered changes (55 minutes; partitions need root)'
 	@echo '  make fault N=17     run the tests that find a known fault again; BREAK=1 reverses its mend first (docs/internals/faults.md)'
 	@echo '  make faults         run the tests of all known faults; BREAK=1'

@@ -187,6 +187,7 @@ func TestDamagedFiles(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
 	d := newSampleDir(t)
+	total := 0
 	for _, kind := range fileKinds {
 		t.Run(strings.ReplaceAll(kind.name, " ", "-"), func(t *testing.T) {
 			paths := kind.files(d)
@@ -215,9 +216,13 @@ func TestDamagedFiles(t *testing.T) {
 				filetest.Must(t, disk.Remove(path))
 				count[d.checkStart(t, disk, path+": removed", true)]++
 			}
+			for _, n := range count {
+				total += n
+			}
 			t.Logf("%d files: %v", len(paths), count)
 		})
 	}
+	t.Logf("%d damages", total)
 }
 
 // checkStart starts a store on a damaged directory and returns what came of it. again tells it to make a snapshot and to start

@@ -25,9 +25,9 @@ type claims struct {
 	failed bool       // the last one could not be
 }
 
-// judge asks for a claim where nothing else will vouch for what is durable: no frame was synced since the last time it was
-// asked, or frames carry the claims of another disk, as those of a replica do. It returns true if the writer is to be
-// woken. It is to be called once each SyncEvery, behind the sync.
+// judge decides that a claim is to be written when nothing else says what is durable: no frame was synced since the last
+// call, or frames carry the claims of another disk, as the frames of a replica do. It returns true if the caller must wake
+// the writer. The caller calls it once each SyncEvery, after the sync.
 func (c *claims) judge(durable uint64, replica bool) (ask bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

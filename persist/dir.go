@@ -78,9 +78,9 @@ func (d *Dir) open() error {
 	return nil
 }
 
-// Sync makes the directory itself durable, and its subdirectories: it may have been made by a process that ended before
-// it could. OpenDir does it, and passes over a failure where there is something to serve: no change may be acknowledged
-// before it succeeds.
+// Sync makes the directory and its subdirectories durable: the process that made them may have ended before it synced them.
+// OpenDir calls Sync, and ignores an error if the directory has data to serve. No change may be acknowledged before Sync has
+// succeeded.
 func (d *Dir) Sync() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,8 +96,8 @@ func (d *Dir) Sync() error {
 	return nil
 }
 
-// CheckLock returns nil while the directory is this process's, else a *GoneError: it, or its LOCK, was removed, moved
-// or replaced.
+// CheckLock returns nil while this process has the directory. It returns a *GoneError when the directory, or the file LOCK in
+// it, was removed, moved or replaced.
 func (d *Dir) CheckLock() error { return d.lock.check() }
 
 // FS returns the file system.
@@ -137,8 +137,8 @@ func (d *Dir) KnownDurable() uint64 {
 	return offset
 }
 
-// ReplayFrom returns the lowest log offset that a manifest kept replays from: older segments are needed by none. It is
-// 0 as long as fewer than two manifests are kept, so that the log alone can still rebuild everything; but see KeepOnly.
+// ReplayFrom returns the lowest log offset that a kept manifest replays from: no manifest needs older segments. It is 0 while
+// fewer than two manifests are kept, so that the log alone can still rebuild everything; but see KeepOnly.
 func (d *Dir) ReplayFrom() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,9 +148,9 @@ func (d *Dir) ReplayFrom() uint64 {
 	return d.manifests[len(d.manifests)-1].Replay
 }
 
-// KeepOnly gives up all snapshots but m, the newest, durably: on a full disk their files, and the log that only they
-// need, make room for the next. The caller has verified what m names; it removes orphans and log afterwards. ReplayFrom
-// is m's then. If m is not the newest any more nothing is done.
+// KeepOnly gives up all snapshots but m, the newest, durably. On a full disk the files of the other snapshots, and the log that
+// only they need, make room for the next snapshot. The caller has verified the files that m names, and removes orphans and
+// log afterwards. ReplayFrom is then the offset of m. If m is no longer the newest snapshot, KeepOnly does nothing.
 func (d *Dir) KeepOnly(m *format.Manifest) error {
 	if err := d.CheckLock(); err != nil {
 		return err

@@ -58,8 +58,8 @@ func (l *dirLock) lockFile() error {
 	return nil
 }
 
-// Check returns nil while the directory is this process's. When only LOCK is missing it is taken again, and there with
-// the next check.
+// check returns nil while this process has the directory. If only LOCK is missing, check makes the file and locks it again;
+// the next check then returns nil.
 func (l *dirLock) check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

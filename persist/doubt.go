@@ -6,9 +6,9 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// While the disk takes nothing, what was changed last is in memory only, and a crash takes it back: it must not be
-// shown, and all else can be. The log knows which items these are: their records are in its tail. Changes are refused
-// soon, so they are few and become no more: what was on its way when the disk began to fail, or to stall.
+// While the disk takes nothing, the newest changes are in memory only, and a crash takes them back. Their items must not be
+// shown to readers; all other items can be. The log knows which items these are: their records are in its tail. Changes are
+// refused soon, so the items are few: those that were changed when the disk began to fail, or to stall.
 
 // itemKey names an item.
 type itemKey struct {
@@ -16,8 +16,8 @@ type itemKey struct {
 	mid     uint64
 }
 
-// doubt is the set of the items that the tail changes, as far as it was looked at, with the log offset behind the last
-// change of each.
+// doubt is the set of the items that the tail changes, for the part of the tail that was read so far. Each item has the log
+// offset behind its last change.
 type doubt struct {
 	from, to uint64 // log offsets between which it knows
 	all      uint64 // log offset behind the last record that changes more than one item

@@ -58,17 +58,17 @@ type LogOptions struct {
 	// Create allows to start a new log at the offset asked for when there is no segment at all.
 	Create bool
 
-	// Unwritable lets a log that is there be opened on a disk that takes no writes (full, read-only, failing): it can be
-	// read, Ready tells why changes are refused, and it comes into service when the disk is well. Without it OpenLog
-	// fails.
+	// Unwritable allows OpenLog to open an existing log on a disk that takes no writes (full, read-only, failing). The log can
+	// then be read, Ready tells why changes are refused, and the log comes into service when the disk is well. Without
+	// Unwritable OpenLog fails on such a disk.
 	Unwritable bool
 
-	// KnownDurable is an offset that was durable for sure, as the newest image stands at it. A log that ends
-	// before it is corrupt: its offsets would be given out a second time.
+	// KnownDurable is an offset that was certainly durable: the newest image has the changes below it. A log that ends before
+	// KnownDurable is corrupt, as the same offsets would be given out a second time.
 	KnownDurable uint64
 
-	// Past is what HISTORY says of the log; nil, or without terms: nothing. Frames that are read and that it does not admit
-	// are told by Recovery.Strange.
+	// Past is the content of HISTORY; nil, or a Past without terms, admits all frames. Recovery.Strange reports the first frame
+	// that Past does not admit.
 	Past *format.Lineage
 
 	Policy SyncPolicy

@@ -111,7 +111,7 @@ func (s *SegmentList) toPack(before uint64) (seg logfile.Segment, end uint64, ok
 	return logfile.Segment{}, 0, false
 }
 
-// notePacked takes down how large the file of a segment is now, -1: it stays as it is.
+// notePacked records the size of the packed file of a segment; -1 means that the segment stays as it is.
 func (s *SegmentList) notePacked(seg logfile.Segment, size int64) {
 	s.files.lock.Lock()
 	defer s.files.lock.Unlock()
@@ -123,7 +123,7 @@ func (s *SegmentList) notePacked(seg logfile.Segment, size int64) {
 
 var errDropped = errors.New("the segment was dropped meanwhile")
 
-// replace gives a packed file the name of its segment, if that is still there.
+// replace gives a packed file the name of its segment, if the segment is still in the list.
 func (s *SegmentList) replace(seg *logfile.Segment, end uint64, temp string) error {
 	s.drop.Lock()
 	defer s.drop.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// What tools take out of a data directory stays in it as <name>.broken-<n>, which nothing but a person looks at.
+// Files that a tool takes out of use stay in the data directory as <name>.broken-<n>. The program never reads them again.
 
-// SetAside renames a file of a data directory, durably. say, which may be nil, is told.
+// SetAside renames a file of a data directory, durably, and calls say with one line about it. say may be nil.
 func SetAside(fsys vfs.FS, path string, say func(string)) error {
 	name, err := asideName(fsys, path)
 	if err != nil {
@@ -28,7 +28,8 @@ func SetAside(fsys vfs.FS, path string, say func(string)) error {
 	return fsys.SyncDir(filepath.Dir(path))
 }
 
-// CopyAside copies a file of a data directory that is about to be cut, durably. say, which may be nil, is told.
+// CopyAside copies a file of a data directory that is about to be cut, durably, and calls say with one line about it. say may
+// be nil.
 func CopyAside(fsys vfs.FS, path string, say func(string)) (err error) {
 	name, err := asideName(fsys, path)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// What a node held and its primary does not is saved in the data directory before it goes, and nothing but an operator,
-// or the rule of keepDiverged, removes it:
+// Data that a node has and its primary does not have is saved in the data directory before the node replaces it. Only an
+// operator, or the rule of keepDiverged, removes what was saved:
 //
 //	diverged-<epoch>-<offset>[-<n>].aof   frames cut from the log's end (Cut): a segment without padding, whose
 //	                                      header has the end as durable offset and 64, its own length, as
 //	                                      capacity; the n-th at that offset
 //	diverged-<n>.archive                  a whole data set, where the logs have no past in common (SaveDiverged)
 //
-// Both get their names when they are whole and durable, so anything wrong with one is damage.
+// Both files get their names when they are whole and durable, so a file that is not whole is damaged.
 
 // keepDiverged data sets are kept: the oldest goes when a newer one is durable. A node that is sent from one stranger
 // to the next must not fill its disk with copies of data that it copied itself, and the one that an operator wants back
@@ -58,8 +58,8 @@ func ListDiverged(fsys vfs.FS, dir string) (tails, archives []Diverged, err erro
 	return tails, archives, nil
 }
 
-// SaveDiverged saves the data set of a directory in it, as an archive, durably, and then removes the oldest of more
-// than keepDiverged, which it returns. An error, that of ctx for one, leaves nothing behind.
+// SaveDiverged saves the data set of a directory as an archive in the same directory, durably. It then removes the oldest
+// archives beyond keepDiverged, and returns their names. After an error, also the error of ctx, no archive is left.
 func SaveDiverged(ctx context.Context, fsys vfs.FS, dir string, w *archive.Writer) (path string, removed []string, err error) {
 	_, archives, err := ListDiverged(fsys, dir)
 	if err != nil {
@@ -191,9 +191,9 @@ func saveTail(fsys vfs.FS, dir string, at uint64, h format.History) (tail CutTai
 	return tail, chain, err
 }
 
-// KeepTail gives a tail that was saved under a temporary name, durably, its name: one that is free, as what was cut
-// before at the same offset is another. But a crash may have broken off the cut that saved the same tail: that one is
-// left as it is.
+// keepTail renames a tail that was saved under a temporary name, durably, to the first free name of its offset. An earlier
+// tail of that offset has other bytes and stays. If a file has the same bytes, a crash broke off the cut that saved them:
+// that file stays, and the temporary one is removed.
 func keepTail(fsys vfs.FS, dir, temp string, epoch uint32, at uint64) (path string, err error) {
 	for n := 1; ; n++ {
 		path = filepath.Join(dir, format.DivergedTailName(epoch, at, n))
@@ -215,8 +215,8 @@ func keepTail(fsys vfs.FS, dir, temp string, epoch uint32, at uint64) (path stri
 	}
 }
 
-// WalkDiverged reads the frames of a tail that was cut from a log, as Walk reads a log. Damage gives a *CorruptError
-// after everything before it was told.
+// WalkDiverged reads the frames of a tail that was cut from a log, as Walk reads a log. At damage it returns a *CorruptError,
+// after it has passed on everything before the damage.
 func WalkDiverged(fsys vfs.FS, d Diverged, v logfile.Visitor) (result logfile.Walked, err error) {
 	result = logfile.Walked{First: d.Offset, End: d.Offset, Segments: 1}
 	file, err := fsys.Open(d.Path)

@@ -14,9 +14,9 @@ func Unreadable(err error) bool {
 	return errors.Is(err, format.ErrCorrupt) || vfs.IsNotExist(err) || errors.Is(err, syscall.EIO)
 }
 
-// Faults reads all files of a manifest and returns what is wrong with them: of images as well, which take their range
-// with them; that of an overlay those of the cold file below too, which alone is of the past. Another error says that
-// they could not all be read.
+// Faults reads all files of a manifest and returns the damaged or missing ones. Without its image a range is lost. Without the
+// image of an overlay the range of the cold file below is lost too, as the cold file alone has old values. err says that not
+// all files could be read.
 func Faults(m *format.Manifest, fsys vfs.FS, dir string, cold ColdCheck) (faults []*BlockFault, err error) {
 	below := map[uint64]uint64{} // items of cold files, by block
 	err = m.Files(func(c *format.CounterFiles, b *format.BlockFile) error {

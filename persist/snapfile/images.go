@@ -10,9 +10,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Images writes image files, and syncs small ones many at a time: a sync takes 3 to 6 ms whatever there is to write, as
-// the file system commits for it, and those at the same time share that. A snapshot of changes spread over thousands of
-// cold ranges is nearly all syncs.
+// Images writes image files, and syncs many small ones at the same time. A sync takes 3 to 6 ms, however little there is to
+// write, because the file system commits its journal; syncs at the same time share one commit. A snapshot of changes that
+// are spread over thousands of cold ranges consists nearly of syncs alone.
 //
 // An image has its name once it is synced: see Flush. The zero value with FS and Dir is ready. It is not safe for
 // concurrent use.
@@ -70,8 +70,8 @@ func (w *Images) Write(h format.ImageHeader, parts ...[]byte) (info format.Image
 	return format.ImageInfo{ImageHeader: h, Name: one.name, Bytes: uint64(to.off), CRC: to.crc}, nil
 }
 
-// Flush returns when all images that were written are synced and have their names; those are durable after the
-// directory's sync, which WriteManifest does. On an error those that have none are gone.
+// Flush returns when all images that were written are synced and have their names. The names are durable after the sync of
+// the directory, which WriteManifest does. After an error the images without a name are removed.
 func (w *Images) Flush() error {
 	var syncs sync.WaitGroup
 	for i := range w.waiting {

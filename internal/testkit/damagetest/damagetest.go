@@ -12,6 +12,7 @@
 //	producers                     snapfile.TestImageDamage                  counter.TestDamagedFiles
 //	HISTORY                       format.TestLineageDamage                  counter.TestDamagedFiles
 //	DURABLE                       format.TestClaimDamage                    counter.TestDamagedFiles
+//	HEALING                       format.TestHealingText
 //	BOOT                          counter.TestBootDamage
 //	CONFIRMED                     repl.TestConfirmedDamage
 //	PRIMARY, HANDOVER             repl.TestAddressNoteDamage
@@ -39,8 +40,8 @@ const sector = 512
 
 // How many random damages of each kind a quick run makes.
 const (
-	someBits    = 96
-	someLengths = 48
+	someBits    = 64
+	someLengths = 32
 	someSectors = 16
 	somePairs   = 16
 )
