@@ -114,7 +114,7 @@ func (c *call) self() *tracking.Client {
 	return c.reads.known
 }
 
-// touched tells who watches, or may hold, what the batch changed. REQUIRES it run and not ended.
+// touched tells clients that watch or may hold keys which the batch changed. REQUIRES it run and not ended.
 func (c *call) touched() {
 	c.srv.watches.Touch(c.items.Batch)
 	c.srv.tracking.Touch(c.items.Batch, c.self())

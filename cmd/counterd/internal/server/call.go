@@ -20,7 +20,7 @@ import (
 // call is a connection's way to the store. Commands that are operations on items are not executed one by one: they are
 // planned, and run together. Handlers of other commands that need no more of a connection see it alone.
 type call struct {
-	items   items.Call // the commands planned; its Out is what has not been sent yet
+	items   items.Call // the commands planned; its Out is the replies not sent yet
 	srv     *shared
 	session *front.Session
 	info    *clientInfo
@@ -37,7 +37,7 @@ type call struct {
 	lastNumber idmp.Number    // of the command being planned
 	reads      *reads         // CLIENT TRACKING; nil: off
 	calls      int64          // commands executed so far
-	unsampled  int            // operations until the next one that popular is told
+	unsampled  int            // operations until the next sample for popular
 
 	ack    counter.Ack // of the changes that replies in Out report and that are not committed yet
 	unsure int         // where in Out the first of these replies begins; valid while ack is pending
@@ -210,11 +210,11 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	}
 }
 
-// opened asks who wants to know of the batch, which was opened for planned commands.
+// opened finds out which observers the batch has, which was opened for planned commands.
 func (c *call) opened() { c.observed = c.reads != nil || c.srv.monitors.n.Load() > 0 }
 
-// observe notes a command for who wants to know of it: a cache of the client's, and MONITOR. That is asked once a batch,
-// for all its commands were sent before it was opened.
+// observe notes a command for its observers: a cache of the client, and MONITOR. That is asked once a batch, for all its
+// commands were sent before it was opened.
 func (c *call) observe(cmd *row, args [][]byte) {
 	if c.reads != nil {
 		c.reads.remember(c.items.Batch.Schema(), cmd, args, c.executing)
@@ -300,8 +300,8 @@ func (c *call) catchUp() bool {
 // committed tells whether all that the replies tell of is committed.
 func (c *call) committed() bool { return !c.ack.Pending() }
 
-// commit commits what was changed. Where that fails, every command of the batches is answered by an error instead:
-// changes were made, but are not safe on disk.
+// commit commits the changes. Where that fails, every command of the batches is answered by an error instead: changes were
+// made, but are not safe on disk.
 func (c *call) commit() {
 	if !c.ack.Pending() {
 		return

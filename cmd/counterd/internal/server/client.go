@@ -18,7 +18,7 @@ import (
 type client struct {
 	session front.Session
 	call    call
-	srv     *shared // what all connections share
+	srv     *shared // shared by all connections
 
 	login      login
 	multi      transaction
@@ -28,12 +28,12 @@ type client struct {
 	tracker    tracker // CLIENT TRACKING
 	blocking   blocking
 	replyMode  front.ReplyMode // CLIENT REPLY
-	info       clientInfo      // what CLIENT LIST shows; has its own lock
+	info       clientInfo      // data for CLIENT LIST; has its own lock
 	watch      watch.Mark      // a watched key changed; set by others
 
 	lastName []byte // name of the last command, as sent
 	last     *row
-	executed *row                // the last one that was not planned: a subcommand, where last is its container
+	executed *row                // the last command that was not planned: a subcommand, if last is its container
 	plain    bool                // nothing sets the connection apart from most others: see isPlain
 	confined command.Confinement // only some commands are allowed
 	disowned bool                // the next command of a link is for groups that are not the shard's: see runLink
@@ -110,7 +110,8 @@ func (c *client) Command(args [][]byte) {
 	c.carryOut(d, cmd, args)
 }
 
-// Flush executes what was planned. If other shards have a part in it, the session leaves its loop and waits for them.
+// Flush executes the planned operations. If other shards have a part in it, the session leaves its loop and waits for
+// them.
 func (c *client) Flush() {
 	c.call.flush()
 	if c.scatter != nil && !c.call.executing && !c.session.Leaving() {
@@ -121,7 +122,7 @@ func (c *client) Flush() {
 // Committed tells whether all changes that the replies report are committed.
 func (c *client) Committed() bool { return c.call.committed() }
 
-// Commit executes what was planned and commits it.
+// Commit executes the planned operations and commits them.
 func (c *client) Commit() { c.catchUp() }
 
 // catchUp turns everything that was planned into replies, and commits it. It returns false if the session has to leave
@@ -135,7 +136,7 @@ func (c *client) catchUp() bool {
 	return c.call.catchUp()
 }
 
-// Malformed answers what is no command.
+// Malformed answers a protocol error.
 func (c *client) Malformed(err error) {
 	c.srv.stats.ProtocolErrors.Add(1)
 	c.fail(nil, "ERR "+err.Error())
@@ -171,11 +172,11 @@ func (c *client) End() (reusable bool) {
 	return reusable
 }
 
-// replicaHolds is more than a replica holds, in bytes: what it says is short, and what it is sent comes from files. Any
-// client can say that it is one.
+// replicaHolds is more memory than a replica's connection holds, in bytes: its commands are short, and the data sent to it
+// come from files. Any client can say that it is one.
 const replicaHolds = 64 << 10
 
-// Standing is what the limits of connections make a difference by.
+// Standing returns the properties of a connection that limits depend on.
 func (c *client) Standing() (s front.Standing) {
 	s.Unread = int64(c.subscriber.outbox.Unread())
 	s.Quiet = c.subscriber.subscribed() || c.subscriber.monitor.Load()

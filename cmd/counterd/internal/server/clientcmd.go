@@ -11,8 +11,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 )
 
-// CLIENT. What counterd has not (announcements of maintenance) is an unknown subcommand, as in a Redis that has it not:
-// clients then go on without. Client side caching is in trackingcmd.go.
+// CLIENT. A feature that counterd lacks (announcements of maintenance) is an unknown subcommand, as in a Redis without
+// it: clients then go on without it. Client side caching is in trackingcmd.go.
 
 func clientCommand() *row {
 	const flags = command.NoScript | command.Loading | command.Stale
@@ -292,7 +292,8 @@ func parseKill(c *client, args [][]byte) (f clientFilter, text string) {
 	return f, text
 }
 
-// kill closes the connections that f selects and returns how many. The one that asks is closed after its answer.
+// kill closes the connections that f selects and returns how many. The connection that sent the command is closed after
+// its reply.
 func kill(c *client, f *clientFilter) int {
 	n := 0
 	for _, k := range c.srv.connected() {

@@ -14,8 +14,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 )
 
-// clientInfo is what others may know of a connection. Its goroutine publishes the state once a read, not once a
-// command.
+// clientInfo is the part of a connection that other connections may read. Its goroutine publishes the state
+// once a read, not once a command.
 type clientInfo struct {
 	session    *front.Session
 	login      *login
@@ -160,7 +160,7 @@ func (i *clientInfo) line() string {
 	return b.String()
 }
 
-// memory is what the connection's buffers hold.
+// memory is the memory of the connection's buffers.
 func (s *clientState) memory() int {
 	return s.queryBuf + s.queryGap + s.argsMem + s.multiMem + s.outSize
 }

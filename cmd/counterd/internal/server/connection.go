@@ -35,7 +35,7 @@ func connectionCommands() []*row {
 
 func runPing(c *client, args [][]byte) {
 	if c.confined&command.ConfinedSubscriber != 0 && len(args) <= 2 {
-		c.call.items.Out.Array(2) // as a message, for that is what a subscriber reads
+		c.call.items.Out.Array(2) // as a message, because a subscriber reads messages
 		c.call.items.Out.BulkString("pong")
 		if len(args) == 2 {
 			c.call.items.Out.Bulk(args[1])
@@ -198,9 +198,9 @@ func gatherCommands() []*row {
 	}
 }
 
-// runLink: COUNTER.LINK format node-id | OWNING groups | STILL groups. What a link asks is answered by this node alone, or
-// refused (MOVED), and in the neutral version of the protocol. OWNING answers OK if the node's shard owns just these groups,
-// else the next command is refused too. STILL says behind a change whether that is so yet.
+// runLink: COUNTER.LINK format node-id | OWNING groups | STILL groups. This node alone answers a link's commands, or refuses
+// them (MOVED), in the neutral version of the protocol. OWNING answers OK if the node's shard owns just these groups, else
+// the next command is refused too. STILL says behind a change whether that is so yet.
 func runLink(c *client, args [][]byte) {
 	owning, still := resp.EqualFold(args[1], "OWNING"), resp.EqualFold(args[1], "STILL")
 	if c.routing.internal && c.scatter == nil && (owning || still) {

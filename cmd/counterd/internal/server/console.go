@@ -65,7 +65,7 @@ func (o *consoleSource) State(parts facts.Part) *facts.State {
 	return s
 }
 
-// Details are what CLIENT LIST, SLOWLOG, COUNTER.HOT and CONFIG say, the first of each.
+// Details are the first entries of CLIENT LIST, SLOWLOG, COUNTER.HOT and CONFIG.
 func (o *consoleSource) Details(limit int) console.Details {
 	s, store := o.srv, o.srv.store()
 	conf := s.config.Get()

@@ -13,8 +13,9 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// BenchmarkConsole is what the console costs a large server: 14,000 blocks of 250 counters and 4,000 connections.
-// The judged facts are read each second, all of them while somebody watches, and a walk takes a 200th of the time then.
+// BenchmarkConsole measures the cost of the console on a large server: 14,000 blocks of 250 counters and 4,000
+// connections. The judged facts are read each second, all of them while somebody watches, and a walk takes a 200th of
+// the time then.
 func BenchmarkConsole(b *testing.B) {
 	s := wireServeStore(b, "", counter.Options{BlockItems: 16}, func(c *config.Config) { c.MaxClients = 10000 })
 	store := s.store()

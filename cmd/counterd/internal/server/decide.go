@@ -15,7 +15,7 @@ import (
 
 // One place decides what becomes of a command: decide. It goes on to be planned or executed, it waits, or it is refused.
 
-// decision is what becomes of a command that has arrived.
+// decision says how to treat a command that has arrived.
 type decision uint8
 
 const (
@@ -57,8 +57,8 @@ func (c *client) isPlain() bool {
 	return c.srv.cluster == nil && c.login.authed && !c.multi.active && c.confined == 0 && c.call.reads == nil && !c.replyMode.SkipsNext() && !c.call.loading
 }
 
-// takes is what is asked of every command that is planned: the number of its arguments, whether the node's role allows it,
-// and whether its user may execute it.
+// takes checks every command that is planned: the number of its arguments, whether the node's role allows it, and whether
+// its user may execute it.
 func (c *client) takes(cmd *row, args [][]byte) bool {
 	return cmd.Takes(args) && c.srv.role.Lets(cmd.Flags) && c.call.may(cmd, args)
 }
@@ -128,7 +128,7 @@ func (c *client) forAll(cmd *row) bool {
 	return c.scatter != nil && cmd != nil && cmd.Run != nil && !c.call.executing && !c.multi.active && c.scatter.AsksAll(cmd.Access())
 }
 
-// carryOut does what decide has said of a command that is not only planned.
+// carryOut carries out the decision on a command that is not only planned.
 func (c *client) carryOut(d decision, cmd *row, args [][]byte) {
 	switch d {
 	case toPlanned:
@@ -160,8 +160,8 @@ func (c *client) carryOut(d decision, cmd *row, args [][]byte) {
 	}
 }
 
-// commandUnanswered executes a command whose reply CLIENT REPLY SKIP leaves out, unless the command is CLIENT REPLY ON. Not in
-// a loop: what came before the command, and what the command does itself, is committed.
+// commandUnanswered executes a command whose reply CLIENT REPLY SKIP leaves out, unless the command is CLIENT REPLY ON. Not
+// in a loop: the earlier changes and those of the command are committed.
 func (c *client) commandUnanswered(args [][]byte) {
 	if c.session.InLoop() {
 		c.session.Postpone(args)
@@ -272,10 +272,10 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		return nil, false
 	}
 	c.call.refresh()
-	return c.check(cmd, args) // what was allowed before may not be now
+	return c.check(cmd, args) // an earlier permission may have ended
 }
 
-// admitted is the last check: what a transaction refuses to queue.
+// admitted is the last check: it finds commands that a transaction refuses to queue.
 func (c *client) admitted(cmd *row, args [][]byte) (*row, bool) {
 	if text := c.multi.refusal(cmd, args); text != "" {
 		c.fail(cmd, text)
@@ -427,9 +427,9 @@ func (c *client) denied(cmd *row, args [][]byte) acl.Denial {
 	return c.login.denied(cmd.Access(), args, c.call.names(), c.multi.active || c.call.executing)
 }
 
-// notifyBeforeRead runs what was planned before a command that reads behind changes of the connection's own in one pipeline.
-// Otherwise those changes would be told behind the read, and drop the key that it has read out of the table. The client is
-// told of them before the reply to the read, as in Redis. false: not in a loop.
+// notifyBeforeRead runs the planned operations before a command that reads after changes of its own connection in one
+// pipeline. Otherwise those changes would be told behind the read, and drop the key that it has read out of the table. The
+// client is told of them before the reply to the read, as in Redis. false: not in a loop.
 func (c *client) notifyBeforeRead(cmd *row) bool {
 	if cmd == nil || cmd.Plan == nil || cmd.Flags&command.Write != 0 || c.multi.active {
 		return true

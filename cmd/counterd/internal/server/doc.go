@@ -1,4 +1,4 @@
-// Package server is a counter store that speaks the Redis protocol: what a connection's commands do.
+// Package server is a counter store that speaks the Redis protocol: it executes the commands of connections.
 //
 // # Rooms
 //

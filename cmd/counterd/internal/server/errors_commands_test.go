@@ -22,7 +22,7 @@ import (
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
-// provokeByArguments: what is wrong with a command by itself.
+// provokeByArguments: errors of a command by itself.
 func provokeByArguments(p provoker) {
 	s := wireServe(p.T, nil)
 	w := wireDial(p, s, 2)
@@ -109,7 +109,7 @@ func provokeByArguments(p provoker) {
 	p.heard(c.do("EXEC").List[0].String(), "ERR KEYS in a transaction")
 }
 
-// provokeByConversation: what is wrong with a command where it stands.
+// provokeByConversation: errors of a command at its place in a conversation.
 func provokeByConversation(p provoker) {
 	s := wireServe(p.T, func(c *config.Config) { c.ConfigFile = filepath.Join(p.TempDir(), "no", "such", "file") })
 	w := wireDial(p, s, 2)
@@ -176,7 +176,7 @@ func provokeByConversation(p provoker) {
 	})
 }
 
-// provokeAdmission: who may connect, and who may do what.
+// provokeAdmission: errors about the right to connect and the rights of users.
 func provokeAdmission(p provoker) {
 	s := wireServe(p.T, func(c *config.Config) { c.MaxClients, c.RequirePass = 1, "secret" })
 	w := wireDial(p, s, 2)
@@ -188,7 +188,7 @@ func provokeAdmission(p provoker) {
 	p.refused(s, w, "HELLO 3 AUTH default wrong", "WRONGPASS ")
 	for _, hello := range []string{"HELLO 3 AUTH default secret SETNAME a\x01", "HELLO 3 SETNAME a\x01 AUTH default secret"} {
 		p.refused(s, w, hello, "ERR Client names cannot contain ")
-		w.want("PING", "-NOAUTH Authentication required.") // and it is none who may be here
+		w.want("PING", "-NOAUTH Authentication required.") // and its user has no right to be here
 	}
 	p.refused(s, w, "HELLO 3 AUTH default secret SETNAME me X", "ERR Syntax error in HELLO option 'X'")
 	w.want("PING", "-NOAUTH Authentication required.")
@@ -212,7 +212,7 @@ func provokeAdmission(p provoker) {
 
 }
 
-// provokeUsers: what users may not do, and what they cannot be.
+// provokeUsers: errors about rights of users, and invalid rules.
 func provokeUsers(p provoker) {
 	s := wireServe(p.T, nil)
 	admin, w := wireDial(p, s, 2), wireDial(p, s, 2)
@@ -278,7 +278,7 @@ func provokeNumbered(p provoker) {
 	} {
 		p.refused(s, c, e[0], e[1])
 	}
-	c.want("INCR 1.cntcm IDMP p 2", ":2") // what is refused takes no number
+	c.want("INCR 1.cntcm IDMP p 2", ":2") // a refused command takes no number
 
 	c.want("MULTI", "+OK")
 	p.refused(s, c, "INCR 1.cntcm IDMP p 4", "ERR IDMP: in a transaction EXEC takes the number")

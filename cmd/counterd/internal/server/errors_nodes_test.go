@@ -72,7 +72,7 @@ func provokeRoles(p provoker) {
 	until(p.T, "the same command is taken", func() bool { return r.do("GET 1.cntcm").String() == `"6"` })
 }
 
-// provokeFailover: FAILOVER, and what is refused while it is under way.
+// provokeFailover: FAILOVER, and commands refused during it.
 func provokeFailover(p provoker) {
 	a := newReplNode(p.T).start("")
 	w := a.dial()
@@ -115,7 +115,8 @@ func provokeFailover(p provoker) {
 	until(p.T, "the same command is taken", func() bool { return w.do("INCR 1.cntcm").String() == ":7" })
 }
 
-// provokeSentinel: a primary that Sentinel watched, and one that it has replaced.
+// provokeSentinel: a primary that Sentinel watched, and a primary that it has
+// replaced.
 func provokeSentinel(p provoker) {
 	a := newReplNode(p.T).start("")
 	sentinel := a.dial()
@@ -143,7 +144,7 @@ func provokeSentinel(p provoker) {
 	w.want("INCR 1.cntcm", ":7")
 }
 
-// provokeReplicas: what replicas are refused, and tools that behave like one.
+// provokeReplicas: errors for replicas, and for tools that behave like a replica.
 func provokeReplicas(p provoker) {
 	a := newReplNode(p.T).start("")
 	w := a.dial()
@@ -155,7 +156,7 @@ func provokeReplicas(p provoker) {
 	}
 	words := func(text string) string { return strangerWords(a.srv.Store()).Replace(text) }
 
-	// The log, to who says that he is one.
+	// The log, for a client that claims to be a replica.
 	c := dial()
 	if got := c.sendArgs("REPLCONF", "history", words("<past>")); got != "+OK" {
 		p.Fatal(got)

@@ -34,7 +34,7 @@ func provokeLoading(p provoker) {
 	}
 	w.want("INCR 1.cntcm", ":6")
 
-	// One that is being closed is as good as none.
+	// A store being closed counts as none.
 	s := wireServe(p.T, nil)
 	c, first := wireDial(p, s, 2), s.Store()
 	c.want("SET 1.cntcm 5", "+OK")
@@ -75,7 +75,7 @@ func faultyServe(p provoker, options counter.Options) (*Server, *vfs.Faulty) {
 var changes = []string{"INCR 1.cntcm", "DECR 1.cntcm", "SET 1.cntcm 9", "SETNX 9.cntcm 1", "GETSET 1.cntcm 9", "GETDEL 1.cntcm", "MSET 1.cntcm 9 9.cntcm 9", "HSET 1 comment 9 repost 9",
 	"HSETNX 9 comment 1", "HINCRBY 1 comment 1", "HDEL 1 comment", "DEL 1", "DEL 1.cntcm", "UNLINK 1 2", "FLUSHALL", "ADD COUNTER x", "DROP COLUMN weibo comment"}
 
-// provokeDisk: a disk that takes no log. The change that meets the fault is in doubt, what comes behind it is refused.
+// provokeDisk: a disk that takes no log. The change that meets the fault is in doubt, later changes are refused.
 func provokeDisk(p provoker) {
 	s, faulty := faultyServe(p, counter.Options{})
 	c := wireDial(p, s, 2)

@@ -11,7 +11,7 @@ import (
 	"github.com/counterd/counterd/internal/errclass"
 )
 
-// provoker provokes errors, and remembers what was said.
+// provoker provokes errors, and remembers the replies.
 type provoker struct {
 	*testing.T
 	said *[]string
@@ -66,11 +66,11 @@ func (p provoker) refused(s *Server, c *wireClient, command, want string) {
 
 // unreachable are errors that no connection of this test can be answered.
 var unreachable = []string{
-	"ERR the log is streamed on this connection already",                                                                // one that carries the log may send REPLCONF only
+	"ERR the log is streamed on this connection already",                                                                // a connection that carries the log may send REPLCONF only
 	"ERR there is no snapshot and the log begins at ",                                                                   // no store opens so
 	"DENIED counterd is running in protected mode: no password is set and this connection comes from another machine. ", // package front's test
 	"ERR IDMP: a numbered command changes at most ",                                                                     // 139,000 keys: more than a command has arguments
-	"LOADING the server is shutting down, or the connection is closing",                                                 // who would read it has gone
+	"LOADING the server is shutting down, or the connection is closing",                                                 // its reader has gone
 	"IDMPEXPIRED the change was made; its stored reply has a format that this version does not know",
 	"ERR this port accepts TLS connections only: use TLS (redis-cli --tls, rediss://) or another port", // package front's test
 	"WRONGPASS user name and password required (those of AUTH)",                                        // of HTTP: package web's test

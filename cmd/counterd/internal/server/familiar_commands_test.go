@@ -93,7 +93,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestInstead: what is not here is answered with what to use instead, in words that clients know the rest by.
+// TestInstead: an unknown command of Redis is answered with an alternative, after the words by which clients recognize the
+// error.
 func TestInstead(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 2)

@@ -26,7 +26,7 @@ type modelPost [2]uint64
 
 var modelColumns = [2]string{"comment", "repost"}
 
-// modelQuery is a condition in words, and what it means.
+// modelQuery is a condition in words, and its meaning.
 type modelQuery struct {
 	words []string
 	meets func(mid uint64, p modelPost) bool
@@ -86,7 +86,7 @@ func randomConditions(rng *rand.Rand, mids []uint64) (q modelQuery) {
 	return q
 }
 
-// findModel is what the server should answer.
+// findModel computes the expected answer of the server.
 type findModel struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -274,7 +274,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindReplies: what a model cannot tell: sums beyond an integer, transactions, replicas' words, absent counters.
+// TestFindReplies: cases outside the model: sums beyond an integer, transactions, replicas' words, absent counters.
 func TestFindReplies(t *testing.T) {
 	s := wireServe(t, nil)
 	c2, c3 := wireDial(t, s, 2), wireDial(t, s, 3)
@@ -392,7 +392,7 @@ func TestFindHeldBack(t *testing.T) {
 	reader.want("COUNTER.FIND weibo COLUMNS repost", "[[:1 :3]]")
 }
 
-// TestFindEnds: a query ends with its connection, and with the server, and what came behind it is not executed.
+// TestFindEnds: a query ends with its connection, and with the server, and later commands are not executed.
 func TestFindEnds(t *testing.T) {
 	s := wireServe(t, nil)
 	a, b, other := wireDial(t, s, 2), wireDial(t, s, 2), wireDial(t, s, 2)
@@ -421,7 +421,7 @@ func TestFindEnds(t *testing.T) {
 	again()
 }
 
-// TestFindHalfClosed: who has nothing more to say gets the answer.
+// TestFindHalfClosed: a client that has closed its sending side gets the answer.
 func TestFindHalfClosed(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 2)
@@ -440,7 +440,7 @@ func TestFindHalfClosed(t *testing.T) {
 }
 
 // TestFindBesideWriters: while others count, each post is found once, with a value that it had, and the sums at the end
-// are those of what was acknowledged.
+// are those of the acknowledged changes.
 func TestFindBesideWriters(t *testing.T) {
 	s := wireServeStore(t, t.TempDir(), counter.Options{BlockItems: 64, SnapshotGrowth: -1}, nil)
 	const posts, rounds, step = 600, 12, 3

@@ -69,8 +69,8 @@ func (c findConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash ui
 	return rest, num, hash, text
 }
 
-// turn takes a step, in a batch that begin opens, when it may. What was let in once may be refused or held back by now:
-// nothing must be changed behind a FAILOVER.
+// turn takes a step, in a batch that begin opens, when it may. A command that was admitted once may be refused or held
+// back by now: nothing must be changed after a FAILOVER.
 func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*counter.Batch) error,
 	step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
 	for {

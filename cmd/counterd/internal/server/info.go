@@ -44,7 +44,7 @@ func (c *call) inspect(f func(b *counter.Batch)) {
 	f(b)
 }
 
-// countUsage is what the posts of each counter take now. It looks at each block.
+// countUsage returns the memory and disk space of each counter's posts now. It looks at each block.
 func (c *call) countUsage() (all []counter.Usage) {
 	c.inspect(func(b *counter.Batch) {
 		counter.NewReader(b).Blocks(func(i counter.BlockInfo) bool {

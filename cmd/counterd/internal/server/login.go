@@ -76,7 +76,7 @@ func (l *login) attempt(held bool, name, pass []byte) (right, ok bool) {
 		return false, false
 	}
 	l.become(u)
-	return true, !u.Gone() // it may have been removed since; who removed it may not have seen this connection
+	return true, !u.Gone() // it may have been removed since; the remover may not have seen this connection
 }
 
 // awaitGuesses makes EXEC wait for the passwords in its queue, as they would wait one by one if all of them were wrong. With the
@@ -119,7 +119,7 @@ func (l *login) mayGuess(held bool) (check brake.Check, ok bool) {
 	return check, ok
 }
 
-// reset brings the connection back to who it was when it came.
+// reset gives the connection the user that it had at first.
 func (l *login) reset() {
 	l.user.Store(l.users.Default())
 	l.authed = l.users.Default().Open()

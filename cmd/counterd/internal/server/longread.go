@@ -30,7 +30,7 @@ func (c *call) readLong(cmd *row, args [][]byte) {
 	}
 }
 
-// tryLong plans and runs a long read; false without an error: what its keys mean has changed meanwhile.
+// tryLong plans and runs a long read; false without an error: the meaning of its keys has changed meanwhile.
 func (c *call) tryLong(cmd *row, args [][]byte) (done bool, err error) {
 	c.items.Batch.Reset()
 	names := c.items.Batch.Schema()

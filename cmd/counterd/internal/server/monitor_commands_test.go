@@ -12,8 +12,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 )
 
-// TestMonitor: every command is shown in Redis's form, in order, EXEC behind what it executed; no password is, and no
-// command of an administrator.
+// TestMonitor: every command is shown in Redis's form, in order, EXEC after the commands of its transaction; no
+// password is, and no command of an administrator.
 func TestMonitor(t *testing.T) {
 	s := wireServe(t, nil)
 	for _, proto := range []int{2, 3} {
@@ -79,8 +79,8 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// TestSlowMonitor: one that does not read is closed, and nobody waits for it; one that reads gets every command of each
-// connection in order.
+// TestSlowMonitor: a monitor that does not read is closed, and no client waits for it; a monitor that reads gets every
+// command of each connection in order.
 func TestSlowMonitor(t *testing.T) {
 	s := wireServe(t, func(c *config.Config) {
 		if err := c.OutputLimits.Set("pubsub 1mb 0 0"); err != nil {

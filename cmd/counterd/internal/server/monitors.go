@@ -17,9 +17,9 @@ import (
 //	+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"\r\n
 //
 // Lines go through the outbox of a subscriber and have its limits: a monitor that does not read is closed, and nobody
-// waits for it. Commands on items are shown when they are planned, all others when they have run, EXEC behind what it
-// executed: the order is that of each connection, and of neighbours on different loops nearly. Commands of the flag admin
-// are not shown, as in Redis, nor passwords.
+// waits for it. Commands on items are shown when they are planned, all others when they have run, EXEC after the commands
+// of its transaction. The order within a connection is exact; between connections of different loops it is nearly right.
+// Commands of the flag admin are not shown, as in Redis, nor passwords.
 
 // monitors are the connections that monitor. While there is none, a command costs one atomic load.
 type monitors struct {
@@ -29,7 +29,7 @@ type monitors struct {
 }
 
 const (
-	// maxMonitorArg and maxMonitorLine cut what is shown of a command: a line is copied for each monitor.
+	// maxMonitorArg and maxMonitorLine cut the line of a command, as each monitor gets a copy.
 	maxMonitorArg  = 1 << 10
 	maxMonitorLine = 64 << 10
 )
@@ -98,7 +98,7 @@ func monitorLine(now time.Time, from string, cmd *command.Access, args [][]byte)
 	return append(b, "\r\n"...)
 }
 
-// appendQuoted appends what stands between quotes: Redis's sdscatrepr.
+// appendQuoted appends the text between quotes: Redis's sdscatrepr.
 func appendQuoted(b, text []byte) []byte {
 	for _, ch := range text {
 		switch ch {
@@ -135,7 +135,7 @@ func secret(name string, args [][]byte, i int) bool {
 		return i >= 2 && resp.EqualFold(args[i-1], "AUTH") || i >= 3 && resp.EqualFold(args[i-2], "AUTH")
 	case "acl|setuser", "acl|deluser", "acl|getuser":
 		return i > 1
-	case "acl|dryrun": // what stands behind a command's name may be a password
+	case "acl|dryrun": // an argument after a command's name may be a password
 		return i > 3
 	case "command|getkeys", "command|getkeysandflags":
 		return i > 2

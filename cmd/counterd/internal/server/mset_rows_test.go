@@ -83,7 +83,7 @@ func setRandomRows(r *rand.Rand, c, m *wireClient) {
 	}
 }
 
-// TestMSetRefused: what is refused changes nothing.
+// TestMSetRefused: a refused command changes nothing.
 func TestMSetRefused(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 2)

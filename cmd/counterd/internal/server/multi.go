@@ -197,7 +197,7 @@ func (x execution) fetch() {
 	c.call.fetchPlanned()
 }
 
-// fetchPlanned waits for what the planned operations need, and forgets them.
+// fetchPlanned waits for the pages that the planned operations need, and forgets the operations.
 func (c *call) fetchPlanned() {
 	c.items.Batch.Fetch()
 	c.items.Batch.Reset()
@@ -318,7 +318,7 @@ func runWatch(c *client, args [][]byte) {
 		c.call.items.Out.Error("ERR too many keys are watched")
 		return
 	}
-	if c.call.loading || c.srv.store() != store || store.Schema() != sch { // what the keys mean was not known, or has changed meanwhile
+	if c.call.loading || c.srv.store() != store || store.Schema() != sch { // the meaning of the keys was not known, or has changed meanwhile
 		c.watch.Spoil()
 	}
 	c.call.items.Out.Status("OK")

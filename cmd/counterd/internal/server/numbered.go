@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// Commands with a number, which are made once: package idmp has what they say, package items how they are planned, and
+// Commands with a number, which are made once: package idmp reads their arguments, package items plans them, and
 // counter.Once makes them once. Here is where their numbers come from.
 
 // runClientIdmp: CLIENT IDMP producer nextseq [EPOCH epoch] | OFF.

@@ -36,7 +36,7 @@ var numberedForms = []string{
 	"DEL 1.cntcm 2", "UNLINK 3 3 99", "HDEL 7 comment repost x", "DEL 12345",
 }
 
-// numberedServer starts a server with what numberedForms want.
+// numberedServer starts a server with the data that numberedForms need.
 func numberedServer(t *testing.T) *Server {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 2)
@@ -45,7 +45,7 @@ func numberedServer(t *testing.T) *Server {
 	return s
 }
 
-// perform sends a form, with what is behind its last command, and returns its reply.
+// perform sends a form, with the rest of its last command, and returns its reply.
 func (c *wireClient) perform(form, tail string) string {
 	c.t.Helper()
 	lines := strings.Split(form, "\n")
@@ -100,7 +100,7 @@ func TestNumbered(t *testing.T) {
 	}
 }
 
-// TestNumberedRefused: what is refused says why, changes nothing and leaves no entry.
+// TestNumberedRefused: a refusal has a reason, changes nothing and leaves no entry.
 func TestNumberedRefused(t *testing.T) {
 	s := numberedServer(t)
 	c := wireDial(t, s, 2)
@@ -163,7 +163,7 @@ func TestNumberedRefused(t *testing.T) {
 	}
 	c.want("DEL 1.cntcm", ":1")
 
-	// A transaction: refused while it is queued, for its number, and for what is in it.
+	// A transaction: refused while it is queued, for its number, and for its commands.
 	for _, queue := range []struct{ lines, tail, want string }{
 		{"INCR 1.cntcm", " IDMP p x", "-EXECABORT Transaction discarded because of: IDMP: want a sequence number"},
 		{"INCR 1.cntcm", " IDMP p", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec'"},
@@ -214,7 +214,7 @@ func TestNumberedWindow(t *testing.T) {
 	if got := c.do("INCR 1.cntcm IDMP p 11000").Raw; !strings.HasPrefix(got, "-IDMPFENCED ") {
 		t.Errorf("got %q", got)
 	}
-	c.want("INCR 1.cntcm IDMP p 11000 EPOCH 1", ":101") // the newer incarnation may ask for what the older one did
+	c.want("INCR 1.cntcm IDMP p 11000 EPOCH 1", ":101") // the newer incarnation may repeat a request of the older one
 	c.want("INCR 1.cntcm IDMP p 11000 EPOCH 7", ":101")
 	if got := c.do("INCR 1.cntcm IDMP p 11000 EPOCH 6").Raw; !strings.HasPrefix(got, "-IDMPFENCED ") {
 		t.Errorf("a repeat of epoch 7 left epoch 6: got %q", got)
@@ -275,7 +275,7 @@ func TestClientIdmp(t *testing.T) {
 	c.want("INCR 1.cntcm", ":6")
 	last(22)
 
-	// What a transaction changed may be watched: it is a repeat all the same.
+	// Keys that a transaction changed may be watched: it is a repeat all the same.
 	c.want("CLIENT IDMP p 23 EPOCH 2", "+OK")
 	c.want("MULTI", "+OK")
 	c.want("INCR 1.cntcm", "+QUEUED")

@@ -10,7 +10,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 )
 
-// Publish and subscribe. Who is subscribed, and what is on its way to them, is package pubsub's.
+// Publish and subscribe. Package pubsub has the subscribers and the messages on their way to them.
 
 func pubsubCommands() []*row {
 	const flags = command.PubSub | command.NoScript | command.Loading | command.Stale
@@ -66,7 +66,7 @@ func subscribe(c *client, kind pubsub.Kind, names [][]byte) {
 		return
 	}
 	c.subscriber.start()
-	_ = c.session.Send() // what was answered before; an error ends the connection at the next read
+	_ = c.session.Send() // earlier replies; an error ends the connection at the next read
 	if err := c.srv.pubsub.Subscribe(&c.subscriber.outbox, kind, names); err != nil {
 		c.call.items.Out.Error("ERR " + err.Error())
 	}
@@ -126,7 +126,7 @@ func runSpublish(c *client, args [][]byte) {
 func passOn(c *client, shard bool, channel string, message []byte) {
 	if store := c.srv.store(); store.Durable() && !store.Replica() {
 		log := store.Replication()
-		after := log.Visible() // what this connection changed before was committed
+		after := log.Visible() // earlier changes of this connection were committed
 		if c.call.executing {
 			after = log.Position()
 		}

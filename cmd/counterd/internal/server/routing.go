@@ -11,8 +11,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// routing is what a connection to a node of a cluster has to find out whether the node takes a command now. What a node serves,
-// and where everything else goes, is package serving's. That the store has a post's slot is the store's to say in any case
+// routing finds out whether a node of a cluster takes a connection's command now. Package serving knows the slots that a
+// node serves, and the nodes of all other slots. That the store has a post's slot is the store's to say in any case
 // (counter.NotOwnedError), under its lock.
 type routing struct {
 	member   *serving.Member // nil: the server is not a node of a cluster
@@ -23,7 +23,7 @@ type routing struct {
 	replicaReads bool // READONLY: replicas answer the connection's reads
 }
 
-// asker is what the routing depends on of the connection.
+// asker is the part of the connection that the routing depends on.
 func (r *routing) asker() serving.Asker {
 	return serving.Asker{Internal: r.internal, ReplicaReads: r.replicaReads, Secure: r.session.Secure()}
 }
@@ -33,7 +33,7 @@ func (r *routing) serves(cmd *command.Access, args [][]byte) bool {
 	return r.member.Now().Serves(r.asker(), cmd, args)
 }
 
-// add adds a command to what a routing asks. whole is set for a command of a transaction.
+// add adds a command to the question of a routing. whole is set for a command of a transaction.
 func (r *routing) add(to *serving.Routing, names *schema.Schema, cmd *command.Access, args [][]byte, whole bool) {
 	to.Add(r.asker(), names, cmd, args, whole)
 }
@@ -47,8 +47,8 @@ func (r *routing) unwritten(flags command.Flags) string {
 	return r.member.Now().Writes
 }
 
-// moved is what a store's refusal of a slot is answered by. A slot that came between the refusal and now is asked for
-// here again: then the command waits until the store has it, as others do.
+// moved is the reply to a store's refusal of a slot. A slot that came between the refusal and now is asked for here again:
+// then the command waits until the store has it, as others do.
 func (r *routing) moved(of uint16) string {
 	v := r.member.Now().View(r.session.Secure())
 	text := v.Moved(of)
@@ -79,7 +79,7 @@ func (r *routing) awaitStanding(st *serving.Standing, end time.Time) (news bool)
 	return news
 }
 
-// serverMode is what INFO and HELLO say of the server. Clients of the forward port are to know of no cluster.
+// serverMode is the server's mode in INFO and HELLO. Clients of the forward port are to know of no cluster.
 func (r *routing) serverMode() string {
 	if r.member != nil && r.session.Port() != front.Forward {
 		return "cluster"

@@ -93,8 +93,8 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 	return s, s.openWeb(conf)
 }
 
-// Serve ends the time of loading: store is what clients talk to from now on. The node has its role before: a change
-// taken in between would be one too many.
+// Serve ends the time of loading: from now on clients use store. The node has its role before: a change taken in between
+// would be one too many.
 func (s *Server) Serve(store *counter.Store) {
 	store.Replication().Observe(s.replicated)
 	empty := s.current.Swap(store)
@@ -131,7 +131,7 @@ func (s *Server) configured() {
 // Cluster is this node's part in a cluster; nil: it is of none.
 func (s *Server) Cluster() *serving.Member { return s.cluster }
 
-// adminOf is what the commands about the server see of it.
+// adminOf is the part of the server that commands about the server use.
 func adminOf(s *Server) admin.Server {
 	return admin.Server{
 		Config: s.config, Log: s.log, Slow: &s.slow, Popular: s.popular, Store: s.store, LastSave: s.lastSave, UserLines: s.userLines,
@@ -165,7 +165,7 @@ func (s *Server) Listen() error {
 // Addr is the address of the first listener.
 func (s *Server) Addr() net.Addr { return s.front.Addr() }
 
-// lastAnswers is how long other shards have for what sessions wait for when the server ends.
+// lastAnswers is how long sessions wait for replies of other shards when the server ends.
 const lastAnswers = time.Second
 
 // Shutdown stops accepting, lets every connection answer what it has read, and closes them. When ctx ends first, the
@@ -190,7 +190,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.closeWeb(ctx))
 }
 
-// Material is the server's certificates, for whoever listens or connects beside it.
+// Material is the server's certificates, for other listeners and connections of the process.
 func (s *Server) Material() *tlsconf.Material { return s.tls }
 
 // LinkTLS is how a connection to another node, at a host, is encrypted; nil: it is not.
@@ -204,7 +204,7 @@ func (s *Server) LinkTLS(host string) (*tls.Config, error) {
 // Machine has the network and the file system.
 func (s *Server) Machine() role.Machine { return s.machine }
 
-// prepare does what may fail of CONFIG SET.
+// prepare does the part of CONFIG SET that may fail.
 func (s *Server) prepare(old, next *config.Config) error {
 	if old.TLS != next.TLS {
 		if err := s.tls.Reload(next.TLS); err != nil {
@@ -215,8 +215,8 @@ func (s *Server) prepare(old, next *config.Config) error {
 	return nil
 }
 
-// Reload is SIGHUP: the files of certificates and keys are read again. Connections that are open keep what they began
-// with. Where a file is wrong everything stays as it was.
+// Reload is SIGHUP: the files of certificates and keys are read again. Open connections keep the configuration that they
+// began with. Where a file is wrong everything stays as it was.
 func (s *Server) Reload() {
 	s.config.Hold(func(c *config.Config) {
 		if !c.TLS.Given() {
@@ -231,13 +231,14 @@ func (s *Server) Reload() {
 	})
 }
 
-// certificatesRead says what is in force now.
+// certificatesRead logs the certificates in force now.
 func (s *Server) certificatesRead() {
 	subject, until := s.tls.Certificate()
 	s.log.Info("TLS certificates loaded", "subject", subject, "valid_until", until)
 }
 
-// Loading notes progress: what is being read, bytes done and in all. It may be called from several goroutines.
+// Loading notes progress: the name of the data being read, bytes done and in all. It may be called from several
+// goroutines.
 func (s *Server) Loading(what string, done, total uint64) {
 	l := &s.progress
 	l.mu.Lock()
@@ -307,7 +308,7 @@ func (s host) NewSession(trusted bool, port front.Port) *front.Session {
 // NeedsPassword tells whether the user that every connection is at first has a password, or is off.
 func (s host) NeedsPassword() bool { return !s.srv.users.Default().Open() }
 
-// EachSecond is what the server does once a second.
+// EachSecond does the server's work of each second.
 func (s host) EachSecond() {
 	s.srv.sample()
 	s.srv.releaser.Look(s.srv.sampler.Rates().Commands)
@@ -325,7 +326,7 @@ func (s *Server) sample() {
 	s.memory()
 }
 
-// Unread is what subscribers have not read.
+// Unread is how many bytes subscribers have not read.
 func (s host) Unread() int64 { return s.srv.pubsub.Unread() }
 
 // The rest of host is the server as a member of a cluster sees it: serving.Host.
@@ -356,7 +357,8 @@ func (s *Server) linkSettings() gather.Settings {
 	return gather.Settings{User: c.MasterUser, Password: c.MasterAuth, TLS: s.LinkTLS, Connect: s.machine.Connect, Timeout: time.Duration(c.Cluster.NodeTimeout) * time.Millisecond}
 }
 
-// CheckUsers tells what is wrong with the users of a configuration and the commands that it disables, as New does.
+// CheckUsers returns an error for invalid users of a configuration, or for invalid names of disabled commands, as New
+// does.
 func CheckUsers(c *config.Config) error {
 	return (&shared{commands: command.NewTable(allRows())}).openUsers(c)
 }

@@ -36,8 +36,8 @@ type (
 	commands = command.Table[front.Handler]
 )
 
-// shared is what all connections of a server share. A connection sees the server through it, and cannot reach how the
-// server is assembled, started and ended.
+// shared is the state that all connections of a server share. A connection sees the server through it, and cannot reach
+// how the server is assembled, started and ended.
 type shared struct {
 	front    *front.Front
 	current  atomic.Pointer[counter.Store]
@@ -76,7 +76,7 @@ type shared struct {
 // store is the one being served.
 func (s *shared) store() *counter.Store { return s.current.Load() }
 
-// memory is what the process uses.
+// memory is the memory that the process uses.
 func (s *shared) memory() stats.Memory { return s.sampler.Memory(s.store().Admin().Memory()) }
 
 // touchedAll says that any key may have changed.
@@ -85,14 +85,14 @@ func (s *shared) touchedAll() {
 	s.tracking.TouchAll()
 }
 
-// replicated tells who watches, or may hold, what the primary changed: see counter.Store.Observe.
+// replicated tells clients that watch or may hold keys which the primary changed: see counter.Store.Observe.
 func (s *shared) replicated(b *counter.Batch) {
 	s.watches.Replicated(b)
 	s.tracking.Replicated(b)
 }
 
 // Version is what INFO and HELLO report as the version of Redis whose commands and replies are followed: clients choose
-// what they send by it. counterd's own is ServerVersion.
+// their commands by it. counterd's own is ServerVersion.
 const Version = "7.0.15"
 
 // ServerVersion is counterd's own version.
@@ -162,7 +162,7 @@ func (l *loadProgress) end() {
 	l.openings.Add(-1)
 }
 
-// loadState is what INFO tells.
+// loadState is the state of loading for INFO.
 type loadState struct {
 	began       time.Time
 	done, total uint64

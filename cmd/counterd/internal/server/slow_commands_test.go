@@ -108,7 +108,8 @@ func TestSlowlogBatch(t *testing.T) {
 	}
 }
 
-// TestAccountingAllocatesNothing: what every batch and command pays while nothing is slow.
+// TestAccountingAllocatesNothing: the accounting of a batch or command allocates nothing
+// while nothing is slow.
 func TestAccountingAllocatesNothing(t *testing.T) {
 	s := wireServe(t, nil)
 	c := &call{srv: &s.shared, session: new(front.Session)}

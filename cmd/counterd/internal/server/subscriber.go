@@ -13,9 +13,9 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
 )
 
-// subscriber is a connection as it is told of messages (SUBSCRIBE) and of the commands of others (MONITOR). What is on its way
-// to the connection is in the outbox. Only the goroutine that runs the session uses a subscriber, except for the outbox, which
-// has a lock of its own, for monitors and for overhears.
+// subscriber is a connection as it is told of messages (SUBSCRIBE) and of the commands of others (MONITOR). The outbox has
+// the data on their way to the connection. Only the goroutine that runs the session uses a subscriber, except for the
+// outbox, which has a lock of its own, for monitors and for overhears.
 type subscriber struct {
 	registry *pubsub.Registry
 	monitors *monitors // of the server
@@ -74,7 +74,7 @@ func (s *subscriber) stopMonitor() {
 	}
 }
 
-// subscriberConn is what an outbox sees of a connection.
+// subscriberConn is the part of a connection that an outbox uses.
 type subscriberConn struct {
 	net.Conn
 	s *subscriber

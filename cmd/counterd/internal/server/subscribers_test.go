@@ -190,8 +190,9 @@ func TestOutputLimitConfig(t *testing.T) {
 	is("normal 0 0 0 slave 0 0 0 pubsub 1048576 262144 2")
 }
 
-// TestSlowSubscriber: who does not read is closed at the hard limit, and at the soft one when its time is over, and
-// counted. Nobody waits for it, it takes no more memory than its limit, and who reads again in time stays.
+// TestSlowSubscriber: a subscriber that does not read is closed at the hard limit, and at the soft one when its time
+// is over, and counted. No client waits for it, it takes no more memory than its limit, and a subscriber that reads
+// again in time stays.
 func TestSlowSubscriber(t *testing.T) {
 	s := wireServe(t, nil)
 	pub := wireDial(t, s, 2)
@@ -217,7 +218,7 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 	until(t, "it is gone", func() bool { return pub.do("PUBSUB NUMSUB a").String() == `["a" :0]` && unread() == 0 })
 
-	// Soft: above 64 KiB unread for more than 1 s. The one that reads all meanwhile stays.
+	// Soft: above 64 KiB unread for more than 1 s. The subscriber that reads all meanwhile stays.
 	limitOutput(pub, "pubsub 8mb 64kb 1", "+OK")
 	subscribe()
 	reader := subscribe()
@@ -244,7 +245,7 @@ func TestSlowSubscriber(t *testing.T) {
 		t.Error(text)
 	}
 
-	// A server that ends does not wait for one that does not read for ever.
+	// A server that ends does not wait for ever for a subscriber that does not read.
 	subscribe()
 	for unread() < 512<<10 {
 		pub.do("PUBLISH a " + message)
@@ -260,8 +261,8 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 }
 
-// TestOwnMessage: a connection that speaks RESP3 may publish to itself, and reads the message behind the replies to
-// what it sent before.
+// TestOwnMessage: a connection that speaks RESP3 may publish to itself, and reads the message after the replies to
+// its earlier commands.
 func TestOwnMessage(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 3)
@@ -306,7 +307,7 @@ func TestLimitsWithoutTraffic(t *testing.T) {
 	until(t, "the subscriber is closed", func() bool { return s.stats.SlowSubscribers.Load() == 1 && len(s.connected()) == 1 })
 }
 
-// TestSubscriberTexts: what a subscriber must not send by RESP2 is refused in the words of Redis 7.
+// TestSubscriberTexts: a command that a subscriber must not send by RESP2 is refused in the words of Redis 7.
 func TestSubscriberTexts(t *testing.T) {
 	c := wireDial(t, wireServe(t, nil), 2)
 	c.want("SUBSCRIBE news", `["subscribe" "news" :1]`)

@@ -22,8 +22,8 @@ func onTable(h front.Handler) (*commands, *resp.Replies) {
 	return c.srv.commands, &c.call.items.Out
 }
 
-// allRows lists all commands. Each row is whole: what COMMAND, COMMAND DOCS and INFO say of a command stands here and
-// nowhere else.
+// allRows lists all commands. Each row is complete: the facts about a command for COMMAND, COMMAND DOCS and INFO are
+// here and nowhere else.
 func allRows() []*row {
 	var all []*row
 	all = append(all, stringCommands()...)
@@ -52,7 +52,7 @@ var hidden = map[string]command.Flags{
 	"sunsubscribe": command.NoMulti, "monitor": command.NoMulti, "client|reply": command.NoMulti, "replconf": command.NoMulti,
 	// It keeps others waiting, and so the failover.
 	"cluster|failover": command.NoMulti,
-	// What the cluster is, or that there is none, is known while data is loaded.
+	// The cluster, or that there is none, is known while data is loaded.
 	"asking": command.Loading | command.Stale, "cluster|info": command.Loading, "cluster|nodes": command.Loading, "cluster|slots": command.Loading,
 	"cluster|shards": command.Loading, "cluster|myid": command.Loading, "cluster|links": command.Loading, "cluster|keyslot": command.Loading,
 }

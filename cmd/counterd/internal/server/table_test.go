@@ -66,7 +66,7 @@ func TestTable(t *testing.T) {
 		if ways != 1 && !cmd.Is("command") {
 			t.Errorf("%s: %d of plan, run and sub, want 1", cmd.Name, ways)
 		}
-		syntax := strings.TrimSuffix(" "+cmd.Syntax, command.IdmpSyntax) // what is behind IDMP does not count for the arity
+		syntax := strings.TrimSuffix(" "+cmd.Syntax, command.IdmpSyntax) // arguments after IDMP do not count for the arity
 		if takes := syntax != " "+cmd.Syntax; takes != (cmd.Flags&command.Idmp != 0) {
 			t.Errorf("%s: syntax %q, takes IDMP: %v", cmd.Name, cmd.Syntax, !takes)
 		}

@@ -15,7 +15,7 @@ type tracker struct {
 	keys    *tracking.Table
 	session *front.Session
 
-	known atomic.Pointer[tracking.Client] // nil: it never tracked, nor was it told of what others do
+	known atomic.Pointer[tracking.Client] // nil: it never tracked, nor did it get invalidations of others
 	ended atomic.Bool                     // end was called
 }
 
@@ -49,7 +49,7 @@ func (t *tracker) end() {
 	}
 }
 
-// reads is what a connection that tracks does with what it reads.
+// reads notes the keys that a tracking connection reads.
 type reads struct {
 	keys    *tracking.Table
 	known   *tracking.Client
@@ -84,8 +84,8 @@ func (r *reads) remember(sch *schema.Schema, cmd *row, args [][]byte, executing 
 	}
 }
 
-// trackedKey is what a command reads by a key. What is no key reads as nothing until the schema changes, which is told to
-// everybody.
+// trackedKey is the data that a command reads by a key. An invalid key reads as nothing until the schema changes, which
+// is told to all clients.
 func trackedKey(sch *schema.Schema, cmd *row, key []byte) (schema.Key, bool) {
 	if cmd.Group == "hash" {
 		if def, mid, ok := sch.ParseItem(key); ok {

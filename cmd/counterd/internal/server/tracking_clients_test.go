@@ -29,14 +29,14 @@ func invalid(keys ...string) string {
 	return `>"invalidate" [` + strings.Join(keys, " ") + "]<"
 }
 
-// nothing checks that nothing was told: what comes next is the answer to PING.
+// nothing checks that no message was sent: the next bytes are the answer to PING.
 func (c *wireClient) nothing() {
 	c.t.Helper()
 	c.want("PING", "+PONG")
 }
 
-// TestTrackingNames: a change by one name of a post is told to who read it by whatever name, as they wrote it, and to no
-// others.
+// TestTrackingNames: a change by one name of a post is told to the clients that read it by any name, in their own
+// spelling, and to no others.
 func TestTrackingNames(t *testing.T) {
 	s := wireServe(t, nil)
 	w, c := wireDial(t, s, 2), wireDial(t, s, 3)
@@ -100,7 +100,7 @@ func TestTrackingNames(t *testing.T) {
 	}
 }
 
-// TestTrackingModes: what is told in which mode, to whom, in which order.
+// TestTrackingModes: the messages of each mode, their receivers and their order.
 func TestTrackingModes(t *testing.T) {
 	s := wireServe(t, nil)
 	w, c := wireDial(t, s, 2), wireDial(t, s, 3)
@@ -201,8 +201,8 @@ func (c *wireClient) toldAny(want ...string) {
 	}
 }
 
-// TestTrackingRedirect: another connection is told, by a message if it speaks RESP2 and subscribes to something; who has
-// lost it is told that.
+// TestTrackingRedirect: another connection is told, by a message if it speaks RESP2 and subscribes to something; a
+// client that has lost it is told so.
 func TestTrackingRedirect(t *testing.T) {
 	s := wireServe(t, nil)
 	w, c := wireDial(t, s, 2), wireDial(t, s, 2)
@@ -221,7 +221,7 @@ func TestTrackingRedirect(t *testing.T) {
 	if line := c.do("CLIENT LIST").Text; !strings.Contains(line, fmt.Sprintf(" redir=%d ", id)) || !strings.Contains(line, "flags=tU ") {
 		t.Errorf("CLIENT LIST: %s", line)
 	}
-	// To one that speaks RESP3 and does nothing else.
+	// To a client that speaks RESP3 and does nothing else.
 	three := wireDial(t, s, 3)
 	c.want(fmt.Sprint("CLIENT TRACKING ON REDIRECT ", three.do("CLIENT ID").N), "+OK")
 	c.want("GET 1.cntcm", "nil")
@@ -346,7 +346,8 @@ func TestTrackingLimit(t *testing.T) {
 	}
 }
 
-// TestTrackingSilence: under CLIENT REPLY OFF keys are told all the same, and to one that waits in a command at once.
+// TestTrackingSilence: under CLIENT REPLY OFF keys are told all the same, and at once to a client that waits in a
+// command.
 func TestTrackingSilence(t *testing.T) {
 	s := wireServeStore(t, t.TempDir(), counter.Options{SnapshotGrowth: -1}, nil)
 	w, c := wireDial(t, s, 2), wireDial(t, s, 3)
@@ -450,8 +451,8 @@ func TestTrackingRedirectEnds(t *testing.T) {
 	s.tracking.End(reader)
 }
 
-// TestTrackingOwnWrite: a change of a connection's own is told before the reply to what it reads behind that in the same
-// pipeline, and what it has read so is told when it changes again.
+// TestTrackingOwnWrite: a connection's own change is told before the reply to a later read in the same pipeline, and a
+// key read in this way is told when it changes again.
 func TestTrackingOwnWrite(t *testing.T) {
 	for _, reads := range []string{"GET 1.cntrn", "PING\r\nGET 1.cntrn", "MGET 1.cntrn 2.cntrn", "HGETALL 1"} {
 		for _, change := range []string{"INCR 1.cntrn", "SET 1.cntrn 7", "DEL 1"} {

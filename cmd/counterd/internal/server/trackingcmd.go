@@ -10,9 +10,10 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
 )
 
-// CLIENT TRACKING and what belongs to it. Who may hold what is package tracking's.
+// CLIENT TRACKING and its options. Package tracking knows the keys that each client may hold.
 
-// askTracking asks for the keys that CLIENT TRACKING in BCAST mode tells of. Without it only what was read is told of.
+// askTracking asks for the keys that CLIENT TRACKING in BCAST mode tells of. Without it only keys that were read are
+// told.
 func askTracking(r command.Rights, args [][]byte) (refused int) {
 	broadcast, some := false, false
 	for i := 3; i < len(args); i++ {
@@ -149,8 +150,8 @@ func overlap(have, more []string) (text string) {
 	return ""
 }
 
-// overlaps tells whether one of the prefixes begins with another. In order, a prefix stands right before one that begins
-// with it, or before another that does.
+// overlaps tells whether one of the prefixes begins with another. In sorted order, a prefix stands right before a longer
+// prefix that begins with it, or before another such prefix.
 func overlaps(have, more []string) bool {
 	for _, p := range more {
 		n, _ := slices.BinarySearch(have, p)

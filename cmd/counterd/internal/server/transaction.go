@@ -31,7 +31,7 @@ type queuedCommand struct {
 const (
 	// maxQueueBytes bounds what a MULTI may hold in memory before EXEC.
 	maxQueueBytes = 16 << 20
-	// queuedSize is what a command takes beside its arguments.
+	// queuedSize is the memory of a queued command besides its arguments.
 	queuedSize = 40
 	// maxExecReplies bounds the replies of a transaction: 20,000 times COMMAND, 480 KB to send, is answered by 900 MB.
 	maxExecReplies = 64 << 20
@@ -59,7 +59,7 @@ func (t *transaction) queue(cmd *row, args [][]byte) (text string) {
 	return ""
 }
 
-// changes tells whether cmd changes posts now: what is queued does so at its EXEC.
+// changes tells whether cmd changes posts now: a queued command does so at its EXEC.
 func (t *transaction) changes(cmd *row) bool {
 	if !t.active {
 		return cmd.Flags&command.Write != 0
@@ -72,7 +72,7 @@ func (t *transaction) writes() bool {
 	return slices.ContainsFunc(t.queued, func(q queuedCommand) bool { return q.cmd.Flags&command.Write != 0 })
 }
 
-// flagsOf are a command's flags; EXEC has those of what it executes.
+// flagsOf are a command's flags; EXEC has those of its commands.
 func (t *transaction) flagsOf(cmd *row) command.Flags {
 	if !cmd.Is("exec") {
 		return cmd.Flags
@@ -98,7 +98,7 @@ func (t *transaction) refusal(cmd *row, args [][]byte) string {
 	return ""
 }
 
-// route adds the queue to what a routing asks.
+// route adds the queue to the question of a routing.
 func (t *transaction) route(r *routing, to *serving.Routing, names *schema.Schema) {
 	for i := range t.queued {
 		r.add(to, names, t.queued[i].cmd.Access(), t.queued[i].args, true)
@@ -128,8 +128,8 @@ func (q *queuedCommand) eachPost(sch *schema.Schema, f func(mid uint64)) {
 	}
 }
 
-// numbered makes the Once of a transaction. text is the error: all that it executes must be about items, as what is
-// kept are its replies, and a repeat does nothing else again.
+// numbered makes the Once of a transaction. text is the error: all its commands must be about items, as only its
+// replies are kept, and a repeat executes nothing.
 func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o *counter.Once, text string) {
 	// Any reply may be an error, which quotes what it is about: a bound by the number of arguments would be too low.
 	o = &counter.Once{Producer: num.Producer, Seq: num.Seq, Epoch: num.Epoch, Room: counter.MaxResult}
@@ -158,7 +158,7 @@ func (q *queuedCommand) changes() int {
 	switch {
 	case q.cmd.Flags&command.Write == 0:
 		return 0
-	case q.cmd.Last < 0: // keys, each with what else belongs to it
+	case q.cmd.Last < 0: // keys, each with its other arguments
 		return (len(q.args) - q.cmd.First + q.cmd.Step - 1) / q.cmd.Step
 	case q.cmd.Group == "hash":
 		return len(q.args) - 2

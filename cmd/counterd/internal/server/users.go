@@ -15,7 +15,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Users, as connections have them. What they may do is package acl's.
+// Users, as connections have them. Package acl knows their rights.
 
 // openUsers makes the users of the configuration, and takes the commands out of the table that are disabled.
 func (s *shared) openUsers(c *config.Config) error {
@@ -83,7 +83,7 @@ func eavesdrops(c *client) bool {
 }
 
 // usersChanged closes the connections of users that are not there any more, and those that are told what they may not
-// hear or read now. The one that asks is closed after its answer.
+// hear or read now. The connection that sent the command is closed after its reply.
 func (c *call) usersChanged(asks *client) {
 	n := 0
 	for _, k := range c.srv.connected() {

@@ -67,7 +67,7 @@ func TestEveryCommandAsks(t *testing.T) {
 		}
 		words := example(t, cmd)
 		if words == nil {
-			return // about what is no data: command.NoData
+			return // about other things than data: command.NoData
 		}
 		if cmd.Is("counter.link") {
 			return // it is refused before, where there is no cluster
@@ -93,7 +93,7 @@ func example(t *testing.T, cmd *row) []string {
 	if slices.Contains([]string{"dbsize", "schema", "counter.producers", "idmp|last", "idmp|fence", "function|list", "function|flush"}, cmd.Name) {
 		return nil
 	}
-	if cmd.Is("client|tracking") { // without an option it tells of what was read alone
+	if cmd.Is("client|tracking") { // without an option it tells of read keys alone
 		return []string{"client", "tracking", "on", "bcast"}
 	}
 	arguments, err := command.ParseSyntax(cmd.Syntax)
@@ -133,7 +133,7 @@ func example(t *testing.T, cmd *row) []string {
 	return words
 }
 
-// TestKeyRights: what patterns allow, by each way to the data. Reads are answered, what is refused says NOPERM.
+// TestKeyRights: the rights of patterns, by each way to the data. Reads are answered, refused commands get NOPERM.
 func TestKeyRights(t *testing.T) {
 	s := wireServe(t, nil)
 	admin := wireDial(t, s, 2)
@@ -233,7 +233,7 @@ func TestUsersChange(t *testing.T) {
 	tracks.want("PING", "+PONG")
 	admin.want("ACL SETUSER app resetkeys %W~weibo:* ~*.cntcm", "+OK")
 	tracks.ended()
-	admin.want("ACL SETUSER app off", "+OK") // who is in stays in
+	admin.want("ACL SETUSER app off", "+OK") // connected clients stay connected
 	w.want("GET 1.cntcm", `"1"`)
 	w.want("AUTH app p", "-WRONGPASS invalid username-password pair or user is disabled.")
 	w.want("ACL WHOAMI", `"app"`)
@@ -332,7 +332,7 @@ func TestTransactionRights(t *testing.T) {
 			"This command is no longer allowed for the following reason: no permission to touch the specified keys"
 		if exec == "EXEC" {
 			w.want(exec, "[:1 -"+later+"]")
-		} else { // it is made once, and what it was answered is kept: all or nothing
+		} else { // it is made once, and its reply is kept: all or nothing
 			w.want(exec, "-EXECABORT Transaction discarded because of: "+later)
 		}
 		admin.want("ACL SETUSER app ~weibo:*", "+OK")

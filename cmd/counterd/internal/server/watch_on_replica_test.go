@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// TestWatchOnReplica: EXEC at a replica fails when the stream, or a full copy, changed what was watched, and only then.
+// TestWatchOnReplica: EXEC at a replica fails when the stream, or a full copy, changed watched keys, and only then.
 func TestWatchOnReplica(t *testing.T) {
 	a, b := newReplNode(t), newReplNode(t)
 	a.start("")
@@ -81,8 +81,8 @@ func TestWatchWhileLoading(t *testing.T) {
 	c.want("EXEC", "[:1]")
 }
 
-// BenchmarkTouch is what a batch of a primary's stream, or of a client, pays for WATCH: nothing watched, and something
-// else watched.
+// BenchmarkTouch measures the cost of WATCH for a batch of a primary's stream, or of a client: nothing watched, and
+// something else watched.
 func BenchmarkTouch(b *testing.B) {
 	store, err := counter.Open("", counter.Options{})
 	if err != nil {

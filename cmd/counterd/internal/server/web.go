@@ -18,7 +18,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// What is shown by HTTP at --metrics-addr.
+// Pages and answers by HTTP at --metrics-addr.
 
 // openWeb makes the HTTP server, if there is to be one. It listens before data is loaded, as Listen does.
 func (s *Server) openWeb(conf config.Config) error {
@@ -34,7 +34,7 @@ func (s *Server) openWeb(conf config.Config) error {
 		o.TLS = s.tls.Server()
 	}
 	s.web = web.New(o)
-	// What probes are told. /healthz says nothing of a node's part in a cluster: a node that is free is well.
+	// Answers to probes. /healthz says nothing of a node's part in a cluster: a node that is free is well.
 	for path, judge := range map[string]func() string{"/healthz": s.health, "/livez": alive, "/readyz": s.readable, "/writable": s.writable} {
 		s.web.HandleAnyone(path, serveHealth(judge))
 	}
@@ -69,12 +69,12 @@ func (s *Server) closeWeb(ctx context.Context) error {
 	return s.web.Shutdown(ctx)
 }
 
-// consoleAccess is what the user of a request may see of the page beside what INFO tells.
+// consoleAccess is the parts of the page that the user of a request may see besides the facts of INFO.
 func consoleAccess(r *http.Request) console.Access {
 	return console.Access{Slowlog: web.May(r, "slowlog|get"), Clients: web.May(r, "client|list"), Posts: web.May(r, "counter.hot")}
 }
 
-// alive is empty: whoever is answered speaks to a process that lives, also while it loads data or its disk is full.
+// alive is empty: an answer shows that the process lives, also while it loads data or its disk is full.
 func alive() string { return "" }
 
 // health is a word of what keeps the server from its work, empty if nothing does: it can serve reads, and its disk takes
