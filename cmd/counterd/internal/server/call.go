@@ -89,9 +89,9 @@ func (c *call) detach() any {
 // locked tells whether c has a batch open, which others wait for.
 func (c *call) locked() bool { return c.items.Batch != nil && c.items.Batch.Opened() }
 
-// begin makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything
+// adoptStore makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything
 // before was committed.
-func (c *call) begin() {
+func (c *call) adoptStore() {
 	// Both must be of one moment. When data is replaced, progress begins before an empty store takes the place of the old
 	// one, and ends after the new store has.
 	for {
@@ -108,10 +108,10 @@ func (c *call) begin() {
 	}
 }
 
-// refresh is begin behind a wait, where data is being loaded or another store is served by now.
-func (c *call) refresh() {
+// refreshStore is begin behind a wait, where data is being loaded or another store is served by now.
+func (c *call) refreshStore() {
 	if c.loading || c.store != c.srv.current.Load() {
-		c.begin()
+		c.adoptStore()
 	}
 }
 
@@ -134,9 +134,9 @@ func (c *call) knownNames() *schema.Schema {
 	return c.names()
 }
 
-// may tells whether the user of the connection may execute a planned command. It notes no denial. Most commands are answered
+// userMay tells whether the user of the connection may execute a planned command. It notes no denial. Most commands are answered
 // by a few compares.
-func (c *call) may(cmd *row, args [][]byte) bool {
+func (c *call) userMay(cmd *row, args [][]byte) bool {
 	u := c.login.user.Load()
 	if u.Unlimited() {
 		return true
@@ -145,7 +145,7 @@ func (c *call) may(cmd *row, args [][]byte) bool {
 }
 
 // openServed opens the batch and tells whether a planned command can go on here, as far as a few compares can tell. It does so with the batch open:
-// while that is, the store's slots stand still, no standing that refuses changes is complete (serving.Member.Stand), and no hold
+// while that is, the store's slots stand still, no standing that refuses changes is complete (serving.Member.SetStanding), and no hold
 // of changes (role.HoldWrites). So what it lets in is not refused by the store. A lease is looked at once a batch, which is once a turn.
 func (c *call) openServed(cmd *row, args [][]byte) bool {
 	if c.items.Batch.Opened() {
@@ -163,9 +163,9 @@ func (c *call) openServed(cmd *row, args [][]byte) bool {
 	return true
 }
 
-// gone refuses a planned command whose slot went, or that is not served any more, since it was let in. REQUIRES the batch
+// refusalOfOpen refuses a planned command whose slot went, or that is not served any more, since it was let in. REQUIRES the batch
 // open. Empty: it is served.
-func (c *call) gone(cmd *row, args [][]byte) string {
+func (c *call) refusalOfOpen(cmd *row, args [][]byte) string {
 	var r serving.Routing
 	c.routing.add(&r, c.knownNames(), cmd.Access(), args, false)
 	text, _ := c.srv.cluster.Now().Route(c.routing.asker(), &r)
@@ -183,7 +183,7 @@ func (c *call) plan(cmd *row, args [][]byte) {
 			return
 		}
 		if c.srv.cluster != nil {
-			if text := c.gone(cmd, args); text != "" {
+			if text := c.refusalOfOpen(cmd, args); text != "" {
 				c.items.Batch.End()
 				_, _ = c.number(&c.lastNumber, cmd, args)
 				c.items.Out.Error(text)
@@ -220,7 +220,7 @@ func (c *call) observe(cmd *row, args [][]byte) {
 		c.reads.remember(c.items.Batch.Schema(), cmd, args, c.executing)
 	}
 	if c.srv.monitors.n.Load() > 0 {
-		c.srv.monitors.show(c.info.monitored(), cmd.Access(), args)
+		c.srv.monitors.sendCommand(c.info.monitored(), cmd.Access(), args)
 	}
 }
 
@@ -238,7 +238,7 @@ func (c *call) flush() {
 		return
 	}
 	if c.session.InLoop() && c.items.Batch.Cold() {
-		c.session.Leave()
+		c.session.LeaveLoop()
 		return
 	}
 	began := time.Now()
@@ -291,10 +291,10 @@ func (c *call) deferCommit() {
 
 // catchUp brings everything that was planned to its replies, committed; false: not in a loop.
 func (c *call) catchUp() bool {
-	if c.flush(); !c.session.Leaving() {
+	if c.flush(); !c.session.LeavingLoop() {
 		c.commit()
 	}
-	return !c.session.Leaving()
+	return !c.session.LeavingLoop()
 }
 
 // committed tells whether all that the replies tell of is committed.
@@ -307,19 +307,19 @@ func (c *call) commit() {
 		return
 	}
 	if c.session.InLoop() && c.ack.WaitsHere() {
-		c.session.Leave()
+		c.session.LeaveLoop()
 		return
 	}
-	c.session.Stand()
+	c.session.BeginDiskWait()
 	c.ack.Write()
-	c.session.Stood()
+	c.session.EndDiskWait()
 	if c.session.InLoop() {
 		if c.session.MayHoldReplies() && c.ack.Await(c.session) {
 			c.session.HoldReplies()
 			return
 		}
 		if c.ack.Waits() {
-			c.session.Leave()
+			c.session.LeaveLoop()
 			return
 		}
 	}
@@ -354,8 +354,8 @@ func (c *call) refuseUnsure(err error) {
 
 // commitBatch is Batch.Commit of the connection's batch.
 func (c *call) commitBatch() error {
-	c.session.Stand()
-	defer c.session.Stood()
+	c.session.BeginDiskWait()
+	defer c.session.EndDiskWait()
 	return c.items.Batch.Commit()
 }
 

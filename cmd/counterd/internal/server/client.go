@@ -46,7 +46,7 @@ var _ front.Handler = (*client)(nil)
 // execute runs a command that was checked. Everything before it has been answered.
 func (c *client) execute(cmd *row, args [][]byte) {
 	if cmd.Plan != nil {
-		if c.srv.cluster != nil && !c.call.executing && !c.admit(cmd, args) {
+		if c.srv.cluster != nil && !c.call.executing && !c.openAdmitted(cmd, args) {
 			return
 		}
 		c.call.plan(cmd, args)
@@ -79,7 +79,7 @@ func (c *client) execute(cmd *row, args [][]byte) {
 		c.call.noteSlow(cmd, args, took)
 	}
 	if c.srv.monitors.n.Load() > 0 {
-		c.srv.monitors.show(c.info.monitored(), cmd.Access(), args)
+		c.srv.monitors.sendCommand(c.info.monitored(), cmd.Access(), args)
 	}
 }
 
@@ -114,7 +114,7 @@ func (c *client) Command(args [][]byte) {
 // them.
 func (c *client) Flush() {
 	c.call.flush()
-	if c.scatter != nil && !c.call.executing && !c.session.Leaving() {
+	if c.scatter != nil && !c.call.executing && !c.session.LeavingLoop() {
 		c.scatter.Finish()
 	}
 }
@@ -129,7 +129,7 @@ func (c *client) Commit() { c.catchUp() }
 // its loop for that.
 func (c *client) catchUp() bool {
 	if c.scatter != nil {
-		if c.Flush(); c.session.Leaving() {
+		if c.Flush(); c.session.LeavingLoop() {
 			return false
 		}
 	}
@@ -152,8 +152,8 @@ func (c *client) Notices() {
 // Publish tells others how the connection is.
 func (c *client) Publish() { c.publish(0) }
 
-// End forgets the connection.
-func (c *client) End() (reusable bool) {
+// Disconnected forgets the connection.
+func (c *client) Disconnected() (reusable bool) {
 	reusable = true
 	if len(c.call.items.Owed) > 0 { // planned and not run: nobody will, nor write in that memory again
 		if c.call.items.Batch.Opened() {
@@ -168,7 +168,7 @@ func (c *client) End() (reusable bool) {
 	c.subscriber.unsubscribeAll()
 	c.subscriber.outbox.Close(front.WriteTimeout * time.Second)
 	c.srv.watches.Remove(&c.watch)
-	c.tracker.end()
+	c.tracker.forget()
 	return reusable
 }
 
@@ -176,8 +176,8 @@ func (c *client) End() (reusable bool) {
 // come from files. Any client can say that it is one.
 const replicaHolds = 64 << 10
 
-// Standing returns the properties of a connection that limits depend on.
-func (c *client) Standing() (s front.Standing) {
+// Exemptions returns the properties of a connection that limits depend on.
+func (c *client) Exemptions() (s front.Exemptions) {
 	s.Unread = int64(c.subscriber.outbox.Unread())
 	s.Quiet = c.subscriber.subscribed() || c.subscriber.monitor.Load()
 	if t := c.tracker.known.Load(); t != nil {
@@ -210,7 +210,7 @@ func (c *client) publish(argsMem int) {
 	if c.multi.active {
 		s.multi, s.multiMem = len(c.multi.queued), c.multi.bytes
 	}
-	c.info.set(s)
+	c.info.publishState(s)
 	beside := c.multi.bytes + c.subscriber.outbox.Bytes()
 	if c.call.reads != nil && c.call.reads.mode.Broadcast {
 		beside += c.call.reads.known.PrefixBytes()

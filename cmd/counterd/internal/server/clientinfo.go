@@ -190,8 +190,8 @@ func (i *clientInfo) monitored() string {
 	return i.addr()
 }
 
-// set publishes the state.
-func (i *clientInfo) set(s clientState) {
+// publishState publishes the state.
+func (i *clientInfo) publishState(s clientState) {
 	i.mu.Lock()
 	i.state = s
 	i.mu.Unlock()

@@ -287,7 +287,7 @@ func TestKeysInSlot(t *testing.T) {
 func TestClusterStarted(t *testing.T) {
 	t.Parallel()
 	k := startCluster(t, nil, 1)
-	k.srv[0].cluster.Stand(&cluster.Standing{Self: k.nodes[0].ID, Reads: route.ErrDown, Writes: route.ErrDown})
+	k.srv[0].cluster.SetStanding(&cluster.Standing{Self: k.nodes[0].ID, Reads: route.ErrDown, Writes: route.ErrDown})
 	c, began := k.dial(0, 2), time.Now()
 	c.want("INCR {7}.cntrn", "-"+route.ErrDown)
 	if waited := time.Since(began); waited < waitForSlot {

@@ -98,7 +98,7 @@ func waitsForComing(t *testing.T, k *joinedCluster) {
 	expect := func(groups slot.Set) {
 		st := *k.nodes[1].cluster.Now().Standing
 		st.Coming = groups
-		k.nodes[1].cluster.Stand(&st)
+		k.nodes[1].cluster.SetStanding(&st)
 	}
 	w := wireDial(t, k.nodes[1], 2)
 	k.await("a read waits for a group that is on its way", func() bool {

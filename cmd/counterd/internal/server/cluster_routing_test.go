@@ -127,7 +127,7 @@ func (k *testCluster) stand() {
 		}
 		before := srv.cluster.Now().Owned
 		srv.Store().Groups().Own(st.Owned.Union(before))
-		srv.cluster.Stand(st)
+		srv.cluster.SetStanding(st)
 		srv.Store().Groups().Own(st.Owned)
 	}
 }

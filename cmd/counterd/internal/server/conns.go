@@ -48,10 +48,10 @@ func newClient(srv *shared, trusted bool, port front.Port) *front.Session {
 		c.scatter = scatter.New(scatterConn{c}, &c.call.items, srv.shards, port == front.Forward)
 	}
 	if srv.cluster != nil {
-		c.call.items.Elsewhere = c.routing.moved
+		c.call.items.Elsewhere = c.routing.movedError
 	}
 	s.Bind(c, &c.call.items.Out)
-	c.call.begin()
+	c.call.adoptStore()
 	c.subscriber.setProtocol(2)
 	return s
 }
@@ -131,7 +131,7 @@ func onAdmin(h front.Handler) admin.Conn { return adminConn{h.(*client)} }
 func (a adminConn) Call() *items.Call     { return &a.c.call.items }
 func (a adminConn) ID() int64             { return a.c.session.ID() }
 func (a adminConn) WrongNumber() string   { return a.c.executed.WrongNumber() }
-func (a adminConn) End()                  { a.c.session.Closing = true }
+func (a adminConn) CloseConnection()      { a.c.session.Closing = true }
 func (a adminConn) Server() *admin.Server { return &a.c.srv.admin }
 
 func (a adminConn) WithStore(exclusive bool, f func(b *counter.Batch) error) error {
@@ -152,7 +152,7 @@ func onNode(h front.Handler) (*role.Role, role.PeerConn) {
 func (c nodeConn) Call() *items.Call   { return &c.c.call.items }
 func (c nodeConn) LocalAddr() net.Addr { return c.c.session.Conn().LocalAddr() }
 func (c nodeConn) Executing() bool     { return c.c.call.executing }
-func (c nodeConn) End()                { c.c.session.Closing = true }
+func (c nodeConn) CloseConnection()    { c.c.session.Closing = true }
 func (c nodeConn) Peer() *repl.Peer    { return c.c.info.peer.Load() }
 func (c nodeConn) Shared() bool        { return c.c.subscriber.outbox.Started() || c.c.replyMode.Off() }
 func (c nodeConn) Confine()            { c.c.confined |= command.ConfinedReplica }
@@ -193,7 +193,7 @@ var _ scatter.Conn = scatterConn{}
 
 func (s scatterConn) ID() int64                    { return s.c.session.ID() }
 func (s scatterConn) InLoop() bool                 { return s.c.session.InLoop() }
-func (s scatterConn) Leave()                       { s.c.session.Leave() }
+func (s scatterConn) LeaveLoop()                   { s.c.session.LeaveLoop() }
 func (s scatterConn) Schema() *schema.Schema       { return s.c.call.names() }
 func (s scatterConn) Lets(f command.Flags) bool    { return s.c.srv.role.Lets(f) }
 func (s scatterConn) Owned() slot.Set              { return s.c.call.store.Groups().Owned() }
@@ -244,7 +244,7 @@ func (m memberConn) Call() *items.Call        { return &m.c.call.items }
 func (m memberConn) Member() *serving.Member  { return m.c.srv.cluster }
 func (m memberConn) Secure() bool             { return m.c.session.Secure() }
 func (m memberConn) SetReplicaReads(yes bool) { m.c.routing.replicaReads = yes }
-func (m memberConn) End()                     { m.c.session.Closing = true }
+func (m memberConn) CloseConnection()         { m.c.session.Closing = true }
 
 func (m memberConn) Block(wait func(ctx context.Context)) {
 	m.c.blocking.block(context.Background(), wait)

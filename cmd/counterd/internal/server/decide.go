@@ -44,7 +44,7 @@ const (
 // open and says only yes or no, the long way has answered everything before it, may wait, and says why not.
 func (c *client) decide(cmd *row, args [][]byte) (*row, decision) {
 	if c.plain && cmd != nil && cmd.Plan != nil && len(args) <= longArgs && c.call.store == c.srv.current.Load() &&
-		!(cmd.Flags&command.Write != 0 && c.call.store.Crowded()) && c.takes(cmd, args) {
+		!(cmd.Flags&command.Write != 0 && c.call.store.Crowded()) && c.allowsPlanned(cmd, args) {
 		return cmd, toPlan
 	}
 	return c.decideOther(cmd, args)
@@ -57,10 +57,10 @@ func (c *client) isPlain() bool {
 	return c.srv.cluster == nil && c.login.authed && !c.multi.active && c.confined == 0 && c.call.reads == nil && !c.replyMode.SkipsNext() && !c.call.loading
 }
 
-// takes checks every command that is planned: the number of its arguments, whether the node's role allows it, and whether
+// allowsPlanned checks every command that is planned: the number of its arguments, whether the node's role allows it, and whether
 // its user may execute it.
-func (c *client) takes(cmd *row, args [][]byte) bool {
-	return cmd.Takes(args) && c.srv.role.Lets(cmd.Flags) && c.call.may(cmd, args)
+func (c *client) allowsPlanned(cmd *row, args [][]byte) bool {
+	return cmd.Takes(args) && c.srv.role.Lets(cmd.Flags) && c.call.userMay(cmd, args)
 }
 
 // decideOther is decide for a connection that is not plain, and for a command that is not planned.
@@ -76,7 +76,7 @@ func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
 		if !c.catchUp() {
 			return cmd, toWait
 		}
-		c.call.begin()
+		c.call.adoptStore()
 		c.plain = false // until it is known again
 	}
 	if cmd != nil && c.multi.changes(cmd) && c.call.store.Crowded() {
@@ -92,7 +92,7 @@ func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
 		return cmd, toWait
 	}
 	if cmd != nil && cmd.Plan != nil && c.login.authed && !c.multi.active && !c.call.loading &&
-		(c.confined == 0 || c.confined == command.ConfinedReader && cmd.Reads()) && c.takes(cmd, args) && (c.srv.cluster == nil || c.call.openServed(cmd, args)) {
+		(c.confined == 0 || c.confined == command.ConfinedReader && cmd.Reads()) && c.allowsPlanned(cmd, args) && (c.srv.cluster == nil || c.call.openServed(cmd, args)) {
 		if len(args) > longArgs && c.srv.cluster == nil && cmd.Reads() {
 			return cmd, toSlice
 		}
@@ -104,7 +104,7 @@ func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
 	}
 	sub, ok := c.check(cmd, args)
 	switch {
-	case c.session.Leaving():
+	case c.session.LeavingLoop():
 		return cmd, toWait
 	case !ok:
 		return sub, toRefuse
@@ -120,7 +120,7 @@ func (c *client) scatters(cmd *row, args [][]byte) bool {
 		cmd = cmd.Subcommand(args[1])
 	}
 	return cmd != nil && cmd.Plan != nil && c.scatter.Concerns(cmd.Access()) && cmd.Takes(args) && c.login.authed && !c.multi.active && !c.call.loading &&
-		c.confined == 0 && c.call.may(cmd, args) && c.scatter.Plan(cmd.Access(), args)
+		c.confined == 0 && c.call.userMay(cmd, args) && c.scatter.Plan(cmd.Access(), args)
 }
 
 // forAll tells whether a command is executed by asking all shards.
@@ -155,7 +155,7 @@ func (c *client) carryOut(d decision, cmd *row, args [][]byte) {
 		c.execute(cmd, args)
 	}
 	c.plain = c.isPlain()
-	if c.call.reads != nil && !c.session.Leaving() && !c.multi.active && (c.last == nil || !c.last.Is("client")) {
+	if c.call.reads != nil && !c.session.LeavingLoop() && !c.multi.active && (c.last == nil || !c.last.Is("client")) {
 		c.call.reads.caching = false // CLIENT CACHING holds for one command, or for a transaction
 	}
 }
@@ -242,9 +242,9 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		}
 	}
 	if c.scatter != nil && c.scatter.Abroad(cmd.Access(), c.multi.active) {
-		return c.admitted(cmd, args)
+		return c.admitToTransaction(cmd, args)
 	}
-	if c.srv.cluster != nil && !c.served(cmd, args) {
+	if c.srv.cluster != nil && !c.awaitServed(cmd, args) {
 		return nil, false
 	}
 	if c.call.loading && cmd.Flags&command.Loading == 0 {
@@ -261,22 +261,22 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		return nil, false
 	}
 	if !held {
-		return c.admitted(cmd, args)
+		return c.admitToTransaction(cmd, args)
 	}
 	if c.session.InLoop() {
-		c.session.Leave()
+		c.session.LeaveLoop()
 		return nil, false
 	}
-	c.unheld(f)
+	c.awaitPauses(f)
 	if c.session.Closing {
 		return nil, false
 	}
-	c.call.refresh()
+	c.call.refreshStore()
 	return c.check(cmd, args) // an earlier permission may have ended
 }
 
-// admitted is the last check: it finds commands that a transaction refuses to queue.
-func (c *client) admitted(cmd *row, args [][]byte) (*row, bool) {
+// admitToTransaction is the last check: it finds commands that a transaction refuses to queue.
+func (c *client) admitToTransaction(cmd *row, args [][]byte) (*row, bool) {
 	if text := c.multi.refusal(cmd, args); text != "" {
 		c.fail(cmd, text)
 		return nil, false
@@ -336,8 +336,8 @@ func didYouMean(suggested string) string {
 	return " (did you mean " + suggested + "?)"
 }
 
-// unheld waits while a pause holds back commands with such flags. It is a place where commands block: see blocking.
-func (c *client) unheld(f command.Flags) {
+// awaitPauses waits while a pause holds back commands with such flags. It is a place where commands block: see blocking.
+func (c *client) awaitPauses(f command.Flags) {
 	c.blocking.block(context.Background(), func(ctx context.Context) {
 		if !c.srv.role.Unheld(ctx, f, c.info.peer.Load() != nil) {
 			c.session.Closing = true // the command was not executed, and will not be
@@ -356,9 +356,9 @@ func (c *client) routed(st *serving.Standing, cmd *row, args [][]byte) (text str
 	return st.Route(c.routing.asker(), &r)
 }
 
-// admit opens the batch for a planned command that was let in, where that is still so with the batch open. Else it waits as
+// openAdmitted opens the batch for a planned command that was let in, where that is still so with the batch open. Else it waits as
 // long as check does; false: it was refused, or is postponed.
-func (c *client) admit(cmd *row, args [][]byte) bool {
+func (c *client) openAdmitted(cmd *row, args [][]byte) bool {
 	for !c.call.items.Batch.Opened() {
 		c.call.items.Batch.Reset()
 		if c.call.items.Batch.Begin() != nil { // plan says why
@@ -372,7 +372,7 @@ func (c *client) admit(cmd *row, args [][]byte) bool {
 		}
 		c.call.items.Batch.End()
 		if _, ok := c.check(cmd, args); !ok {
-			if c.session.Leaving() {
+			if c.session.LeavingLoop() {
 				c.session.Postpone(args)
 			}
 			return false
@@ -381,19 +381,19 @@ func (c *client) admit(cmd *row, args [][]byte) bool {
 	return true
 }
 
-// served is the check of a cluster: false, and the error was appended, or in a loop the command has to wait. It is a place
+// awaitServed is the check of a cluster: false, and the error was appended, or in a loop the command has to wait. It is a place
 // where commands block: see blocking.
-func (c *client) served(cmd *row, args [][]byte) bool {
+func (c *client) awaitServed(cmd *row, args [][]byte) bool {
 	var end time.Time
 	for {
-		st, _ := c.srv.cluster.Look()
+		st, _ := c.srv.cluster.NowAndNews()
 		text, wait := c.routed(st, cmd, args)
 		if text == "" {
 			return true
 		}
 		if wait && end.IsZero() {
 			if c.session.InLoop() {
-				c.session.Leave()
+				c.session.LeaveLoop()
 				return false
 			}
 			end = time.Now().Add(waitForSlot)
@@ -409,7 +409,7 @@ func (c *client) served(cmd *row, args [][]byte) bool {
 		if c.session.Closing {
 			return false
 		}
-		c.call.refresh()
+		c.call.refreshStore()
 	}
 }
 
@@ -418,7 +418,7 @@ func (c *client) awaitGuesses() bool {
 	passwords := c.multi.passwords
 	c.multi.passwords = 0 // they wait once
 	c.login.awaitGuesses(passwords)
-	c.call.refresh()
+	c.call.refreshStore()
 	return !c.session.Closing
 }
 
@@ -435,7 +435,7 @@ func (c *client) notifyBeforeRead(cmd *row) bool {
 		return true
 	}
 	if slices.ContainsFunc(c.call.runs, func(r run) bool { return r.cmd.Flags&command.Write != 0 }) {
-		if c.Flush(); c.session.Leaving() {
+		if c.Flush(); c.session.LeavingLoop() {
 			return false
 		}
 	}

@@ -52,14 +52,14 @@
 //
 // # What waits
 //
-// In its loop a session must not wait. These make it leave (front.Session.Postpone and Leave), and go on elsewhere:
+// In its loop a session must not wait. These make it leave (front.Session.Postpone and LeaveLoop), and it goes on elsewhere:
 //
 //	a command that is not planned and that Redis does not call fast   EXEC, WAIT, PSYNC, FLUSHALL, INFO, ...
 //	a command of more than 512 arguments                              longArgs
 //	a batch on cold files                                             Batch.Cold
 //	a commit that needs the disk                                      Ack.Waits: appendfsync always, a disk that lags
 //	replies that the connection does not take                         Session.Send
-//	a pause                                                           client.unheld
+//	a pause                                                           client.awaitPauses
 //
 // Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (package
 // pubsub, repl.Peer). Who works for long elsewhere lets others have their turn (front.Front.GiveWay): one processor may be

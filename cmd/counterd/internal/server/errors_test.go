@@ -72,8 +72,9 @@ var unreachable = []string{
 	"ERR IDMP: a numbered command changes at most ",                                                                     // 139,000 keys: more than a command has arguments
 	"LOADING the server is shutting down, or the connection is closing",                                                 // its reader has gone
 	"IDMPEXPIRED the change was made; its stored reply has a format that this version does not know",
-	"ERR this port accepts TLS connections only: use TLS (redis-cli --tls, rediss://) or another port", // package front's test
-	"WRONGPASS user name and password required (those of AUTH)",                                        // of HTTP: package web's test
+	"ERR this port accepts TLS connections only: use TLS (redis-cli --tls, rediss://) or another port",                     // package front's test
+	"MASTERDOWN The data of this node was damaged. It copies the data of another node, and answers when it has all of it.", // damage_heals_test.go
+	"WRONGPASS user name and password required (those of AUTH)",                                                            // of HTTP: package web's test
 	"NOPERM this user may not run ",
 }
 

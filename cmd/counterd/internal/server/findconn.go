@@ -37,7 +37,7 @@ func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, er
 	err = find.ErrGone // unless it comes to a step
 	c.c.session.Busy(func(ctx context.Context) {
 		for done := false; !done; {
-			if done, err = c.turn(ctx, flags, (*counter.Batch).Begin, step); err != nil {
+			if done, err = c.awaitTurn(ctx, flags, (*counter.Batch).Begin, step); err != nil {
 				return
 			}
 			c.c.srv.front.GiveWay() // or it would keep a processor for 10 ms at a time
@@ -54,7 +54,7 @@ func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, er
 func (c findConn) Alone(change func(b *counter.Batch) error) (err error) {
 	err = find.ErrGone
 	c.c.session.Busy(func(ctx context.Context) {
-		_, err = c.turn(ctx, command.Write, (*counter.Batch).BeginExclusive, func(b *counter.Batch) (bool, error) { return true, change(b) })
+		_, err = c.awaitTurn(ctx, command.Write, (*counter.Batch).BeginExclusive, func(b *counter.Batch) (bool, error) { return true, change(b) })
 	})
 	if errors.Is(err, find.ErrGone) {
 		c.c.session.Closing = true
@@ -69,9 +69,9 @@ func (c findConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash ui
 	return rest, num, hash, text
 }
 
-// turn takes a step, in a batch that begin opens, when it may. A command that was admitted once may be refused or held
+// awaitTurn takes a step, in a batch that begin opens, when it may. A command that was admitted once may be refused or held
 // back by now: nothing must be changed after a FAILOVER.
-func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*counter.Batch) error,
+func (c findConn) awaitTurn(ctx context.Context, flags command.Flags, begin func(*counter.Batch) error,
 	step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -92,15 +92,15 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 		}
 		c.c.srv.role.Unheld(ctx, flags, false)
 	}
-	done, err = c.take(flags, begin, step)
+	done, err = c.takeStep(flags, begin, step)
 	if flags&command.Write != 0 { // a million changes must not wait in memory for the last one
 		err = errors.Join(err, c.c.call.commitBatch())
 	}
 	return done, err
 }
 
-// take takes a step, rests, and lets others have their turn.
-func (c findConn) take(flags command.Flags, begin func(*counter.Batch) error, step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
+// takeStep takes a step, rests, and lets others have their turn.
+func (c findConn) takeStep(flags command.Flags, begin func(*counter.Batch) error, step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
 	defer func() { <-c.c.srv.queries }()
 	if err := begin(c.c.call.items.Batch); err != nil {
 		return false, err

@@ -11,12 +11,12 @@ import (
 // must not answer LOADING for ever.
 func TestLoadingEnds(t *testing.T) {
 	s := wireServe(t, nil)
-	s.progress.begin()
+	s.progress.beginLoading()
 	c := wireDial(t, s, 2)
 	if got := c.do("GET 1.none"); !strings.HasPrefix(got.Text, "LOADING ") {
 		t.Errorf("while loading: got %+v, want LOADING", got)
 	}
-	s.progress.end()
+	s.progress.endLoading()
 	if got := c.do("GET 1.none"); strings.HasPrefix(got.Text, "LOADING ") {
 		t.Errorf("after loading: got %+v", got)
 	}

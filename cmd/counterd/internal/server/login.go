@@ -69,7 +69,7 @@ func (l *login) attempt(held bool, name, pass []byte) (right, ok bool) {
 	var u *acl.User
 	if check, ok := l.mayGuess(held); ok {
 		u = l.users.Authenticate(name, pass)
-		check.End(u != nil)
+		check.Judge(u != nil)
 	}
 	if u == nil {
 		l.failures++

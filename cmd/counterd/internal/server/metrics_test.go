@@ -181,11 +181,11 @@ func TestMetricsOfNodes(t *testing.T) {
 		r := scraped(t, replica.srv)
 		return r["counterd_link_up"] == 0 && r["counterd_link_down_seconds"] > 0
 	})
-	replica.srv.progress.begin()
+	replica.srv.progress.beginLoading()
 	if r := scraped(t, replica.srv); r["counterd_loading"] != 1 {
 		t.Errorf("while loading: %v", r["counterd_loading"])
 	} else if _, ok := r["counterd_link_up"]; ok {
 		t.Error("while loading there is a link")
 	}
-	replica.srv.progress.end()
+	replica.srv.progress.endLoading()
 }

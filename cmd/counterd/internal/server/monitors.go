@@ -52,8 +52,8 @@ func (m *monitors) remove(c *pubsub.Subscriber) {
 	m.n.Store(int32(len(m.all)))
 }
 
-// show sends a command to all that monitor.
-func (m *monitors) show(from string, cmd *command.Access, args [][]byte) {
+// sendCommand sends a command to all that monitor.
+func (m *monitors) sendCommand(from string, cmd *command.Access, args [][]byte) {
 	if cmd.Flags&command.Admin != 0 {
 		return
 	}

@@ -107,7 +107,7 @@ func (x execution) exec(num idmp.Number) {
 		c.call.items.StoreError(err)
 		return
 	}
-	if text := x.elsewhere(); text != "" {
+	if text := x.refusalOfPosts(); text != "" {
 		c.call.items.Batch.End()
 		c.srv.watches.Remove(&c.watch)
 		c.call.items.Out.Error(text)
@@ -236,8 +236,8 @@ func (x execution) denied() string {
 	return ""
 }
 
-// elsewhere is routed again for a transaction with the store held: until now the slot could go, and changes be refused.
-func (x execution) elsewhere() string {
+// refusalOfPosts is routed again for a transaction with the store held: until now the slot could go, and changes be refused.
+func (x execution) refusalOfPosts() string {
 	c, t := x.c, x.t
 	if c.srv.cluster == nil {
 		return ""
@@ -249,10 +249,10 @@ func (x execution) elsewhere() string {
 		return text
 	}
 	if of, posts := r.Slot(); posts && !c.call.items.Batch.Owns(of) {
-		return c.routing.moved(of)
+		return c.routing.movedError(of)
 	}
 	text := ""
-	switch text = x.away(); {
+	switch text = x.lostPosts(); {
 	case text != "":
 		return text
 	case r.Writes():
@@ -263,10 +263,10 @@ func (x execution) elsewhere() string {
 	return ""
 }
 
-// away tells where a transaction goes of which the store has not all posts; empty: it has. It looks at every post, for
+// lostPosts tells where a transaction goes of which the store has not all posts; empty: it has. It looks at every post, for
 // COUNTER.MGET has mids and no keys, and the keys of a link or of the forward port have no slot to the routing. Clients follow
 // a MOVED that is the reply of EXEC, and none that is in its array. REQUIRES the batch open.
-func (x execution) away() string {
+func (x execution) lostPosts() string {
 	c, t := x.c, x.t
 	first, lost, apart := -1, -1, false
 	for i := range t.queued {
@@ -284,7 +284,7 @@ func (x execution) away() string {
 	case apart:
 		return errPostsApart
 	}
-	return c.routing.moved(uint16(lost))
+	return c.routing.movedError(uint16(lost))
 }
 
 const errPostsApart = "CROSSSLOT the transaction reads posts of several shards: ask for those of others outside of it"

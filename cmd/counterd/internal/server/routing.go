@@ -39,7 +39,7 @@ func (r *routing) add(to *serving.Routing, names *schema.Schema, cmd *command.Ac
 }
 
 // unwritten refuses a change where the standing has become another one since the change was let in; empty: it may be made.
-// REQUIRES the batch open: see Member.Stand.
+// REQUIRES the batch open: see Member.SetStanding.
 func (r *routing) unwritten(flags command.Flags) string {
 	if r.member == nil || flags&command.Write == 0 {
 		return ""
@@ -47,9 +47,9 @@ func (r *routing) unwritten(flags command.Flags) string {
 	return r.member.Now().Writes
 }
 
-// moved is the reply to a store's refusal of a slot. A slot that came between the refusal and now is asked for here again:
+// movedError is the reply to a store's refusal of a slot. A slot that came between the refusal and now is asked for here again:
 // then the command waits until the store has it, as others do.
-func (r *routing) moved(of uint16) string {
+func (r *routing) movedError(of uint16) string {
 	v := r.member.Now().View(r.session.Secure())
 	text := v.Moved(of)
 	if self := v.Map.Nodes[v.Self]; text == route.ErrTryAgain && self != nil {
@@ -66,7 +66,7 @@ func (r *routing) awaitStanding(st *serving.Standing, end time.Time) (news bool)
 	ctx, cancel := context.WithDeadline(context.Background(), end)
 	defer cancel()
 	r.blocking.block(ctx, func(ctx context.Context) {
-		now, changed := r.member.Look()
+		now, changed := r.member.NowAndNews()
 		if news = now != st; news {
 			return
 		}

@@ -87,7 +87,7 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 		return nil, err
 	}
 	s.current.Store(empty)
-	s.progress.begin()
+	s.progress.beginLoading()
 	s.configured()
 	s.startupMemory = s.memory().Used
 	return s, s.openWeb(conf)
@@ -100,7 +100,7 @@ func (s *Server) Serve(store *counter.Store) {
 	empty := s.current.Swap(store)
 	s.configured()
 	s.role.Start()
-	s.progress.end()
+	s.progress.endLoading()
 	if s.cluster != nil {
 		s.cluster.Start()
 	}
@@ -172,7 +172,7 @@ const lastAnswers = time.Second
 // connections that are left are cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.cluster != nil {
-		if err := s.cluster.Leave(ctx); err != nil {
+		if err := s.cluster.LeaveCluster(ctx); err != nil {
 			s.log.Warn("cannot announce the shutdown to the cluster", "error", err)
 		}
 	}
@@ -272,7 +272,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		return err
 	}
 	dir := s.store().Path()
-	s.progress.begin()
+	s.progress.beginLoading()
 	old := s.current.Swap(empty)
 	err = old.Close() // waits for open batches
 	if err == nil {
@@ -292,7 +292,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	s.touchedAll() // it may be other data
 	s.popular.Forget(time.Now())
 	s.configured()
-	s.progress.end()
+	s.progress.endLoading()
 	_ = empty.Close() // nothing was ever done with it
 	return err
 }

@@ -148,14 +148,14 @@ type loadProgress struct {
 // active is one load for every command that is not planned.
 func (l *loadProgress) active() bool { return l.openings.Load() > 0 }
 
-func (l *loadProgress) begin() {
+func (l *loadProgress) beginLoading() {
 	l.mu.Lock()
 	l.began = time.Now()
 	l.mu.Unlock()
 	l.openings.Add(1)
 }
 
-func (l *loadProgress) end() {
+func (l *loadProgress) endLoading() {
 	l.mu.Lock()
 	l.took = time.Since(l.began)
 	l.mu.Unlock()

@@ -41,8 +41,8 @@ func (t *tracker) state() (s tracking.State) {
 	return s
 }
 
-// end forgets the connection.
-func (t *tracker) end() {
+// forget forgets the connection.
+func (t *tracker) forget() {
 	t.ended.Store(true) // before: see enter
 	if c := t.known.Load(); c != nil {
 		t.keys.End(c)

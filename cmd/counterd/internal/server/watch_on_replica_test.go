@@ -69,10 +69,10 @@ func TestWatchOnReplica(t *testing.T) {
 // TestWatchWhileLoading: keys mean nothing yet, so that EXEC fails.
 func TestWatchWhileLoading(t *testing.T) {
 	s := wireServe(t, nil)
-	s.progress.begin()
+	s.progress.beginLoading()
 	c := wireDial(t, s, 2)
 	c.want("WATCH 1.cntcm", "+OK")
-	s.progress.end()
+	s.progress.endLoading()
 	c.want("MULTI", "+OK")
 	c.want("INCR 1.cntcm", "+QUEUED")
 	c.want("EXEC", "nil")

@@ -177,7 +177,7 @@ func (g webGuard) Login(ctx context.Context, user, password, addr string) (web.U
 		return nil, false
 	}
 	u := g.users.Authenticate([]byte(user), []byte(password))
-	check.End(u != nil)
+	check.Judge(u != nil)
 	if u == nil {
 		g.denials.Add(acl.DeniedAuth, "toplevel", "HTTP", user, func() string { return "addr=" + addr })
 		return nil, false

@@ -292,7 +292,7 @@ func TestReadyInCluster(t *testing.T) {
 			conf.Cluster.Enabled, conf.Cluster.Name, conf.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}
 			conf.AppendOnly = true
 		})
-		s.cluster.Stand(&c.st)
+		s.cluster.SetStanding(&c.st)
 		if got, want := s.part(now, false), c.ready; got != want {
 			t.Errorf("%s: ready: got %q, want %q", c.what, got, want)
 		}

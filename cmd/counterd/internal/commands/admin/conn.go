@@ -22,8 +22,8 @@ type Conn interface {
 	WithStore(exclusive bool, f func(b *counter.Batch) error) error
 	// WrongNumber is the error for the number of arguments of the command.
 	WrongNumber() string
-	// End closes the connection after all replies are sent.
-	End()
+	// CloseConnection closes the connection after all replies are sent.
+	CloseConnection()
 	// Server returns the part of the server that the commands use.
 	Server() *Server
 }

@@ -43,7 +43,7 @@ func runShutdown(c Conn, args [][]byte) {
 			}
 		}
 		c.Server().Log.Info("shutdown requested by a client", "client", c.ID())
-		c.End()
+		c.CloseConnection()
 		c.Server().Terminate()
 	}
 }

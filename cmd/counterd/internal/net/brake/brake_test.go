@@ -34,7 +34,7 @@ func TestLine(t *testing.T) {
 				ctx = gone
 			}
 			go func() {
-				if err := l.Take(ctx); (err != nil) != (n == 1) {
+				if err := l.AwaitToken(ctx); (err != nil) != (n == 1) {
 					t.Errorf("%d: %v", n, err)
 				}
 				passed <- pass{n, time.Since(began)}
@@ -48,7 +48,7 @@ func TestLine(t *testing.T) {
 			}
 		}
 		for n := range 4 {
-			if !l.Waits() || l.TryOwe() != (n < 3) {
+			if !l.MustWait() || l.TryOwe() != (n < 3) {
 				t.Errorf("owed token %d: got another answer", n)
 			}
 		}
@@ -57,7 +57,7 @@ func TestLine(t *testing.T) {
 			t.Error("owed tokens were not paid first")
 		}
 		l.Return()
-		if l.Waits() || !l.TryTake() || l.TryTake() {
+		if l.MustWait() || !l.TryTake() || l.TryTake() {
 			t.Error("one token was returned, and not one was there")
 		}
 		time.Sleep(time.Hour)
@@ -88,7 +88,7 @@ func TestGuesses(t *testing.T) {
 						tried <- n
 						return
 					}
-					c.End(false)
+					c.Judge(false)
 					n++
 				}
 			}()
@@ -99,14 +99,14 @@ func TestGuesses(t *testing.T) {
 			if !ok || g.Waits(good) {
 				t.Fatal("another address had to wait")
 			}
-			c.End(true)
+			c.Judge(true)
 		}
 		began := time.Now()
 		c, err := g.Wait(t.Context(), bad) // a right password behind them
 		if err != nil || time.Since(began) > (clients+1)*GuessEvery {
 			t.Errorf("a right password waited for %v: %v", time.Since(began), err)
 		}
-		c.End(true)
+		c.Judge(true)
 		sum := 0
 		for range clients {
 			sum += <-tried
@@ -117,7 +117,7 @@ func TestGuesses(t *testing.T) {
 		time.Sleep(time.Second)
 		if c, ok := g.Try(bad); !ok || g.Waits(bad) {
 			t.Error("an address is not forgiven")
-		} else if c.End(true); len(g.lines) != 0 {
+		} else if c.Judge(true); len(g.lines) != 0 {
 			t.Errorf("%d addresses are remembered", len(g.lines))
 		}
 	})
@@ -137,7 +137,7 @@ func TestGuessesMemory(t *testing.T) {
 			}
 			c, ok := g.Try(addr(n))
 			if ok {
-				c.End(false)
+				c.Judge(false)
 			}
 			return ok
 		}
@@ -166,7 +166,7 @@ func TestGuessesMemory(t *testing.T) {
 		cancel()
 		for range FreeGuesses {
 			c, _ := g.Try(netip.Addr{})
-			c.End(false)
+			c.Judge(false)
 		}
 		if _, err := g.Wait(ctx, netip.Addr{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)

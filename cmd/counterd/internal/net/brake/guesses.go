@@ -67,7 +67,7 @@ func (g *Guesses) Waits(addr netip.Addr) bool {
 		l = &g.others
 	}
 	g.mu.Unlock()
-	return l != nil && l.Waits()
+	return l != nil && l.MustWait()
 }
 
 // Try begins the check of a password from an address without a wait, for clients that cannot wait. It may borrow from
@@ -77,7 +77,7 @@ func (g *Guesses) Try(addr netip.Addr) (c Check, ok bool) {
 	if c.guesser.TryOwe() {
 		return c, true
 	}
-	c.leave()
+	c.forgetAddress()
 	return Check{}, false
 }
 
@@ -85,19 +85,19 @@ func (g *Guesses) Try(addr netip.Addr) (c Check, ok bool) {
 // context's error, and there is no check to end.
 func (g *Guesses) Wait(ctx context.Context, addr netip.Addr) (Check, error) {
 	c := g.enter(addr)
-	if err := c.guesser.Take(ctx); err != nil {
-		c.leave()
+	if err := c.guesser.AwaitToken(ctx); err != nil {
+		c.forgetAddress()
 		return Check{}, err
 	}
 	return c, nil
 }
 
-// End ends a check. right tells whether the password was right.
-func (c Check) End(right bool) {
+// Judge ends a check. right tells whether the password was right.
+func (c Check) Judge(right bool) {
 	if right {
 		c.guesser.Return()
 	}
-	c.leave()
+	c.forgetAddress()
 }
 
 // enter finds the line of an address, or makes one.
@@ -120,8 +120,8 @@ func (g *Guesses) enter(addr netip.Addr) Check {
 	return Check{g, from, l}
 }
 
-// leave forgets the address if nothing is held against it.
-func (c Check) leave() {
+// forgetAddress forgets the address if nothing is held against it.
+func (c Check) forgetAddress() {
 	c.guesses.mu.Lock()
 	defer c.guesses.mu.Unlock()
 	if c.guesser == &c.guesses.others {

@@ -39,23 +39,23 @@ func (l *Line) TryTake() bool {
 		return false
 	}
 	defer func() { <-l.turn }()
-	return l.take(0) == 0
+	return l.tryToken(0) == 0
 }
 
 // TryOwe takes a token, before all that wait and even if there is none: then those that wait do so for longer. It fails if
 // as many tokens are owed as the line can hold.
-func (l *Line) TryOwe() bool { return l.take(l.burst) == 0 }
+func (l *Line) TryOwe() bool { return l.tryToken(l.burst) == 0 }
 
-// Waits tells whether TryTake would fail.
-func (l *Line) Waits() bool {
+// MustWait tells whether TryTake would fail.
+func (l *Line) MustWait() bool {
 	b := l.refilled()
 	l.state <- b
 	return b.tokens <= 0 || len(l.turn) > 0
 }
 
-// Take takes a token, and waits for one behind those that came earlier. If ctx ends first, Take returns the context's
+// AwaitToken takes a token, and waits for one behind those that came earlier. If ctx ends first, Take returns the context's
 // error and has taken nothing.
-func (l *Line) Take(ctx context.Context) error {
+func (l *Line) AwaitToken(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -63,7 +63,7 @@ func (l *Line) Take(ctx context.Context) error {
 	}
 	defer func() { <-l.turn }()
 	for {
-		wait := l.take(0)
+		wait := l.tryToken(0)
 		if wait == 0 {
 			return nil
 		}
@@ -91,8 +91,8 @@ func (l *Line) full() bool {
 	return b.tokens == l.burst
 }
 
-// take takes a token and returns 0, or returns how long to wait for the next one. So many tokens may be owed.
-func (l *Line) take(owed int) time.Duration {
+// tryToken takes a token and returns 0, or returns how long to wait for the next one. So many tokens may be owed.
+func (l *Line) tryToken(owed int) time.Duration {
 	b := l.refilled()
 	defer func() { l.state <- b }()
 	if b.tokens > -owed {

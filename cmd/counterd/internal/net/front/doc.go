@@ -24,7 +24,7 @@
 //
 // Nothing in a loop waits, for it would stop all connections of the loop; but for a write of the log, which takes some µs.
 // If it takes 20 ms, the session leaves the loop together with the goroutine, and another goroutine goes on with the loop
-// (Session.Stand, relief_epoll.go). A session is in one of three states, which say who may use it:
+// (Session.BeginDiskWait, relief_epoll.go). A session is in one of three states, which say who may use it:
 //
 //	in its loop  ──(it has to wait)──▶ away: a goroutine of its own goes on with it, by the same code; all may wait there
 //	     ▲                              │
@@ -36,7 +36,7 @@
 // go on, and no goroutine is needed. All else that waits leaves the loop.
 //
 // The handler says that it has to wait by Postpone, for a command that was not executed yet and is handed to it again
-// elsewhere, or by Leave, in Flush and Commit. The session itself leaves when the connection does not take its replies.
+// elsewhere, or by LeaveLoop, in Flush and Commit. The session itself leaves when the connection does not take its replies.
 //
 // Who waits in a command (Session.Block) is told when its connection ends: the loop hears of it, and socket.watch says
 // so. Then nothing more that it sent is executed, for its client may have tried elsewhere by then. Who works for long
@@ -60,7 +60,7 @@
 //
 // A janitor looks at all sessions each second: at how long they take (janitor.go) and at what they hold together
 // (memory.go). Where they hold too much, a turn of one that holds much leaves the loop unread, and waits for the janitor.
-// Some sessions are treated in another way, as their Handler.Standing says.
+// Some sessions are treated in another way, as their Handler.Exemptions says.
 //
 // # What was tried
 //

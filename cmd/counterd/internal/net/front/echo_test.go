@@ -215,11 +215,11 @@ func (e *echo) Commit() {
 
 func (e *echo) Notices() { e.out.Status(fmt.Sprint("note ", e.due.Load())) }
 
-func (e *echo) Publish()           { e.Charge(0) }
-func (e *echo) Locked() bool       { return false }
-func (e *echo) Standing() Standing { return Standing{} }
+func (e *echo) Publish()               { e.Charge(0) }
+func (e *echo) Locked() bool           { return false }
+func (e *echo) Exemptions() Exemptions { return Exemptions{} }
 
-func (e *echo) End() bool {
+func (e *echo) Disconnected() bool {
 	e.host.ended.Add(1)
 	return true
 }

@@ -117,8 +117,8 @@ func (hs *handshakes) cut(before time.Time) {
 	}
 }
 
-// leave gives the place back.
-func (hs *handshakes) leave(h *handshake) {
+// remove gives the place back.
+func (hs *handshakes) remove(h *handshake) {
 	hs.mu.Lock()
 	delete(hs.all, h)
 	hs.mu.Unlock()
@@ -214,7 +214,7 @@ func (f *Front) greet(conn net.Conn, l listener) {
 	go func() {
 		defer f.done.Done()
 		t, err := f.handshakes.shake(h)
-		f.handshakes.leave(h)
+		f.handshakes.remove(h)
 		if err != nil {
 			f.totals.FailedHandshakes.Add(1)
 			if others, ok := f.failed.Pass(time.Now()); ok {

@@ -74,12 +74,12 @@ func (f *Front) overdue(s *Session, now, idle int64) string {
 	case s.Activity.writingSince.Load() != 0, s.Activity.blocked.Load(), s.Activity.busy.Load():
 		return ""
 	}
-	standing := s.handler.Standing()
+	exempt := s.handler.Exemptions()
 	switch {
-	case idle > 0 && !standing.Quiet && now-s.Activity.lastRead.Load() > idle:
+	case idle > 0 && !exempt.Quiet && now-s.Activity.lastRead.Load() > idle:
 		return "idle"
-	case standing.Overdue != "":
-		return standing.Overdue
+	case exempt.Overdue != "":
+		return exempt.Overdue
 	case !s.trusted.Load() && time.Since(s.Activity.created) > authTimeout*time.Second:
 		return "not authenticated"
 	}

@@ -51,8 +51,8 @@ const (
 	stepLook               // the cycle is over
 )
 
-// begin begins a cycle: the loop has looked.
-func (q *lanes) begin() { q.passed, q.spent = 0, 0 }
+// beginCycle begins a cycle: the loop has looked.
+func (q *lanes) beginCycle() { q.passed, q.spent = 0, 0 }
 
 // push lets s have a turn. REQUIRES that the loop is told when more comes for it: it is pushed once for that.
 func (q *lanes) push(s *Session) {

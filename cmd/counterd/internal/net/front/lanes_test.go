@@ -82,7 +82,7 @@ func (w *town) answer() {
 // run lets the loop go until the clock says end.
 func (w *town) run(end int) {
 	for w.clock < end {
-		w.lanes.begin()
+		w.lanes.beginCycle()
 		w.look()
 		for what, s := w.lanes.next(); what != stepLook; what, s = w.lanes.next() {
 			if what == stepAnswer {

@@ -227,7 +227,7 @@ func (f *Front) admit(conn net.Conn, port Port, t *secure) {
 	f.mu.Unlock()
 	f.totals.Connections.Add(1)
 	if err := s.loop.add(s); err != nil {
-		s.loop.end(s, err)
+		s.loop.endSession(s, err)
 	}
 }
 

@@ -113,7 +113,7 @@ func (l *loop) add(s *Session) error {
 		return err
 	}
 	if begun {
-		go l.begin(s)
+		go l.beginSecure(s)
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (l *loop) poll() bool {
 // cycle serves those who are ready: see lanes. It tells whether the goroutine still runs the loop, as do those that it
 // calls.
 func (l *loop) cycle() (mine bool) {
-	l.lanes.begin()
+	l.lanes.beginCycle()
 	return l.arrive() && l.serveAll()
 }
 
@@ -203,7 +203,7 @@ func (l *loop) arrive() (mine bool) {
 		if e.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 			s.hup = true
 			if !s.InLoop() {
-				s.conn.look()
+				s.conn.checkEnded()
 			}
 		}
 		l.lanes.push(s)

@@ -25,11 +25,11 @@ func (l *loop) rouse(s *Session) { s.conn.interrupt() }
 // Resume is not called: MayHoldReplies is never true.
 func (s *Session) Resume() {}
 
-// stand is not called, as no session is in a loop.
-func (l *loop) stand(*Session) {}
+// beginDiskWait is not called, as no session is in a loop.
+func (l *loop) beginDiskWait(*Session) {}
 
-// stood is not called either.
-func (l *loop) stood(*Session) {}
+// endDiskWait is not called either.
+func (l *loop) endDiskWait(*Session) {}
 
 // shift is nothing here.
 type shift struct{}
@@ -42,9 +42,9 @@ func newRelief() relief { return relief{} }
 func (r *relief) run([]*loop) {}
 func (r *relief) stop()       {}
 
-func (l *loop) end(s *Session, err error) {
+func (l *loop) endSession(s *Session, err error) {
 	s.where.Store(ended)
-	s.end(err)
+	s.close(err)
 }
 
 // serve reads, executes and answers until the connection ends.
@@ -52,7 +52,7 @@ func (l *loop) serve(s *Session) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(p)
-			l.end(s, nil)
+			l.endSession(s, nil)
 		}
 	}()
 	space, idle := s.space, s.release
@@ -76,10 +76,10 @@ func (l *loop) serve(s *Session) {
 			err = s.sendAll()
 		}
 		if err != nil {
-			l.end(s, err)
+			l.endSession(s, err)
 			return
 		}
 		s.handler.Publish()
 	}
-	l.end(s, nil)
+	l.endSession(s, nil)
 }

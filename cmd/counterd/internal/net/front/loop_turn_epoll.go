@@ -11,7 +11,7 @@ func (l *loop) serve(s *Session) (mine bool) {
 	switch {
 	case !s.InLoop(): // away; back, it will be heard of again
 	case s.held && s.conn.closed():
-		l.end(s, nil) // nobody is there to be answered
+		l.endSession(s, nil) // nobody is there to be answered
 	case s.held:
 		s.missed = true
 	default:
@@ -39,7 +39,7 @@ func (l *loop) turn(s *Session) (mine bool) {
 		n, failed := s.conn.receive(room)
 		l.lanes.took(s, n)
 		if failed != nil {
-			l.end(s, failed)
+			l.endSession(s, failed)
 			return true
 		}
 		if n == 0 {
@@ -61,7 +61,7 @@ func (l *loop) turn(s *Session) (mine bool) {
 		return false
 	}
 	if err != nil {
-		l.leave(s, err)
+		l.letGo(s, err)
 		return true
 	}
 	if s.cut {
@@ -111,7 +111,7 @@ func (l *loop) deliver(s *Session) (mine bool) {
 		return true
 	}
 	if err != nil || s.Closing {
-		l.leave(s, err)
+		l.letGo(s, err)
 		return true
 	}
 	s.out.Drop()
@@ -119,10 +119,10 @@ func (l *loop) deliver(s *Session) (mine bool) {
 	return true
 }
 
-// leave lets s go: to wait, or for ever.
-func (l *loop) leave(s *Session, err error) {
+// letGo lets s go: to wait, or for ever.
+func (l *loop) letGo(s *Session, err error) {
 	if err != errWaits {
-		l.end(s, err)
+		l.endSession(s, err)
 		return
 	}
 	s.out.Own()
@@ -131,8 +131,8 @@ func (l *loop) leave(s *Session, err error) {
 	go l.goOn(s)
 }
 
-// end ends s, in the background if there is something to be waited for.
-func (l *loop) end(s *Session, err error) {
+// endSession ends s, in the background if there is something to be waited for.
+func (l *loop) endSession(s *Session, err error) {
 	s.where.Store(ended)
 	s.out.Drop()
 	l.mu.Lock()
@@ -140,19 +140,19 @@ func (l *loop) end(s *Session, err error) {
 	l.mu.Unlock()
 	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, s.conn.fd, nil) // a copy of the descriptor would keep it in
 	if s.shared || l.front.ending() {
-		go s.end(err)
+		go s.close(err)
 	} else {
-		s.end(err)
+		s.close(err)
 	}
 }
 
 // recovered ends s when its code panics. mine becomes whether the goroutine still runs the loop.
 func (l *loop) recovered(s *Session, mine *bool) {
 	if p := recover(); p != nil {
-		s.Stood()
+		s.EndDiskWait()
 		*mine = s.InLoop()
 		s.panicked(p)
-		l.end(s, nil)
+		l.endSession(s, nil)
 	}
 }
 
@@ -160,7 +160,7 @@ func (l *loop) recovered(s *Session, mine *bool) {
 func (l *loop) recoveredAway(s *Session) {
 	if p := recover(); p != nil {
 		s.panicked(p)
-		l.end(s, nil)
+		l.endSession(s, nil)
 	}
 }
 
@@ -176,15 +176,15 @@ func (l *loop) goOn(s *Session) {
 		err = s.sendAll()
 	}
 	if err != nil || s.Closing {
-		l.end(s, err)
+		l.endSession(s, err)
 		return
 	}
 	s.processed()
 	l.comeBack(s)
 }
 
-// begin has s execute what TLS has read of it before it comes to its loop.
-func (l *loop) begin(s *Session) {
+// beginSecure has s execute what TLS has read of it before it comes to its loop.
+func (l *loop) beginSecure(s *Session) {
 	defer l.recoveredAway(s)
 	l.comeBack(s)
 }
@@ -200,12 +200,12 @@ func (l *loop) comeBack(s *Session) {
 			}
 		}
 		if err != nil {
-			l.end(s, err)
+			l.endSession(s, err)
 			return
 		}
 	}
 	if s.Closing {
-		l.end(s, nil)
+		l.endSession(s, nil)
 		return
 	}
 	s.release()

@@ -102,13 +102,13 @@ func (f *Front) Evict() {
 	var list []holder
 	total := int64(0)
 	for _, s := range f.Sessions() {
-		standing := s.handler.Standing()
-		h := holder{s, s.account.holds.Load() + standing.Unread}
-		if s.conn.closed() || h.bytes <= standing.Free { // gives back what it holds; see Standing
+		exempt := s.handler.Exemptions()
+		h := holder{s, s.account.holds.Load() + exempt.Unread}
+		if s.conn.closed() || h.bytes <= exempt.Free { // gives back what it holds; see Exemptions
 			continue
 		}
 		total += h.bytes
-		if !standing.Keep && h.bytes > 0 {
+		if !exempt.Keep && h.bytes > 0 {
 			list = append(list, h)
 		}
 	}

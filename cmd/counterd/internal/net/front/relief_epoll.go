@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// shift is the time for which one goroutine runs a loop. A handler says that it may have to wait for the disk (Stand),
-// and that this is over (Stood). Where that takes long, the relief relieves the goroutine: another one goes on with the
+// shift is the time for which one goroutine runs a loop. A handler says that it may have to wait for the disk (BeginDiskWait),
+// and that this is over (EndDiskWait). Where that takes long, the relief relieves the goroutine: another one goes on with the
 // loop, and the first keeps the session that stands, which is away from then on.
 //
 // state is even while the goroutine works, odd while it stands, and another number each time; relieved at the end. Only
@@ -21,16 +21,16 @@ type shift struct {
 
 const relieved = ^uint64(0)
 
-// stand is Stand in a loop.
-func (l *loop) stand(s *Session) {
+// beginDiskWait is BeginDiskWait in a loop.
+func (l *loop) beginDiskWait(s *Session) {
 	w := l.shift
 	s.shift, w.session = w, s
 	w.state.Store(w.state.Load() + 1)
 	l.front.relief.wake()
 }
 
-// stood ends stand.
-func (l *loop) stood(s *Session) {
+// endDiskWait ends beginDiskWait.
+func (l *loop) endDiskWait(s *Session) {
 	w := s.shift
 	s.shift = nil
 	if state := w.state.Load(); state == relieved || !w.state.CompareAndSwap(state, state+1) {
@@ -55,7 +55,7 @@ func (l *loop) relieve(state uint64) {
 		}
 	}
 	w.session.where.Store(away)
-	w.session.limitStand()
+	w.session.limitDiskWait()
 	l.shift = new(shift)
 	l.front.log.Debug("a connection waits for the disk; its event loop continues without it", "client", w.session.id)
 	go l.takeOver()
@@ -73,7 +73,7 @@ func (l *loop) takeOver() {
 func (l *loop) relieved(s *Session, err error) {
 	s.waits = false
 	if err != nil && err != errWaits {
-		l.end(s, err)
+		l.endSession(s, err)
 		return
 	}
 	l.goOn(s)

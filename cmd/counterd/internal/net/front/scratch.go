@@ -26,7 +26,7 @@ func (s *Session) space() []byte {
 		s.rd.Attach(&w.input)
 		s.handler.Attach(w.memory)
 		if !s.InLoop() {
-			s.out.Take(&w.out)
+			s.out.TakeMemory(&w.out)
 		}
 	}
 	return s.rd.Space(readSize)
@@ -41,7 +41,7 @@ func (s *Session) release() {
 	w.memory = s.handler.Detach()
 	s.scratch = nil
 	if s.where.Load() == away {
-		s.out.Give(&w.out)
+		s.out.GiveMemory(&w.out)
 		s.account.set(s.holding())
 	}
 	if w.input.Size() == inputSize {

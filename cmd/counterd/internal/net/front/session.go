@@ -42,10 +42,10 @@ type Session struct {
 	read       int      // bytes that it brought
 
 	loop  *loop
-	shift *shift // between Stand and Stood, in a loop
-	// standing runs between Stand and Stood outside of the loop. Of a session that is taken out of its loop meanwhile it is
+	shift *shift // between BeginDiskWait and EndDiskWait, in a loop
+	// diskWait runs between BeginDiskWait and EndDiskWait outside of the loop. Of a session that is taken out of its loop meanwhile it is
 	// set with the loop's mu held.
-	standing *time.Timer
+	diskWait *time.Timer
 	where    atomic.Int32 // inLoop, away or ended
 
 	seat seat // its loop's
@@ -73,11 +73,11 @@ type Handler interface {
 	Command(args [][]byte)
 	// Malformed answers bytes that are no command; the session ends.
 	Malformed(err error)
-	// Flush executes the planned operations, or calls Leave.
+	// Flush executes the planned operations, or calls LeaveLoop.
 	Flush()
 	// Committed tells whether the replies can be sent, or Commit has to make their changes durable first.
 	Committed() bool
-	// Commit executes the planned operations and makes the changes durable that the replies confirm, or calls Leave.
+	// Commit executes the planned operations and makes the changes durable that the replies confirm, or calls LeaveLoop.
 	Commit()
 	// Detach gives the memory back, as everything was executed.
 	Detach() (memory any)
@@ -87,16 +87,16 @@ type Handler interface {
 	Publish()
 	// Locked tells whether it holds a lock that others need: after a panic the process cannot go on then.
 	Locked() bool
-	// End forgets the session, and waits for others that write to it. reusable tells whether its memory is as it
+	// Disconnected forgets the session, and waits for others that write to it. reusable tells whether its memory is as it
 	// should be.
-	End() (reusable bool)
-	// Standing returns the properties of a session that limits of time and memory depend on. Anybody may call it, but for
+	Disconnected() (reusable bool)
+	// Exemptions returns the properties of a session that limits of time and memory depend on. Anybody may call it, but for
 	// those who hold a lock of the handler's.
-	Standing() Standing
+	Exemptions() Exemptions
 }
 
-// Standing is the properties of a session that the janitor knows besides its activity.
-type Standing struct {
+// Exemptions are the properties of a session that the janitor knows besides its activity.
+type Exemptions struct {
 	Quiet   bool   // it may be idle for as long as it likes
 	Overdue string // why it is to be closed now; empty: it is not
 	Keep    bool   // it is not closed for its memory

@@ -196,20 +196,20 @@ func (s *socket) watch() (gone <-chan struct{}, stop func()) {
 	if s.gone == nil {
 		s.gone = make(chan struct{})
 	}
-	s.check()
+	s.checkEndedLocked()
 	return s.gone, func() {}
 }
 
-// look tells the watcher if the connection has ended. An event alone does not say so: it may have been about the
+// checkEnded tells the watcher if the connection has ended. An event alone does not say so: it may have been about the
 // connection that had the descriptor before.
-func (s *socket) look() {
+func (s *socket) checkEnded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.check()
+	s.checkEndedLocked()
 }
 
-// check is look with mu held.
-func (s *socket) check() {
+// checkEndedLocked is checkEnded with mu held.
+func (s *socket) checkEndedLocked() {
 	if s.gone == nil || s.over || s.fd < 0 {
 		return
 	}
@@ -234,7 +234,7 @@ func (s *socket) shutdown(how int) error {
 		return net.ErrClosed
 	}
 	err := unix.Shutdown(s.fd, how)
-	s.check()
+	s.checkEndedLocked()
 	return os.NewSyscallError("shutdown", err)
 }
 

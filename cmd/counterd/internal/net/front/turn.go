@@ -38,21 +38,21 @@ var errWaits = errors.New("the connection has to wait")
 // InLoop tells whether the session is in its loop: nothing may wait.
 func (s *Session) InLoop() bool { return s.where.Load() == inLoop }
 
-// Leave makes the session go on outside of its loop, where it may wait. REQUIRES InLoop.
-func (s *Session) Leave() { s.waits = true }
+// LeaveLoop makes the session go on outside of its loop, where it may wait. REQUIRES InLoop.
+func (s *Session) LeaveLoop() { s.waits = true }
 
-// Leaving tells whether Leave was called.
-func (s *Session) Leaving() bool { return s.waits }
+// LeavingLoop tells whether LeaveLoop was called.
+func (s *Session) LeavingLoop() bool { return s.waits }
 
 // MayHoldReplies tells whether HoldReplies may be called: in Commit, in a loop, when all that was read has been executed.
 func (s *Session) MayHoldReplies() bool { return s.committing }
 
 // HoldReplies has the replies wait in the loop until Resume is called, and Commit then called again. Nothing is read
-// meanwhile. It costs less than Leave, and is for waits that other goroutines end. REQUIRES MayHoldReplies, and that Resume
+// meanwhile. It costs less than LeaveLoop, and is for waits that other goroutines end. REQUIRES MayHoldReplies, and that Resume
 // will be called, once.
 func (s *Session) HoldReplies() { s.held = true }
 
-// Postpone is Leave for a command that was not executed: the session goes on with it.
+// Postpone is LeaveLoop for a command that was not executed: the session goes on with it.
 func (s *Session) Postpone(args [][]byte) { s.postponed, s.waits = args, true }
 
 // received executes the n bytes that were read. Their replies are in out when it returns, unless it fails.
@@ -150,11 +150,11 @@ func (s *Session) panicked(p any) {
 // lastReplies is how long a connection is kept for replies that a client is slow to take when the server ends.
 const lastReplies = time.Second
 
-// end closes the connection, when everything that is to be answered was sent.
-func (s *Session) end(err error) {
+// close closes the connection, when everything that is to be answered was sent.
+func (s *Session) close(err error) {
 	f := s.front
 	defer f.done.Done()
-	if !s.handler.End() {
+	if !s.handler.Disconnected() {
 		s.scratch = nil
 	}
 	if t := s.conn.secure; t != nil && !s.conn.closed() {

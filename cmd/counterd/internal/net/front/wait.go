@@ -87,37 +87,37 @@ func (s *Session) watched(ctx context.Context, mark *atomic.Bool, after time.Dur
 	}
 }
 
-// mostStand is for how long a connection waits for the disk by itself. A change whose own write or sync hangs cannot be
+// mostDiskWait is for how long a connection waits for the disk by itself. A change whose own write or sync hangs cannot be
 // answered, as its goroutine is in that call; its client has to be told, so the connection is closed. All who wait for
 // that call are answered by an error before.
-const mostStand = 3 * time.Second
+const mostDiskWait = 3 * time.Second
 
-// Stand tells that what follows may have to wait for the disk, until Stood, in the session's goroutine. In a loop it
-// costs two atomic operations. Behind Stood the session may be out of its loop.
-func (s *Session) Stand() {
+// BeginDiskWait says that the session's goroutine may have to wait for the disk until EndDiskWait. In a loop the two cost two
+// atomic operations each. Behind EndDiskWait the session may be out of its loop.
+func (s *Session) BeginDiskWait() {
 	if s.InLoop() {
-		s.loop.stand(s)
+		s.loop.beginDiskWait(s)
 	} else {
-		s.limitStand()
+		s.limitDiskWait()
 	}
 }
 
-// limitStand closes the connection if it stands for too long.
-func (s *Session) limitStand() {
-	s.standing = time.AfterFunc(mostStand, func() {
+// limitDiskWait closes the connection if it waits for the disk for too long.
+func (s *Session) limitDiskWait() {
+	s.diskWait = time.AfterFunc(mostDiskWait, func() {
 		s.front.log.Warn("closing connection", "client", s.id, "reason", "the disk does not respond")
 		s.conn.Close()
 	})
 }
 
-// Stood ends Stand.
-func (s *Session) Stood() {
+// EndDiskWait ends BeginDiskWait.
+func (s *Session) EndDiskWait() {
 	if s.shift != nil {
-		s.loop.stood(s)
+		s.loop.endDiskWait(s)
 	}
-	if s.standing != nil {
-		s.standing.Stop()
-		s.standing = nil
+	if s.diskWait != nil {
+		s.diskWait.Stop()
+		s.diskWait = nil
 	}
 }
 

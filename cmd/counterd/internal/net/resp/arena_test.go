@@ -42,10 +42,10 @@ func TestArenaKeepsApart(t *testing.T) {
 			r.Sent(n)
 			want[i] = want[i][n:]
 		case 7:
-			r.Give(&memory)
+			r.GiveMemory(&memory)
 			want[i] = nil
 		case 8:
-			r.Take(&memory)
+			r.TakeMemory(&memory)
 			want[i] = nil
 		case 9: // as an error at the end of a round
 			n := rng.IntN(r.Len() + 1)

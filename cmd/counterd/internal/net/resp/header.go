@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// begin reads the header of an array. It leaves left at 0 if the array is empty
+// beginCommand reads the header of an array. It leaves left at 0 if the array is empty
 // or its count negative; such a command is passed over.
-func (r *Reader) begin() error {
+func (r *Reader) beginCommand() error {
 	line, err := r.header(tooBigMultibulkLine)
 	if err != nil {
 		return err

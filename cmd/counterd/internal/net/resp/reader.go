@@ -189,7 +189,7 @@ func (r *Reader) Next() (args [][]byte, err error) {
 		if width != 0 && n != 0 && n <= r.limits.MaxArgs && r.pos+width <= r.end {
 			r.left, r.bulk = n, -1
 			r.pos += width
-		} else if err := r.begin(); err != nil {
+		} else if err := r.beginCommand(); err != nil {
 			return nil, err
 		}
 	}

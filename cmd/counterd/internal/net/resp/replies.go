@@ -79,14 +79,14 @@ func (r *Replies) Drop() {
 	r.b = nil
 }
 
-// Take drops all bytes and goes on in the memory of m, which has none then.
-func (r *Replies) Take(m *Region) {
+// TakeMemory drops all bytes and goes on in the memory of m, which has none then.
+func (r *Replies) TakeMemory(m *Region) {
 	r.Drop()
 	r.b, m.b = m.b[:0], nil
 }
 
-// Give drops all bytes and gives the memory to m, unless it is an Arena's.
-func (r *Replies) Give(m *Region) {
+// GiveMemory drops all bytes and gives the memory to m, unless it is an Arena's.
+func (r *Replies) GiveMemory(m *Region) {
 	m.b = nil
 	if r.home == nil {
 		m.b = r.b[:0]

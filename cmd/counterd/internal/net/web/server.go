@@ -174,7 +174,7 @@ func (s *Server) pace(r *http.Request) error {
 		return nil
 	}
 	defer Waiting(r)()
-	return line.Take(r.Context())
+	return line.AwaitToken(r.Context())
 }
 
 // Waiting tells that a request has begun to wait for something other than a processor or its client; call end when the

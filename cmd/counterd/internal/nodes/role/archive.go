@@ -38,7 +38,7 @@ func (s *peerServer) sendArchive(c PeerConn, psync bool) {
 		out.BulkHead(a.Size())
 	}
 	if c.Send() != nil {
-		c.End()
+		c.CloseConnection()
 		return
 	}
 	began := time.Now()
@@ -48,7 +48,7 @@ func (s *peerServer) sendArchive(c PeerConn, psync bool) {
 	}
 	if err != nil {
 		s.log.Error("download of a snapshot was interrupted", "bytes", sent, "size", a.Size(), "error", err)
-		c.End()
+		c.CloseConnection()
 		c.Socket().Close() // a part was announced as the whole
 		return
 	}

@@ -25,7 +25,7 @@ type Conn interface {
 	// was answered before is sent first. Of a connection that has ended meanwhile nothing more is executed.
 	Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool)
 	// End closes it when what was answered has been sent.
-	End()
+	CloseConnection()
 	// SendAway closes the connections of all other clients but replicas whose name is one of those, and returns how many.
 	SendAway(named func(name string) bool) int
 }

@@ -45,7 +45,7 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 			durable, err = strconv.ParseUint(string(args[4]), 10, 64)
 		}
 		if err != nil {
-			c.End() // there is no way to answer in the stream
+			c.CloseConnection() // there is no way to answer in the stream
 			return
 		}
 		p.Ack(applied, durable)
@@ -53,7 +53,7 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 	}
 	if len(args) >= 4 && resp.EqualFold(args[1], "COMPARE") {
 		if p == nil || p.Compared(args[2:]) != nil {
-			c.End() // as above
+			c.CloseConnection() // as above
 		}
 		return
 	}
@@ -95,7 +95,7 @@ func (s *peerServer) sendFile(c PeerConn, p *repl.Peer, tier, name string) {
 	defer file.Close() // only read
 	out.BulkHead(size)
 	if c.Send() != nil {
-		c.End()
+		c.CloseConnection()
 		return
 	}
 	err = copyFile(file.Streamer, size, tier == counter.TierCold, func(part io.Reader) (int64, error) {
@@ -104,7 +104,7 @@ func (s *peerServer) sendFile(c PeerConn, p *repl.Peer, tier, name string) {
 		return n, err
 	})
 	if err != nil {
-		c.End()
+		c.CloseConnection()
 		c.Socket().Close() // half a file was announced as a whole one
 		return
 	}
@@ -149,7 +149,7 @@ func (s *peerServer) psync(c PeerConn, args [][]byte) {
 		return
 	}
 	if c.Send() != nil {
-		c.End()
+		c.CloseConnection()
 		return
 	}
 	c.Confine()
@@ -178,12 +178,12 @@ func (s *peerServer) sync(c PeerConn, _ [][]byte) {
 		return
 	}
 	if c.Send() != nil {
-		c.End()
+		c.CloseConnection()
 		return
 	}
 	c.Confine()
 	if err := p.Watch(s.host.Store()); err != nil {
 		c.Call().StoreError(err)
-		c.End()
+		c.CloseConnection()
 	}
 }

@@ -56,7 +56,7 @@ func (w *ackWaiter) demoted(c Conn) bool {
 		return false
 	}
 	c.Call().Out.Error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
-	c.End()
+	c.CloseConnection()
 	return true
 }
 

@@ -77,9 +77,9 @@ func (f *Scatter) AskAll(cmd *command.Access, args [][]byte) {
 	}
 }
 
-// askAll returns what all shards answered; text is the error.
+// askAll returns the replies of all shards, and the shards that they are from. text is the error.
 func (f *Scatter) askAll(cmd *command.Access, args [][]byte) (replies [][]byte, from []*gather.Shard, text string) {
-	insist(f.shards, f.shards.Settings().ReadWithin(), func(v *gather.View) (again bool) {
+	retryAll(f.shards, f.shards.Settings().ReadWithin(), func(v *gather.View) (again bool) {
 		from = v.All
 		replies, again, text = f.askOnce(v, cmd, args)
 		return again
@@ -87,9 +87,9 @@ func (f *Scatter) askAll(cmd *command.Access, args [][]byte) (replies [][]byte, 
 	return replies, from, text
 }
 
-// insist tries until a try does not say that another may succeed, or the time is over: at once when the map of the cluster
-// changes, and now and then.
-func insist(shards *gather.Shards, within time.Duration, try func(v *gather.View) (again bool)) {
+// retryAll repeats a try until the try says that another one cannot succeed, or until the time is over. It repeats the try at once
+// when the map of the cluster changes, and else after a pause.
+func retryAll(shards *gather.Shards, within time.Duration, try func(v *gather.View) (again bool)) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		changed := shards.Changed() // before the view, or what changes between them would be waited for
@@ -103,7 +103,7 @@ func insist(shards *gather.Shards, within time.Duration, try func(v *gather.View
 	}
 }
 
-// askOnce is one try. again tells whether another may succeed.
+// askOnce is one try of askAll. again tells whether another try may succeed.
 func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (replies [][]byte, again bool, text string) {
 	if !v.Whole() {
 		return nil, true, errNotWhole
@@ -144,7 +144,8 @@ func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (r
 
 const errNotWhole = "CLUSTERDOWN some hash slots have no owner"
 
-// runHere executes a command on this node's posts. moved is the error where others are its shard's by then.
+// runHere executes a command on this node's posts. If the shard owns other groups before or behind the command, the answer is an
+// error: moved is the error for behind.
 func (f *Scatter) runHere(v *gather.View, cmd *command.Access, args [][]byte, moved string) []byte {
 	owned := func() bool { return f.conn.Owned() == v.Groups(v.Local) }
 	if !owned() || !f.conn.Lets(cmd.Flags) {
@@ -171,7 +172,7 @@ func (f *Scatter) runHere(v *gather.View, cmd *command.Access, args [][]byte, mo
 // ErrOwning refuses a command for groups of hash slots that are not just the shard's.
 const ErrOwning = "TRYAGAIN The shard no longer owns these posts"
 
-// randomKey draws a shard by how many posts it has, and then one of its keys.
+// randomKey draws a shard, each as likely as its number of posts says, and then a key of that shard.
 func (f *Scatter) randomKey(cmd *command.Access, args [][]byte) {
 	sizes, from, text := f.askAll(f.conn.Command("dbsize"), [][]byte{[]byte("DBSIZE")})
 	total := int64(0)

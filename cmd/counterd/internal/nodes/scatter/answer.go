@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 )
 
-// assemble puts the replies into their places.
-func (f *Scatter) assemble() {
+// assembleReplies puts the replies of commands into the places of their marks.
+func (f *Scatter) assembleReplies() {
 	f.out.SetProtocol(f.call.Out.Protocol())
 	f.out.Cut(0)
 	begin := f.cmds[0].from
@@ -46,7 +46,7 @@ func (k *order) local(f *Scatter) (n int) {
 	return n
 }
 
-// reset forgets all.
+// reset forgets all commands of the turn.
 func (f *Scatter) reset() {
 	f.round.End()
 	clear(f.cmds)
@@ -56,11 +56,11 @@ func (f *Scatter) reset() {
 	f.marked, f.remote, f.again = 0, false, false
 }
 
-// mergeNone is of a command that was refused.
+// mergeNone answers a command that was refused.
 func mergeNone(f *Scatter, k *order) { f.out.Error(k.refusal) }
 
-// answer appends the reply of a part as the client speaks.
-func (f *Scatter) answer(p *part) {
+// appendReply appends the reply of a part in the version of the protocol that the client speaks.
+func (f *Scatter) appendReply(p *part) {
 	if p.local {
 		f.out.Raw(p.reply)
 	} else {
@@ -68,23 +68,23 @@ func (f *Scatter) answer(p *part) {
 	}
 }
 
-// mergeOne is of a command of one shard.
-func mergeOne(f *Scatter, k *order) { f.answer(&f.parts[k.first]) }
+// mergeOne answers a command of one shard.
+func mergeOne(f *Scatter, k *order) { f.appendReply(&f.parts[k.first]) }
 
-// broken appends the first error of a part; false: there is none.
-func (f *Scatter) broken(k *order) bool {
+// appendError appends the first error of a command's parts. It returns false if no part has an error.
+func (f *Scatter) appendError(k *order) bool {
 	for i := range k.n {
 		if p := &f.parts[k.first+i]; p.reply[0] == '-' {
-			f.answer(p)
+			f.appendReply(p)
 			return true
 		}
 	}
 	return false
 }
 
-// mergeSum adds up integers.
+// mergeSum answers the sum of the integers that the parts have.
 func mergeSum(f *Scatter, k *order) {
-	if f.broken(k) {
+	if f.appendError(k) {
 		return
 	}
 	sum := int64(0)
@@ -96,9 +96,9 @@ func mergeSum(f *Scatter, k *order) {
 	f.out.Int(sum)
 }
 
-// mergeArray puts the elements of arrays in the order of the keys.
+// mergeArray answers an array of the elements of all parts, in the order of the command's keys.
 func mergeArray(f *Scatter, k *order) {
-	if f.broken(k) {
+	if f.appendError(k) {
 		return
 	}
 	f.lists = f.lists[:0]

@@ -17,9 +17,10 @@ import (
 // Changes of all posts, by a forward port. Each shard is told which groups it is asked for (COUNTER.LINK OWNING), and makes
 // no change where it owns others; behind the change it says whether it owned them all the time (COUNTER.LINK STILL).
 //
-// What has a number of its client's is sent to each shard with that, and again when a connection is lost: each makes its
-// part once, and who repeats it after an error has those that made theirs answer again, and the others make it. What has
-// none is sent once. It is not given a number, as a change by condition with one is of 10,000 posts at most.
+// A change to which its client gave a number is sent to each shard with that number, and sent again when a connection is lost.
+// Each shard makes its part once. If the client repeats the change after an error, the shards that made their parts answer
+// again, and the others make theirs. A change without a number is sent once. The node gives it none, because a change by
+// condition that has a number changes 10,000 posts at most.
 
 const (
 	// ErrStill: the groups of the shard changed while it made a change.
@@ -54,7 +55,7 @@ func (f *Scatter) updateAll(cmd *command.Access, args [][]byte) {
 		}
 	}
 	numbers := *f.conn.Numbers()
-	f.conn.Numbers().Producer = nil // it was taken
+	f.conn.Numbers().Producer = nil // the number was taken above
 	replies, text := f.changeAll(cmd, rest, kind, allWithin)
 	*f.conn.Numbers() = numbers
 	if text == "" {
@@ -78,16 +79,16 @@ func mergeUpdate(f *Scatter, replies [][]byte) {
 	answerRows(&f.call.Out, list)
 }
 
-// changeAll has every shard make a change of its posts. text is the error.
+// changeAll makes every shard change its own posts. text is the error.
 func (f *Scatter) changeAll(cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, text string) {
-	insist(f.shards, f.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
+	retryAll(f.shards, f.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
 		replies, again, text = f.changeOnce(v, cmd, args, kind, within)
 		return again
 	})
 	return replies, text
 }
 
-// changeOnce is one try. again tells whether another may succeed, and changes nothing a second time.
+// changeOnce is one try of changeAll. again tells whether another try may succeed and changes nothing a second time.
 func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, again bool, text string) {
 	if !v.Whole() {
 		return nil, true, errNotWhole

@@ -13,19 +13,22 @@ import (
 type Conn interface {
 	// ID is the number of the connection.
 	ID() int64
-	// InLoop tells whether nothing may wait, and Leave makes the connection go on where it may.
+	// InLoop tells whether the connection is in its event loop, where it must not wait. LeaveLoop makes the connection go on
+	// outside of the loop.
 	InLoop() bool
-	Leave()
+	LeaveLoop()
 
-	// Schema is the one that keys are read by.
+	// Schema is the schema that keys are read by.
 	Schema() *schema.Schema
 	// Command finds a command by its name.
 	Command(name string) *command.Access
 	// Lets tells whether the node's role allows commands with such flags now.
 	Lets(flags command.Flags) bool
-	// Serves is Lets for a command on posts, and tells whether the node serves reads or writes at all. It opens the batch.
+	// Serves tells whether the node takes a command on posts now: its role allows the command (Lets), and the node serves
+	// reads, or writes. Serves opens the batch.
 	Serves(cmd *command.Access) bool
-	// Refusal says why this node does not take a command of which it has all posts; empty: it takes it.
+	// Refusal says why this node does not take a command although it has all posts of the command. Refusal is empty if the
+	// node takes the command.
 	Refusal(cmd *command.Access, args [][]byte) string
 	// Owned are the groups of hash slots that the store has.
 	Owned() slot.Set
@@ -39,7 +42,7 @@ type Conn interface {
 	Execute(cmd *command.Access, args [][]byte)
 	// Numbers is the state of CLIENT IDMP.
 	Numbers() *idmp.Sequence
-	// Number parts a command from its number, which is used up. text is the error.
+	// Number takes the number out of the arguments of a command. The number is used up. text is the error.
 	Number(num *idmp.Number, cmd *command.Access, args [][]byte) (rest [][]byte, text string)
 
 	// Uncommitted tells whether replies wait for a commit, and where in the replies the first of them is.

@@ -10,10 +10,10 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// Transactions on a forward port, and what is not to be had there.
+// Transactions on a forward port, and the commands that a forward port refuses.
 
-// Exec executes the queue of EXEC, which is cmd, where its posts are, which must be of one slot. It is false for one
-// without posts.
+// Exec executes the queue of a transaction on the shard that owns its posts. The posts must be of one hash slot. cmd is EXEC. Exec
+// returns false for a transaction without posts.
 func (f *Scatter) Exec(cmd *command.Access, t Transaction, num idmp.Number) bool {
 	if t.Len() == 0 {
 		return false
@@ -41,7 +41,7 @@ func (f *Scatter) Exec(cmd *command.Access, t Transaction, num idmp.Number) bool
 		f.call.Out.Error(items.ExecAborted(text))
 		return true
 	}
-	k := f.begin(cmd, nil, mergeOne)
+	k := f.addCommand(cmd, nil, mergeOne)
 	f.conn.Run() // the mark's place
 	k.num, k.multi, k.mid = num, t, mid
 	f.parts = append(f.parts, part{cmd: len(f.cmds) - 1, kind: kindOf(k)}) // asked behind k.num: a client's number is kept
@@ -50,9 +50,9 @@ func (f *Scatter) Exec(cmd *command.Access, t Transaction, num idmp.Number) bool
 	switch owner := v.Owner(mid); owner {
 	case nil:
 	case v.Local:
-		f.here(p)
+		f.executeHere(p)
 	default:
-		f.ask(p, owner)
+		f.askShard(p, owner)
 	}
 	f.Finish()
 	return true
@@ -69,7 +69,7 @@ func (f *Scatter) Abroad(cmd *command.Access, queued bool) bool {
 	return v.Map != nil && v.Local == nil && (!queued && !cmd.Planned && f.AsksAll(cmd) || f.forward && cmd.Is("exec"))
 }
 
-// Refusal says why a command is not to be had on the connection's port; empty: it is.
+// Refusal says why the connection's port does not accept a command; empty: the port accepts it.
 func (f *Scatter) Refusal(cmd *command.Access) string {
 	if !f.forward {
 		return ""

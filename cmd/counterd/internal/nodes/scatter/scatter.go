@@ -32,7 +32,7 @@ type Scatter struct {
 	conn    Conn
 	call    *items.Call // of the connection
 	shards  *gather.Shards
-	forward bool // it came by a forward port
+	forward bool // the connection came by a forward port
 	round   gather.Round
 	cmds    []order
 	parts   []part
@@ -40,57 +40,57 @@ type Scatter struct {
 	marks   []int                          // numbers of commands in the order of their marks; ^n: the end of the local part
 	mark    func(*items.Call, *items.Owed) // notes the place of the next mark
 	remote  bool                           // some part is another shard's
-	again   bool                           // some local part may have to be asked elsewhere
+	again   bool                           // another shard may have to be asked for some local part
 	args    [][]byte                       // memory for arguments of parts
-	owners  []uint16                       // and for who has what
+	owners  []uint16                       // memory for the owners of keys
 	out     resp.Replies                   // replies being put together
 	lists   [][]byte                       // what is left of parts' arrays meanwhile
-	began   time.Time                      // of the wait
+	began   time.Time                      // when the wait for other shards began
 }
 
-// order is one that is not this node's alone.
+// order is a command in whose execution other shards may have a part.
 type order struct {
 	cmd      *command.Access
 	args     [][]byte
-	num      idmp.Number // of its client's, where Producer is not nil; args have none
+	num      idmp.Number // the number that the client gave the command; without one Producer is nil. args have no number
 	merge    func(f *Scatter, k *order)
 	first, n int      // its parts
 	from, to int      // its local replies, in Out
 	owners   []uint16 // by key: its part, counted from first
-	refusal  string   // it is answered by that
+	refusal  string   // if not empty, the command is answered by this error
 
-	multi Transaction // of EXEC, nil: it is none
-	mid   uint64      // of its posts
+	multi Transaction // of EXEC; nil for all other commands
+	mid   uint64      // a post of multi: all its posts are of one slot
 }
 
 // part is what one shard is asked of a command.
 type part struct {
 	cmd   int // number of the command
 	args  [][]byte
-	shard *gather.Shard // nil: it is this node's
+	shard *gather.Shard // nil: the part has no owner
 	kind  gather.Kind
 	ask   *gather.Ask
 	i     int
-	reply []byte // neutral; of a local part, as the client speaks. nil: there is none yet
+	reply []byte // in the neutral version of the protocol, or, of a local part, in the client's; nil: no reply has come yet
 	local bool
 
 	// A change whose outcome is asked for elsewhere keeps its first number.
 	held     *gather.Ask
 	heldI    int
-	doubt    bool   // it may have been made
-	doubtful []byte // the error that said so; nil: its connection was lost
+	doubt    bool   // the change may have been made
+	doubtful []byte // the error that said so; nil: the connection to the shard was lost
 }
 
-// New makes it for a connection of a cluster's node, whose replies are in call.
+// New makes the Scatter of a connection to a node of a cluster. The connection's replies are in call.
 func New(conn Conn, call *items.Call, shards *gather.Shards, forward bool) *Scatter {
 	f := &Scatter{conn: conn, call: call, shards: shards, forward: forward}
-	f.mark = f.place
+	f.mark = f.placeMark
 	f.round.Begin()
 	return f
 }
 
-// place notes where in the replies the next mark is.
-func (f *Scatter) place(c *items.Call, _ *items.Owed) {
+// placeMark notes where in the replies the next mark is.
+func (f *Scatter) placeMark(c *items.Call, _ *items.Owed) {
 	n := f.marks[f.marked]
 	f.marked++
 	if n < 0 {
@@ -100,16 +100,16 @@ func (f *Scatter) place(c *items.Call, _ *items.Owed) {
 	f.cmds[n].from, f.cmds[n].to = c.Out.Len(), c.Out.Len()
 }
 
-// begin adds a command, whose mark is owed.
-func (f *Scatter) begin(cmd *command.Access, args [][]byte, merge func(*Scatter, *order)) *order {
+// addCommand adds a command. Its mark becomes the next reply that is owed.
+func (f *Scatter) addCommand(cmd *command.Access, args [][]byte, merge func(*Scatter, *order)) *order {
 	f.cmds = append(f.cmds, order{cmd: cmd, args: args, merge: merge, first: len(f.parts)})
 	f.marks = append(f.marks, len(f.cmds)-1)
 	f.call.Owe(f.mark)
 	return &f.cmds[len(f.cmds)-1]
 }
 
-// add adds a part to the last command.
-func (f *Scatter) add(v *gather.View, shard *gather.Shard, args [][]byte) {
+// addPart adds a part to the last command.
+func (f *Scatter) addPart(v *gather.View, shard *gather.Shard, args [][]byte) {
 	k := &f.cmds[len(f.cmds)-1]
 	p := part{cmd: len(f.cmds) - 1, args: args, shard: shard, kind: kindOf(k)}
 	k.n++
@@ -124,13 +124,13 @@ func (f *Scatter) add(v *gather.View, shard *gather.Shard, args [][]byte) {
 	} else {
 		f.remote = true
 		if shard != nil {
-			f.ask(&p, shard)
+			f.askShard(&p, shard)
 		}
 	}
 	f.parts = append(f.parts, p)
 }
 
-// kindOf is what becomes of a command whose reply is lost.
+// kindOf says what is done with a command when its reply is lost: whether the command is sent again, and under which number.
 func kindOf(k *order) gather.Kind {
 	switch {
 	case k.cmd.Reads():
@@ -143,8 +143,8 @@ func kindOf(k *order) gather.Kind {
 	return gather.Once
 }
 
-// ask asks a shard for a part.
-func (f *Scatter) ask(p *part, shard *gather.Shard) {
+// askShard asks a shard for a part.
+func (f *Scatter) askShard(p *part, shard *gather.Shard) {
 	p.shard, p.reply = shard, nil
 	num := &f.cmds[p.cmd].num
 	p.ask = f.round.Ask(shard)
@@ -185,20 +185,20 @@ func (f *Scatter) Plan(cmd *command.Access, args [][]byte) bool {
 	done := false
 	switch {
 	case cmd.Is("counter.mget"):
-		done = f.page(v, cmd, args)
+		done = f.planPage(v, cmd, args)
 	case cmd.Is("counter.mset"):
-		done = f.forward && f.setRows(v, cmd, args)
+		done = f.forward && f.planRows(v, cmd, args)
 	case cmd.First == 0:
 	case cmd.Last < 0 && cmd.Reads():
-		done = f.keys(v, cmd, args)
+		done = f.planKeys(v, cmd, args)
 	case f.forward:
-		done = f.single(v, cmd, args)
+		done = f.planSingle(v, cmd, args)
 	}
-	return done || f.forward && v.Local == nil && f.anybody(v, cmd, args)
+	return done || f.forward && v.Local == nil && f.planAnywhere(v, cmd, args)
 }
 
-// single plans a command that one shard has to execute.
-func (f *Scatter) single(v *gather.View, cmd *command.Access, args [][]byte) bool {
+// planSingle plans a command that one shard has to execute.
+func (f *Scatter) planSingle(v *gather.View, cmd *command.Access, args [][]byte) bool {
 	_, last := cmd.Keys(args)
 	var owner *gather.Shard
 	at := -1
@@ -210,28 +210,28 @@ func (f *Scatter) single(v *gather.View, cmd *command.Access, args [][]byte) boo
 			owner, at = v.Owner(mid), int(s)
 		case at != int(s):
 			_, _ = f.conn.Number(new(idmp.Number), cmd, args)
-			f.begin(cmd, args, mergeNone).refusal = route.ErrCrossSlot
+			f.addCommand(cmd, args, mergeNone).refusal = route.ErrCrossSlot
 			return true
 		}
 	}
 	if at < 0 { // it is no key, which every primary knows
 		return false
 	}
-	f.toOwner(v, cmd, args, owner)
+	f.planAtOwner(v, cmd, args, owner)
 	return true
 }
 
-// setRows plans COUNTER.MSET, whose posts one shard has to have: in how many changes it is made is not ours to choose.
-func (f *Scatter) setRows(v *gather.View, cmd *command.Access, args [][]byte) bool {
+// planRows plans COUNTER.MSET, whose posts one shard has to have: the node must not split the command into several changes.
+func (f *Scatter) planRows(v *gather.View, cmd *command.Access, args [][]byte) bool {
 	owner, apart, ok := f.rowsOwner(v, args)
 	switch {
 	case !ok:
 		return false
 	case apart:
 		_, _ = f.conn.Number(new(idmp.Number), cmd, args)
-		f.begin(cmd, args, mergeNone).refusal = ErrRowsApart
+		f.addCommand(cmd, args, mergeNone).refusal = ErrRowsApart
 	default:
-		f.toOwner(v, cmd, args, owner)
+		f.planAtOwner(v, cmd, args, owner)
 	}
 	return true
 }
@@ -260,9 +260,9 @@ func (f *Scatter) rowsOwner(v *gather.View, args [][]byte) (owner *gather.Shard,
 // ErrRowsApart refuses a COUNTER.MSET whose posts no one shard has.
 const ErrRowsApart = "CROSSSLOT COUNTER.MSET sets posts of several shards: send those of each hash slot in a command of their own"
 
-// toOwner plans a command that a shard has to execute.
-func (f *Scatter) toOwner(v *gather.View, cmd *command.Access, args [][]byte, owner *gather.Shard) {
-	k := f.begin(cmd, args, mergeOne)
+// planAtOwner plans a command that a shard has to execute.
+func (f *Scatter) planAtOwner(v *gather.View, cmd *command.Access, args [][]byte, owner *gather.Shard) {
+	k := f.addCommand(cmd, args, mergeOne)
 	if before := *f.conn.Numbers(); before.Producer != nil {
 		_, refusal := f.conn.Number(&k.num, cmd, args)
 		if owner == v.Local { // plan takes the number, or refuses it
@@ -275,26 +275,27 @@ func (f *Scatter) toOwner(v *gather.View, cmd *command.Access, args [][]byte, ow
 			k.num.Producer = nil
 		}
 	}
-	f.add(v, owner, args)
-	f.full()
+	f.addPart(v, owner, args)
+	f.runFull()
 }
 
-// anybody has a command that is about no post answered by a shard, as this node leads none: they know what is wrong with it.
-func (f *Scatter) anybody(v *gather.View, cmd *command.Access, args [][]byte) bool {
+// planAnywhere sends a command that names no post to some shard. This node leads no shard, and a primary knows what is wrong with
+// the command.
+func (f *Scatter) planAnywhere(v *gather.View, cmd *command.Access, args [][]byte) bool {
 	owner := v.OfGroup(0)
 	if owner == nil || f.conn.Numbers().Producer != nil {
 		return false
 	}
-	f.begin(cmd, args, mergeOne)
-	f.add(v, owner, args)
-	f.full()
+	f.addCommand(cmd, args, mergeOne)
+	f.addPart(v, owner, args)
+	f.runFull()
 	return true
 }
 
-// keys plans MGET, EXISTS and TOUCH.
-func (f *Scatter) keys(v *gather.View, cmd *command.Access, args [][]byte) bool {
+// planKeys plans MGET, EXISTS and TOUCH.
+func (f *Scatter) planKeys(v *gather.View, cmd *command.Access, args [][]byte) bool {
 	first, one, some := -1, true, false
-	owners := f.room(len(args) - 1)
+	owners := f.newOwners(len(args) - 1)
 	for i, key := range args[1:] {
 		if !f.forward && !route.Plain(key) && route.Refusal(f.conn.Schema(), key) != "" {
 			return false
@@ -323,14 +324,14 @@ func (f *Scatter) keys(v *gather.View, cmd *command.Access, args [][]byte) bool 
 	if cmd.Is("mget") {
 		merge = mergeArray
 	}
-	k := f.begin(cmd, args, merge)
+	k := f.addCommand(cmd, args, merge)
 	k.owners = owners
 	f.scatter(v, k, args[:1], args[1:], nil)
 	return true
 }
 
-// page plans COUNTER.MGET.
-func (f *Scatter) page(v *gather.View, cmd *command.Access, args [][]byte) bool {
+// planPage plans COUNTER.MGET.
+func (f *Scatter) planPage(v *gather.View, cmd *command.Access, args [][]byte) bool {
 	if v.Alone() && !f.forward { // to find the owners is a tenth of a page
 		return false
 	}
@@ -338,7 +339,7 @@ func (f *Scatter) page(v *gather.View, cmd *command.Access, args [][]byte) bool 
 		return false
 	}
 	mids, tail := args[2:], [][]byte(nil)
-	owners := f.room(len(mids))
+	owners := f.newOwners(len(mids))
 	some := false
 	for i, a := range mids {
 		mid, ok := schema.ParseMid(a)
@@ -356,7 +357,7 @@ func (f *Scatter) page(v *gather.View, cmd *command.Access, args [][]byte) bool 
 	if !some && !f.forward {
 		return false
 	}
-	k := f.begin(cmd, args, mergeArray)
+	k := f.addCommand(cmd, args, mergeArray)
 	k.owners = owners
 	f.scatter(v, k, args[:2], mids, tail)
 	return true
@@ -364,8 +365,8 @@ func (f *Scatter) page(v *gather.View, cmd *command.Access, args [][]byte) bool 
 
 const nobody = ^uint16(0)
 
-// scatter makes the parts of the last command, of which owners has the groups of keys and becomes the parts. Keys that
-// are none go with the first part.
+// scatter makes the parts of the last command. The command's owners hold the group of each key; scatter replaces the group by the
+// number of the key's part. Arguments that are no keys go with the first part.
 func (f *Scatter) scatter(v *gather.View, k *order, head, keys, tail [][]byte) {
 	var shards [maxParts]*gather.Shard
 	n := 0
@@ -393,17 +394,17 @@ func (f *Scatter) scatter(v *gather.View, k *order, head, keys, tail [][]byte) {
 			}
 		}
 		f.args = append(f.args, tail...)
-		f.add(v, shards[part], f.args[from:len(f.args):len(f.args)])
+		f.addPart(v, shards[part], f.args[from:len(f.args):len(f.args)])
 		k = &f.cmds[number]
 	}
-	f.full()
+	f.runFull()
 }
 
-// maxParts is how many shards there are at most: each has a group.
+// maxParts is the most shards that a cluster can have: each has at least one group.
 const maxParts = slot.Groups
 
-// full runs the batch where it is full, as plan does, and lets the session leave where much was asked.
-func (f *Scatter) full() {
+// runFull runs the batch if it is full, as plan does, and sends what was asked if that is much.
+func (f *Scatter) runFull() {
 	if f.round.Bytes() > maxRound {
 		f.round.Send(f.conn.ID())
 	}
@@ -412,11 +413,11 @@ func (f *Scatter) full() {
 	}
 }
 
-// maxRound is how many bytes are asked for before they are sent although more is to come.
+// maxRound is the most bytes of requests that are collected before they are sent.
 const maxRound = 32 << 10
 
-// room is memory for n owners.
-func (f *Scatter) room(n int) []uint16 {
+// newOwners returns memory for the owners of n keys.
+func (f *Scatter) newOwners(n int) []uint16 {
 	from := len(f.owners)
 	for range n {
 		f.owners = append(f.owners, 0)
@@ -424,8 +425,8 @@ func (f *Scatter) room(n int) []uint16 {
 	return f.owners[from:len(f.owners):len(f.owners)]
 }
 
-// retriable tells whether a reply is an error that says no more than that it was the wrong place, or time. Such an error is
-// never within an array: see items.Call and transaction.away.
+// retriable tells whether a reply is an error that says only that the node, or the moment, was wrong. Such an error is never
+// within an array: see items.Call and transaction.away.
 func retriable(reply []byte) bool {
 	if len(reply) == 0 || reply[0] != '-' {
 		return false

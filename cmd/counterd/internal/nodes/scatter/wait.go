@@ -11,46 +11,47 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// What becomes of a turn's commands for other shards: see Scatter.
+// How a turn's commands for other shards are finished: see Scatter.
 
 // Pending tells whether the turn has commands that are not this node's alone.
 func (f *Scatter) Pending() bool { return len(f.cmds) > 0 }
 
-// Finish brings what was asked of other shards to its place in the replies. REQUIRES the batch run.
+// Finish waits for the other shards, and puts their replies into the places of the marks. In a loop, where it must not wait,
+// it makes the session leave the loop. REQUIRES that the batch was run.
 func (f *Scatter) Finish() {
 	if len(f.cmds) == 0 {
 		return
 	}
-	if !f.remote && !(f.again && f.elsewhere()) && !f.refuses() {
+	if !f.remote && !(f.again && f.anyRetriable()) && !f.anyRefused() {
 		f.reset()
 		return
 	}
 	f.round.Send(f.conn.ID())
 	if f.conn.InLoop() {
-		f.conn.Leave()
+		f.conn.LeaveLoop()
 		return
 	}
 	f.began = time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		f.round.Wait()
 		changed := f.shards.Changed()
-		if !f.look() {
+		if !f.collectReplies() {
 			break
 		}
 		select {
 		case <-changed:
 		case <-time.After(pause):
 		}
-		f.retry(f.shards.View())
+		f.retryParts(f.shards.View())
 	}
-	f.release()
-	f.commit()
-	f.assemble()
+	f.releaseNumbers()
+	f.commitHere()
+	f.assembleReplies()
 	f.reset()
 }
 
-// refuses tells whether a command is answered by a refusal of its own.
-func (f *Scatter) refuses() bool {
+// anyRefused tells whether some command is answered by its refusal.
+func (f *Scatter) anyRefused() bool {
 	for i := range f.cmds {
 		if f.cmds[i].refusal != "" {
 			return true
@@ -59,8 +60,8 @@ func (f *Scatter) refuses() bool {
 	return false
 }
 
-// elsewhere tells whether a local reply says that it was the wrong place.
-func (f *Scatter) elsewhere() bool {
+// anyRetriable tells whether some local reply says that this node was the wrong place.
+func (f *Scatter) anyRetriable() bool {
 	for i := range f.cmds {
 		if k := &f.cmds[i]; k.from < k.to && retriable(f.call.Out.From(k.from)) {
 			return true
@@ -69,8 +70,8 @@ func (f *Scatter) elsewhere() bool {
 	return false
 }
 
-// look takes over the replies there are, and tells whether something has to be asked again.
-func (f *Scatter) look() (again bool) {
+// collectReplies collects the replies that have come, and tells whether some part has to be asked for again.
+func (f *Scatter) collectReplies() (again bool) {
 	now := time.Now()
 	set := f.shards.Settings()
 	for i := range f.parts {
@@ -93,10 +94,10 @@ func (f *Scatter) look() (again bool) {
 		}
 		over := now.Sub(f.began) >= within
 		switch {
-		case why != nil: // in time nothing came
+		case why != nil: // no reply came in time
 			p.doubt = p.doubt || doubt
 			p.reply = p.unanswered(why)
-		case reply == nil && over: // nobody has it
+		case reply == nil && over: // the part has no owner
 			p.reply = p.unanswered(nil)
 		case reply == nil:
 			again = true
@@ -130,7 +131,7 @@ func (f *Scatter) look() (again bool) {
 	return again
 }
 
-// holdNumber keeps the number of a change.
+// holdNumber keeps the number under which a change was sent, so that a repeat is made once.
 func (p *part) holdNumber() {
 	if p.held == nil {
 		p.held, p.heldI = p.ask, p.i
@@ -138,8 +139,8 @@ func (p *part) holdNumber() {
 	}
 }
 
-// release ends that.
-func (f *Scatter) release() {
+// releaseNumbers ends holdNumber for all parts.
+func (f *Scatter) releaseNumbers() {
 	for i := range f.parts {
 		if p := &f.parts[i]; p.held != nil {
 			p.held.Release(p.heldI)
@@ -147,8 +148,8 @@ func (f *Scatter) release() {
 	}
 }
 
-// retry asks again what has no reply, of who has it now.
-func (f *Scatter) retry(v *gather.View) {
+// retryParts asks again for the parts that have no reply. It asks the shards that own them now.
+func (f *Scatter) retryParts(v *gather.View) {
 	f.round.Begin()
 	for i := 0; i < len(f.parts); i++ { // it grows
 		p := &f.parts[i]
@@ -157,10 +158,10 @@ func (f *Scatter) retry(v *gather.View) {
 			continue
 		}
 		if k.owners != nil {
-			f.split(v, i)
+			f.retryKeys(v, i)
 			continue
 		}
-		owner, apart := v.Owner(f.mid(k)), false
+		owner, apart := v.Owner(f.postOf(k)), false
 		if k.multi == nil && k.cmd.Is("counter.mset") {
 			if of, several, ok := f.rowsOwner(v, k.args); ok { // some of its posts may have moved
 				owner, apart = of, several
@@ -174,16 +175,16 @@ func (f *Scatter) retry(v *gather.View) {
 		case owner == nil:
 			p.shard = nil
 		case owner == v.Local:
-			f.here(p)
+			f.executeHere(p)
 		default:
-			f.ask(p, owner)
+			f.askShard(p, owner)
 		}
 	}
 	f.round.Send(f.conn.ID())
 }
 
-// mid is the post that a command of one shard is about.
-func (f *Scatter) mid(k *order) uint64 {
+// postOf is the post that a command of one shard is about.
+func (f *Scatter) postOf(k *order) uint64 {
 	if k.multi != nil {
 		return k.mid
 	}
@@ -198,8 +199,8 @@ func (f *Scatter) mid(k *order) uint64 {
 	return 0
 }
 
-// split asks again for the keys of a part, which may be several shards' by now.
-func (f *Scatter) split(v *gather.View, i int) {
+// retryKeys asks again for the keys of a part. By now they may be of several shards.
+func (f *Scatter) retryKeys(v *gather.View, i int) {
 	p := f.parts[i]
 	k := &f.cmds[p.cmd]
 	keys, head, tail := k.keys()
@@ -214,7 +215,7 @@ func (f *Scatter) split(v *gather.View, i int) {
 		if !ok {
 			n = i
 			if len(parts) > 0 {
-				n = f.append(k, p)
+				n = f.insertPart(k, p)
 				p = f.parts[i]
 			}
 			parts[s] = n
@@ -230,15 +231,15 @@ func (f *Scatter) split(v *gather.View, i int) {
 		switch {
 		case s == nil:
 		case s == v.Local:
-			f.here(p)
+			f.executeHere(p)
 		default:
-			f.ask(p, s)
+			f.askShard(p, s)
 		}
 	}
 }
 
-// append adds a part to a command, behind its others: those of later commands move.
-func (f *Scatter) append(k *order, like part) int {
+// insertPart adds a part to a command, behind its other parts. The parts of later commands move.
+func (f *Scatter) insertPart(k *order, like part) int {
 	at := k.first + k.n
 	f.parts = append(f.parts, part{})
 	copy(f.parts[at+1:], f.parts[at:])
@@ -250,7 +251,7 @@ func (f *Scatter) append(k *order, like part) int {
 	return at
 }
 
-// keys are a scattered command's.
+// keys returns the keys of a scattered command, and the arguments before and behind them.
 func (k *order) keys() (keys, head, tail [][]byte) {
 	from := 1
 	if k.cmd.First == 0 { // COUNTER.MGET
@@ -259,7 +260,7 @@ func (k *order) keys() (keys, head, tail [][]byte) {
 	return k.args[from : from+len(k.owners)], k.args[:from], k.args[from+len(k.owners):]
 }
 
-// keyMid is the post of a key; of one that is none, any.
+// keyMid is the post of a key; any post for an argument that is no key.
 func keyMid(sch *schema.Schema, k *order, key []byte) uint64 {
 	if k.cmd.First == 0 {
 		mid, _ := schema.ParseMid(key)
@@ -269,10 +270,10 @@ func keyMid(sch *schema.Schema, k *order, key []byte) uint64 {
 	return mid
 }
 
-// here executes a part that has become this node's. What this node changed before is committed first: the commit of the
-// part must not be that of other commands too, whose replies are in Out.
-func (f *Scatter) here(p *part) {
-	f.commit()
+// executeHere executes a part that this node has become the owner of. Earlier changes of this node are committed first: their
+// replies are in Out, and an error of the part's own commit must not be lost for them.
+func (f *Scatter) executeHere(p *part) {
+	f.commitHere()
 	k := &f.cmds[p.cmd]
 	if p.ask = nil; k.multi == nil && !f.conn.Serves(k.cmd) || k.multi != nil && !f.conn.Lets(command.Write) {
 		return
@@ -335,9 +336,9 @@ func uncertain(reply []byte) bool {
 	return len(reply) > len(code) && string(reply[:len(code)]) == code
 }
 
-// commit commits what this node changed. Where that fails, the local replies from there on are errors; those of other
-// shards stay.
-func (f *Scatter) commit() {
+// commitHere commits what this node changed. If that fails, errors take the places of the local replies that waited for the
+// commit. The replies of other shards stay.
+func (f *Scatter) commitHere() {
 	base, pending := f.conn.Uncommitted()
 	if !pending {
 		return

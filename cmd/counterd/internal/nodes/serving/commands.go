@@ -29,7 +29,7 @@ type Conn interface {
 	// Block runs wait, which may take its time. Its context ends with the connection and with the server.
 	Block(wait func(ctx context.Context))
 	// End closes the connection when what was answered has been sent.
-	End()
+	CloseConnection()
 	// EachKey calls f with the keys of posts in a slot, most of them at most.
 	EachKey(of uint16, most int, f func(key []byte)) error
 }
@@ -185,7 +185,7 @@ func runClusterFailover(c Conn, st *Standing, args [][]byte) {
 	})
 	switch {
 	case !done:
-		c.End()
+		c.CloseConnection()
 	case err != nil:
 		c.Call().StoreError(err)
 	default:

@@ -67,12 +67,12 @@ func (m *Member) Start() {
 	}
 }
 
-// Leave ends the part of the node, if it has joined: see joined.leave.
-func (m *Member) Leave(ctx context.Context) error {
+// LeaveCluster ends the part of the node, if it has joined: see joined.leaveCluster.
+func (m *Member) LeaveCluster(ctx context.Context) error {
 	if !m.Joined() {
 		return nil
 	}
-	return m.joined.leave(ctx)
+	return m.joined.leaveCluster(ctx)
 }
 
 // Stats are what the agent counts. REQUIRES Joined.
@@ -104,9 +104,9 @@ func (j *joined) failover(ctx context.Context, how string) error {
 // failoverWithin is how long CLUSTER FAILOVER takes at most.
 const failoverWithin = 10 * time.Second
 
-// leave hands the role over, or has the node taken out of its shard's in-sync set, so that nobody has to find out that it
+// leaveCluster hands the role over, or has the node taken out of its shard's in-sync set, so that nobody has to find out that it
 // ends, and then ends its part. Only the first call does something.
-func (j *joined) leave(ctx context.Context) error {
+func (j *joined) leaveCluster(ctx context.Context) error {
 	if j.left.Swap(true) {
 		return nil
 	}

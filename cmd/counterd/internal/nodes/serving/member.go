@@ -48,7 +48,7 @@ type Member struct {
 
 	now    atomic.Pointer[Standing] // never nil
 	hooks  Hooks                    // set before the server listens
-	joined *joined                  // set by Join, before the server listens; nil: what the node serves is said by Stand alone
+	joined *joined                  // set by Join, before the server listens; nil: what the node serves is said by SetStanding alone
 
 	mu   sync.Mutex    // guards news, and is held while the standing changes
 	news chan struct{} // closed when it has changed
@@ -70,16 +70,17 @@ func (m *Member) Hooks() Hooks { return m.hooks }
 // SetHooks says who does what clients ask of the cluster. Call it before the server listens.
 func (m *Member) SetHooks(h Hooks) { m.hooks = h }
 
-// Look returns the standing, and what is closed when there is a newer one.
-func (m *Member) Look() (*Standing, <-chan struct{}) {
+// NowAndNews returns the standing, and a channel that is closed when there is a newer standing.
+func (m *Member) NowAndNews() (*Standing, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now.Load(), m.news
 }
 
-// Stand tells a node of a cluster what its part is from now on. Where it serves slots no more, who watches, holds or is
-// subscribed to something of them is told so. Where changes are refused, none is made any more when it returns. The same holds for reads.
-func (m *Member) Stand(st *cluster.Standing) {
+// SetStanding says what the node's part in the cluster is from now on. Clients that watch, cache or are subscribed to something
+// of slots that the node no longer serves are told so. If the standing refuses changes, no change is made any more when
+// SetStanding returns. The same holds for reads.
+func (m *Member) SetStanding(st *cluster.Standing) {
 	next := NewStanding(st)
 	m.mu.Lock()
 	if err := next.learnSchema(m.now.Load()); err != nil { // as of a newer version

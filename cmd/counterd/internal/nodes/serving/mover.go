@@ -69,7 +69,7 @@ func (h *agentHost) serve() {
 	if more := st.Owned.Union(owned); more != owned {
 		groups.Own(more)
 	}
-	h.m.Stand(st)
+	h.m.SetStanding(st)
 	if st.Owned != owned {
 		groups.Own(st.Owned)
 	}
@@ -84,6 +84,6 @@ func (h *agentHost) Serve(st *cluster.Standing) {
 	}
 	h.serve()
 	h.serving.Unlock()
-	h.schema.look(st)
+	h.schema.adoptNewer(st)
 	h.m.joined.mover.Look(st)
 }

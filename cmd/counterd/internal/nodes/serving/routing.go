@@ -22,7 +22,7 @@ type Asker struct {
 }
 
 // Serves tells whether the node takes a planned command, as far as a few comparisons can tell. REQUIRES the batch open: while
-// that is, the store's slots stand still, and no Standing that refuses changes is complete (Member.Stand). args may be nil:
+// that is, the store's slots stand still, and no Standing that refuses changes is complete (Member.SetStanding). args may be nil:
 // then whether the posts are here is left to the store.
 func (st *Standing) Serves(k Asker, cmd *command.Access, args [][]byte) bool {
 	replica := !st.open && k.ReplicaReads && st.Reads == "" && !st.Primary && cmd.Reads()

@@ -37,8 +37,8 @@ func (c *clusterSchema) revision() int64 {
 	return c.has
 }
 
-// look puts the schema of a newer map in force, if this node is to say what its shard's data is. It does not wait.
-func (c *clusterSchema) look(st *cluster.Standing) {
+// adoptNewer puts the schema of a newer map in force, if this node is to say what its shard's data is. It does not wait.
+func (c *clusterSchema) adoptNewer(st *cluster.Standing) {
 	if st.Map == nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (c *clusterSchema) bring(m *topology.Map) {
 
 // adopt puts a schema in force. What the disk or the loss of the role refuses is tried again with the next standing.
 func (c *clusterSchema) adopt(next topology.Schema, epoch uint64) {
-	err := c.put(next)
+	err := c.putInForce(next)
 	c.mu.Lock()
 	c.adopting = false
 	if err == nil && c.epoch == epoch {
@@ -105,7 +105,7 @@ func (c *clusterSchema) adopt(next topology.Schema, epoch uint64) {
 	c.m.joined.host.notify()
 }
 
-func (c *clusterSchema) put(next topology.Schema) error {
+func (c *clusterSchema) putInForce(next topology.Schema) error {
 	b := c.m.host.Store().NewBatch()
 	if err := b.BeginExclusive(); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (c *clusterSchema) alter(ctx context.Context, statement string) error {
 		return err
 	}
 	for {
-		st, news := c.m.Look()
+		st, news := c.m.NowAndNews()
 		late := lacking(st.Map, revision)
 		if late == "" {
 			return nil
