@@ -35,6 +35,7 @@ type File struct {
 	cache    *Cache
 	id       uint32 // spreads the pages over the cache's shards
 	closed   atomic.Bool
+	damaged  atomic.Bool     // a page could not be read, or is not what was written
 	cached   []atomic.Uint32 // entryID by page, 0: not in the cache; written under the lock of the page's shard
 	resident residency
 }
@@ -168,6 +169,10 @@ func Broken(name string, meta Meta, items uint64, err error) *File {
 	}
 	return f
 }
+
+// Damaged tells whether a read has found that the file, or a page of it, is not what was written or cannot be read. It is
+// never taken back: another file has to take the place of this one.
+func (f *File) Damaged() bool { return f.broken != nil || f.damaged.Load() }
 
 // Err is why the file cannot be used, as Broken was told; nil for one that was opened.
 func (f *File) Err() error { return f.broken }
@@ -378,6 +383,7 @@ func (f *File) badPage(i int, bad string) error {
 		return nil
 	}
 	off, _ := f.extent(i)
+	f.damaged.Store(true)
 	return &CorruptError{File: f.name, Offset: off, Part: bad}
 }
 
@@ -394,6 +400,9 @@ func (f *File) readPage(b []byte, i int) error {
 		f.data.populate(off, int64(len(b)))
 	}
 	if err := f.data.copyAt(b, off); err != nil {
+		if !errors.Is(err, ErrClosed) {
+			f.damaged.Store(true)
+		}
 		return err
 	}
 	if believed && time.Since(start) > slowRead {
@@ -406,6 +415,14 @@ func (f *File) readPage(b []byte, i int) error {
 // checkPage checks what a page says of itself against the file: its checksum, which covers its place, and its first
 // mid.
 func (f *File) checkPage(raw []byte, i int) error {
+	err := f.comparePage(raw, i)
+	if err != nil {
+		f.damaged.Store(true)
+	}
+	return err
+}
+
+func (f *File) comparePage(raw []byte, i int) error {
 	off, _ := f.extent(i)
 	head := page.HeadLen + 2*len(f.h.meta.Columns) // then kind u8, first mid u64
 	if len(raw) < head+10 {

@@ -108,6 +108,11 @@ func (s *scanner) read(from, to int) error {
 	}
 	if err == nil {
 		err = readFull(s.file, s.buf, start)
+		if err != nil && to-from == 1 { // of more, another page may be the one
+			s.f.damaged.Store(true)
+		}
+	} else if vfs.IsNotExist(err) {
+		s.f.damaged.Store(true)
 	}
 	if err != nil {
 		s.to = s.from

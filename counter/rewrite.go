@@ -77,14 +77,14 @@ type rewriting struct {
 	path string
 	name string
 	meta coldstore.Meta
-	lose bool // rows that cannot be read are left out
+	from rewriteFrom
 }
 
 func (t *tiers) rewrite(ks *block.Keyspace, mid uint64) error {
-	return t.rewriteAs(ks, mid, false)
+	return t.rewriteAs(ks, mid, rewriteFrom{})
 }
 
-func (t *tiers) rewriteAs(ks *block.Keyspace, mid uint64, lose bool) error {
+func (t *tiers) rewriteAs(ks *block.Keyspace, mid uint64, from rewriteFrom) error {
 	t.one.Lock()
 	defer t.one.Unlock()
 	began := time.Now()
@@ -111,12 +111,12 @@ func (t *tiers) rewriteAs(ks *block.Keyspace, mid uint64, lose bool) error {
 		copied()
 		return fmt.Errorf("%w: %d is in the last block, which stays in memory", ErrNoBlock, mid)
 	}
-	if err := ks.FoldAll(b); err != nil {
+	if err := from.fit(t.s, ks, b); err != nil {
 		b.Mu.Unlock()
 		copied()
 		return err
 	}
-	r := &rewriting{t: t, s: t.s, ks: ks, old: b, id: t.s.BlockIDs.Add(1), lose: lose}
+	r := &rewriting{t: t, s: t.s, ks: ks, old: b, id: t.s.BlockIDs.Add(1), from: from}
 	r.meta = coldstore.Meta{Counter: ks.Def.ID, Offset: t.s.Log.Position(), Lo: b.Lo, Hi: b.Hi, Columns: ks.FileColumns(),
 		OneGroup: ks.SlotGroups, Group: ks.Group}
 	if b.Tab.Len() > 0 {
@@ -124,7 +124,7 @@ func (t *tiers) rewriteAs(ks *block.Keyspace, mid uint64, lose bool) error {
 	} else {
 		image = nil
 	}
-	b.Moved = make(map[uint64]struct{})
+	b.Moved = from.moved(b)
 	b.Mu.Unlock()
 	copied()
 
@@ -208,8 +208,16 @@ func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error
 			return err
 		}
 	}
-	rows := block.Merged{Table: &tab, Columns: r.meta.Columns, Lost: block.LeaveOut(r.lose)}
-	if r.old.Cold != nil {
+	rows := block.Merged{Table: &tab, Columns: r.meta.Columns, Lost: block.LeaveOut(r.from.lose)}
+	switch {
+	case r.from.posts != nil:
+		file, done, err := r.from.posts.file(r.s.Config.FS, r.path, r.meta)
+		if err != nil {
+			return err
+		}
+		defer done()
+		rows.File = file
+	case r.old.Cold != nil:
 		rows.File = r.old.Cold.File
 	}
 	return rows.Each(r.meta.Lo, add)
@@ -242,6 +250,9 @@ func (r *rewriting) install() error {
 	}
 	fresh = ks.Swap(old, r.meta.Lo, fresh)
 	fresh.Mu.Unlock()
+	if old.Cold != nil && old.Cold.File.Err() != nil {
+		s.Broken.Add(-1)
+	}
 	s.Files.Retire(old)
 	return nil
 }

@@ -55,7 +55,7 @@ func Salvage(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(st
 				say(fmt.Sprintf("saved %d items, of which all is known since the image that had %d", ks.Dir.Load().Find(b.Lo).Items(), old))
 				continue
 			}
-			if err := s.tiers.rewriteAs(ks, b.Lo, true); err != nil {
+			if err := s.tiers.rewriteAs(ks, b.Lo, rewriteFrom{lose: true}); err != nil {
 				return nil, fmt.Errorf("saving what is left of %s: %w", path, err)
 			}
 			now := ks.Dir.Load().Find(b.Lo).Cold

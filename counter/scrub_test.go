@@ -2,6 +2,7 @@ package counter
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -58,5 +59,81 @@ func TestScrubTwice(t *testing.T) {
 	}
 	if err := s.Admin().Scrub(); !errors.Is(err, ErrScrubbing) {
 		t.Errorf("%v, want ErrScrubbing", err)
+	}
+}
+
+// TestReplaceRange: posts of another node take the place of a file that cannot be read, with all that this store knows of the
+// range on top: what was set while the page was readable, and while it was not. Posts that may be older or newer than the
+// log are refused.
+func TestReplaceRange(t *testing.T) {
+	s := openDir(t, t.TempDir(), Options{SnapshotGrowth: -1, BlockItems: 1 << 10}, seedScript)
+	mids := fill(t, s, 4_000, 3)
+	key := func(i int) string { return fmt.Sprintf("%d.cntcm", mids[i]) }
+	set := func(i int, v uint64) {
+		t.Helper()
+		if err := s.Set(key(i), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(1, 11)
+	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
+		t.Fatal(err)
+	}
+	since := s.data.Log.Position()
+	r := PostRange{Counter: s.Schema().Counter("weibo").ID, Lo: 0, Hi: s.data.Spaces[s.Schema().Counter("weibo").ID][0].Dir.Load().Blocks[0].Hi}
+	var rows []PostRow
+	if err := NewRangeCopier(s).Rows(r, 1<<20, func(_ PostRange, _ uint64, theirs []PostRow) { rows = theirs }); err != nil {
+		t.Fatal(err)
+	}
+	set(2, 22) // the other node did not have this yet
+	if len(DamagedRanges(s)) != 0 {
+		t.Fatal("damage before there is any")
+	}
+	file := s.scrubber.files()[0]
+	for i := range file.Pages() {
+		flip(t, file.Name(), int64(i<<12+200))
+	}
+	if err := file.Verify(nil); err == nil {
+		t.Fatal("the file is whole")
+	}
+	set(3, 33) // a partial row
+	if found := DamagedRanges(s); len(found) != 1 || found[0] != r {
+		t.Fatalf("damaged: %+v, want %+v", found, r)
+	}
+	at := s.data.Log.Position()
+	if err := ReplaceRange(s, r, since, at+1, rows); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("posts that are newer than the log: %v", err)
+	}
+	s.data.Altered = since + 1
+	if err := ReplaceRange(s, r, since, at, rows); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("posts of another schema: %v", err)
+	}
+	s.data.Altered = 0
+	if err := ReplaceRange(s, PostRange{Counter: r.Counter, Lo: r.Lo, Hi: r.Hi - 1}, since, at, rows); !errors.Is(err, ErrNoBlock) {
+		t.Errorf("another range: %v", err)
+	}
+	if err := ReplaceRange(s, r, since, at, rows); err != nil {
+		t.Fatal(err)
+	}
+	if found := DamagedRanges(s); len(found) != 0 {
+		t.Errorf("still damaged: %+v", found)
+	}
+	for i, want := range map[int]uint64{1: 11, 2: 22, 3: 33} {
+		if got, _, err := s.Get(key(i)); got != want || err != nil {
+			t.Errorf("post %d: %d, %v, want %d", i, got, err, want)
+		}
+	}
+	after := make(map[uint64][]uint64)
+	if err := NewRangeCopier(s).Rows(r, 1<<20, func(_ PostRange, _ uint64, mine []PostRow) {
+		for _, row := range mine {
+			after[row.Mid] = row.Values
+		}
+	}); err != nil || len(after) != len(rows) {
+		t.Fatalf("%d posts, want %d, %v", len(after), len(rows), err)
+	}
+	for _, row := range rows {
+		if row.Mid != mids[2] && row.Mid != mids[3] && fmt.Sprint(after[row.Mid]) != fmt.Sprint(row.Values) {
+			t.Errorf("post %d: %v, want %v", row.Mid, after[row.Mid], row.Values)
+		}
 	}
 }

@@ -181,6 +181,7 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 		r.Healing, r.Since, r.Priority = h.Reason, time.Since(time.UnixMilli(h.Since)), 0 // Sentinel must not name it
 	}
 	r.Healed = s.role.Replication().Healed()
+	r.Refilled, r.RefilledPosts, r.RefillFailures = s.role.Replication().Refilled()
 	cuts, last := s.role.Replication().Cuts()
 	r.Cuts = cuts
 	if cuts > 0 {

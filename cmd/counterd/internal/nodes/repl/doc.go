@@ -34,6 +34,8 @@
 // own data until all has come, saves of that what the primary has not, and changes over in one step (copy.go).
 // Meanwhile it says REPLCONF ACK 0 FACK 0 each second: one that is silent for repl-timeout is cut off.
 //
+// Any node of the same log may ask for the posts of a range, on a connection of its own: REPLCONF rows (refill.go).
+//
 // A client that sends REPLCONF rdb-only 1 and no port, as redis-cli --rdb does, is no replica: SYNC and PSYNC are answered by an
 // archive (package persist).
 //
@@ -87,6 +89,7 @@
 //	copy.go fetched.go           a full copy, and the files of one that have arrived
 //	mend.go                      a full copy that replaces lost files
 //	healing.go                   a damaged directory that is emptied and filled again
+//	refill.go                    a damaged cold file: its posts are fetched from another node
 //	peer.go peersync.go          the primary's side: one replica, and how it resumes or gets a full copy
 //	peerfeed.go peers.go         the stream to a replica; all replicas
 //	quorum.go confirmed.go       changes that enough replicas have; the file CONFIRMED

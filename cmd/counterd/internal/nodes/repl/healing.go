@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // A directory that damage keeps from being opened does not keep the node down where another node has the data. The node
@@ -50,7 +51,7 @@ func (n *Node) Open(dir string, helped bool, open func() (*counter.Store, error)
 			return nil, err
 		}
 		n.logger.Error("the data directory is damaged; setting its files aside, and copying the data of another node", "dir", dir, "error", err)
-		if store, err = n.openEmptied(dir, err, open); err != nil {
+		if store, err = openEmptied(n.fs, dir, err, open); err != nil {
 			return nil, err
 		}
 	}
@@ -69,10 +70,10 @@ func (n *Node) Open(dir string, helped bool, open func() (*counter.Store, error)
 }
 
 // openEmptied sets the files of a directory aside and opens it again.
-func (n *Node) openEmptied(dir string, damage error, open func() (*counter.Store, error)) (*counter.Store, error) {
-	_, err := counter.NoteBehind(n.fs, dir)
+func openEmptied(fs vfs.FS, dir string, damage error, open func() (*counter.Store, error)) (*counter.Store, error) {
+	_, err := counter.NoteBehind(fs, dir)
 	if err == nil {
-		err = past.GiveUp(n.fs, dir, damage.Error(), time.Now().UnixMilli())
+		err = past.GiveUp(fs, dir, damage.Error(), time.Now().UnixMilli())
 	}
 	if err != nil {
 		return nil, errors.Join(damage, err)

@@ -76,6 +76,7 @@ type Node struct {
 	confirmed confirmed
 	compared  compareStats
 	healing   healing
+	refills   refiller
 
 	change sync.Mutex // held while the role changes; outermost
 
@@ -98,6 +99,7 @@ func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
 	n.peers.logger, n.peers.node = log, n
 	n.peers.comparer = comparer{peers: &n.peers, node: n, pass: leastPass, rest: leastRest}
 	n.confirmed.logger = log
+	n.refills.node = n
 	n.peers.quorum.store, n.peers.quorum.self = host.Store, func() string { return settings().NodeID }
 	n.peers.timeout = func() time.Duration { return settings().Timeout }
 	return n

@@ -60,6 +60,10 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 	if len(args) == 3 && resp.EqualFold(args[1], "GETACK") {
 		return
 	}
+	if len(args) > 2 && resp.EqualFold(args[1], "ROWS") {
+		s.sendRows(c, args[2:])
+		return
+	}
 	if p == nil {
 		if s.host.Opening() {
 			out.Error(items.ErrLoading)
@@ -82,6 +86,16 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 		}
 	}
 	out.Status(p.Welcome())
+}
+
+// sendRows answers REPLCONF rows.
+func (s *peerServer) sendRows(c PeerConn, words [][]byte) {
+	raw, err := repl.Rows(s.repl, words)
+	if err != nil {
+		c.Call().Out.Error(peerErrorText(err))
+		return
+	}
+	c.Call().Out.Bulk(raw)
 }
 
 // sendFile answers REPLCONF fetch: straight from the file to the connection.

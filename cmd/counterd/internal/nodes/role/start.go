@@ -10,6 +10,7 @@ import (
 // Start takes the role of the configuration, when the store has come; without one, the role that the node had when it
 // ended. A node of a cluster rests until it is told.
 func (n *Role) Start() {
+	n.life.start(func() { n.repl.Refill(n.life.ctx) })
 	if n.elected != "" {
 		n.RoleChanged()
 		return

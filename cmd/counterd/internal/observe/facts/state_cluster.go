@@ -24,6 +24,8 @@ type Replication struct {
 	Since   time.Duration // how long that has been so
 	Healed  uint64        // times that the node got its data back
 
+	Refilled, RefilledPosts, RefillFailures uint64 // ranges with damaged files that got the posts of another node
+
 	Compare Compare
 }
 
