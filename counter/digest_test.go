@@ -224,7 +224,7 @@ func BenchmarkDigest(b *testing.B) {
 }
 
 // compared is what comparing a pair came to.
-type compared struct{ ranges, elsewhere, mended int }
+type compared struct{ ranges, elsewhere, mended, judged int }
 
 // feed gives the replica the primary's log up to an offset, which a frame ends at.
 func (p *pair) feed(t *testing.T, to uint64) {
@@ -270,6 +270,7 @@ func (p *pair) compare(t *testing.T, of, at *RangeCopier, c *Cursor, all *compar
 		return r, more, true
 	}
 	all.ranges++
+	p.judge(t, of, r, all)
 	for range p.rng.IntN(3) {
 		p.write(t, primary)
 	}
@@ -297,6 +298,57 @@ func (p *pair) compare(t *testing.T, of, at *RangeCopier, c *Cursor, all *compar
 		t.Fatal(err)
 	}
 	return r, more, slices.Equal(x, y)
+}
+
+// judge checks that the primary's log says nothing else of a range than what the primary has, and that it says what a value
+// was that is changed behind its back.
+func (p *pair) judge(t *testing.T, of *RangeCopier, r PostRange, all *compared) {
+	t.Helper()
+	s := p.nodes[p.lead].s
+	judge, err := JudgeByLog(s, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer judge.Close()
+	var at uint64
+	var rows []PostRow
+	read := func() {
+		t.Helper()
+		if err := of.Rows(r, 1<<20, func(_ PostRange, offset uint64, now []PostRow) { at, rows = offset, now }); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.Replication().CommitHere(at), judge.Read(at, func() {})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	want, wrong := judge.Correct(r.Lo, r.Hi, rows)
+	if wrong != 0 || len(want) != len(rows) {
+		t.Fatalf("at %d: %d of %d posts of %+v contradict the log", at, wrong, len(rows), r)
+	}
+	if len(rows) == 0 || p.rng.IntN(3) > 0 {
+		return
+	}
+	bad, good := slices.Clone(rows), rows
+	if i := p.rng.IntN(len(bad)); p.rng.IntN(2) == 0 {
+		bad = slices.Delete(bad, i, i+1)
+	} else {
+		bad[i].Values = slices.Clone(bad[i].Values)
+		bad[i].Values[p.rng.IntN(len(bad[i].Values))] ^= 1
+	}
+	if _, err := MendRange(s, r, at, bad); err != nil {
+		t.Fatal(err)
+	}
+	read()
+	want, wrong = judge.Correct(r.Lo, r.Hi, rows)
+	if wrong > 1 || wrong == 1 && !slices.EqualFunc(want, good, func(a, b PostRow) bool { return a.Mid == b.Mid && slices.Equal(a.Values, b.Values) }) {
+		t.Fatalf("%d posts are wrong by the log, want them to be %v, not %v", wrong, good, want)
+	}
+	all.judged += wrong
+	if _, err := MendRange(s, r, at, good); err != nil { // where the log does not go back to it
+		t.Fatal(err)
+	}
+	p.nodes[p.lead].check(t)
 }
 
 // plant changes posts of the replica behind its log's back: their values, or whether they exist. It returns their mids.
@@ -353,7 +405,7 @@ func TestCompareModel(t *testing.T) {
 			for p.nodes[0].opts.SlotGroups != p.nodes[1].opts.SlotGroups {
 				p = newPair(t, p.rng)
 			}
-			of, at := NewRangeCopier(nil), NewRangeCopier(nil)
+			of, at := &RangeCopier{}, &RangeCopier{}
 			var c Cursor
 			for range steps {
 				p.step(t)

@@ -190,9 +190,26 @@ func readable(b *block.Block) error {
 }
 
 // PostRow is a post with the values of all its columns, in schema order. No values: there is no such post.
-type PostRow struct {
-	Mid    uint64
-	Values []uint64
+type PostRow = rangecopy.Row
+
+// LogJudge knows what the log says about the posts of a range.
+type LogJudge = rangecopy.Judge
+
+// JudgeByLog begins to read the log that is kept, from its beginning, for what it says about a range.
+func JudgeByLog(s *Store, r PostRange) (*LogJudge, error) {
+	def := s.Schema().CounterByID(r.Counter)
+	if def == nil {
+		return nil, fmt.Errorf("%w: counter %d", ErrNoKey, r.Counter)
+	}
+	log, err := s.Replication().NewReader(s.Replication().First())
+	if err != nil {
+		return nil, err
+	}
+	group := -1
+	if s.SlotGroups() {
+		group = int(r.Group)
+	}
+	return rangecopy.NewJudge(def, group, r.Lo, r.Hi, log), nil
 }
 
 // Rows reads the posts of a range in order of mid: as much of it as its first block has, and most posts at most. publish
@@ -227,7 +244,7 @@ func rangeRows(ks *block.Keyspace, b *block.Block, lo, hi uint64) (rows []PostRo
 			if mid >= hi {
 				return errEnough
 			}
-			rows = append(rows, PostRow{mid, slices.Clone(row)})
+			rows = append(rows, PostRow{Mid: mid, Values: slices.Clone(row)})
 			return nil
 		})
 		if errors.Is(err, errEnough) {
@@ -241,15 +258,16 @@ func rangeRows(ks *block.Keyspace, b *block.Block, lo, hi uint64) (rows []PostRo
 		}
 		var row []uint64
 		row, err = ks.AppendRow(nil, b, mid, block.Location{Where: block.InTable, Ref: ref})
-		rows = append(rows, PostRow{mid, row})
+		rows = append(rows, PostRow{Mid: mid, Values: row})
 	})
 	slices.SortFunc(rows, func(a, b PostRow) int { return cmp.Compare(a.Mid, b.Mid) })
 	return rows, err
 }
 
 // MendRange gives a range of a replica the posts that its primary has at a log offset, in order of mid, and returns the
-// posts that differed, as they were here. If the log does not end at that offset, the error is ErrElsewhere, and nothing was
-// changed. The log does not get what changes: it has that already, or the primary is wrong about it.
+// posts that differed, as they were here. A primary gives its own range the posts that its log says it has there. If the log
+// of a replica does not end at that offset, or if a primary has changed posts of the blocks since, the error is ErrElsewhere,
+// and nothing was changed. The log does not get what changes: it has that already.
 func MendRange(s *Store, r PostRange, at uint64, want []PostRow) (were []PostRow, err error) {
 	d := &s.data
 	d.Applying.Lock()
@@ -263,7 +281,7 @@ func MendRange(s *Store, r PostRange, at uint64, want []PostRow) (were []PostRow
 	switch {
 	case err != nil:
 		return nil, err
-	case d.Log.Position() != at || !d.Replica.Load():
+	case d.Replica.Load() && d.Log.Position() != at || !d.Replica.Load() && !unchanged(d, ks, r, at):
 		return nil, ErrElsewhere
 	}
 	var have []PostRow
@@ -304,4 +322,18 @@ func MendRange(s *Store, r PostRange, at uint64, want []PostRow) (were []PostRow
 		s.repl.observer(b)
 	}
 	return were, err
+}
+
+// unchanged tells whether the blocks of a range are as they were at a log offset. REQUIRES the gate held exclusively.
+func unchanged(d *core.Data, ks *block.Keyspace, r PostRange, at uint64) bool {
+	for lo := r.Lo; lo < r.Hi; {
+		b := ks.Lock(lo)
+		last := max(b.Logged, d.Altered, d.Replayed)
+		lo = b.Hi
+		b.Mu.Unlock()
+		if last > at {
+			return false
+		}
+	}
+	return true
 }

@@ -189,7 +189,7 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 	}
 	i := s.role.Replication().Compare()
 	r.Compare = facts.Compare{Posts: i.Posts, Ranges: i.Ranges, Missed: i.Missed, Unreadable: i.Unreadable, Passes: i.Passes, LastPass: i.LastPass, PassTook: i.PassTook,
-		Differences: i.Differences, Mended: i.Mended, Differing: i.Differing, Last: i.Last}
+		Differences: i.Differences, Mended: i.Mended, Differing: i.Differing, Recently: i.Recently(), Last: i.Last}
 	if l, ok := s.role.Replication().Link(); ok {
 		r.Primary, r.Port = l.Primary.Host, l.Primary.Port
 		f.Link = &facts.Link{Primary: l.Primary.String(), State: string(l.State), Error: l.Error, Down: l.DownFor, LastIO: l.LastIO,

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -210,6 +211,18 @@ var allTroubles = []trouble{
 	{"disk", topology.SevereError, func(s *Server) string { // full, failing, or hanging: Ready knows a hanging disk after 2.1 s
 		if err := s.store().Ready(); err != nil {
 			return "the disk does not accept writes: " + err.Error()
+		}
+		return ""
+	}},
+	{"differs", topology.SevereError, func(s *Server) string {
+		if n := s.role.Replication().Compare().Differing; n > 0 {
+			return fmt.Sprintf("%d ranges of posts of a replica differ from this primary's, and could not be mended; the log says why", n)
+		}
+		return ""
+	}},
+	{"differed", topology.SevereWarning, func(s *Server) string {
+		if c := s.role.Replication().Compare(); c.Recently() {
+			return fmt.Sprintf("%d posts differed between this node and another, and were mended; the last: %s", c.Differences, c.Last)
 		}
 		return ""
 	}},

@@ -193,7 +193,14 @@ type CompareInfo struct {
 	Mended      uint64 // those that got the values of the primary
 	Differing   uint64 // ranges of replicas that differ and could not be mended, as far as the last pass or this one found
 	Last        string // the last difference, for people
+	LastAt      time.Time
 }
+
+// differedFor is how long a difference is something to hear of: Recently.
+const differedFor = 24 * time.Hour
+
+// Recently tells whether posts differed in the last day.
+func (i *CompareInfo) Recently() bool { return i.Differences > 0 && time.Since(i.LastAt) < differedFor }
 
 // compareStats counts. Safe for concurrent use.
 type compareStats struct {

@@ -197,3 +197,30 @@ func TestCompareOlder(t *testing.T) {
 		t.Error("it is asked")
 	}
 }
+
+// TestCompareJudges: posts of a primary are changed behind its log's back. The log says that the primary is wrong: it takes
+// back what the log has, and the replica keeps what it has.
+func TestCompareJudges(t *testing.T) {
+	a, b := newComparing(t, "a", counter.SyncAlways), newComparing(t, "b", counter.SyncAlways)
+	elect(t, a, b, 1, 1)
+	for mid := range uint64(100) {
+		if err := a.add(mid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "it has all", func() bool { return b.host.Store().Replication().Position() == a.host.Store().Replication().Position() })
+
+	for mid, values := range map[uint64][]uint64{3: {77}, 40: nil, 1000: {1}} {
+		eventually(t, "it is planted", func() bool { return a.plant(mid, values...) })
+	}
+	eventually(t, "the log wins", func() bool { return a.get(3) == 1 && a.get(40) == 1 })
+	eventually(t, "both are the same", func() bool { return digest(t, a.host.Store()) == digest(t, b.host.Store()) })
+	if a.get(3) != 1 || a.get(40) != 1 || b.get(3) != 1 || b.get(40) != 1 {
+		t.Errorf("the primary has %d and %d, its replica %d and %d, want 1", a.get(3), a.get(40), b.get(3), b.get(40))
+	}
+	at := a.node.Compare().Passes
+	eventually(t, "all is compared", func() bool { return a.node.Compare().Passes >= at+2 })
+	if i := a.node.Compare(); i.Differences < 2 || i.Mended != i.Differences || !i.Recently() {
+		t.Errorf("%+v", i)
+	}
+}

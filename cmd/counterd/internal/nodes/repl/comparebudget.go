@@ -18,8 +18,9 @@ type budget struct {
 const (
 	// budgetTurn is how long clients may have to wait for a turn.
 	budgetTurn = 250 * time.Microsecond
-	// turnCost is what it costs to sleep and wake.
-	turnCost = 20 * time.Microsecond
+	// turnCost is what a turn costs beside its work: to wake, caches that have nothing of it, the messages. With 20 us, 0.5 %
+	// of a processor were 0.6 % on a primary and 0.7 % on a replica that did nothing else.
+	turnCost = 200 * time.Microsecond
 	// maxBudgetSleep bounds a sleep: what took longer than share*maxBudgetSleep waited for something.
 	maxBudgetSleep = 10 * time.Second
 )

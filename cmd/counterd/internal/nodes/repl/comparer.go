@@ -269,6 +269,12 @@ func (c *comparer) mend(p *Peer, whole counter.PostRange) {
 	c.work.share = func() float64 { return max(share(), mendShare) }
 	defer func() { c.work.share = share }()
 	mended, confirmed := uint64(0), false
+	var judge *counter.LogJudge
+	defer func() {
+		if judge != nil {
+			_ = judge.Close() // it was only read
+		}
+	}()
 	for r, n := whole, 0; n < maxMendRounds && c.work.ctx.Err() == nil; n++ {
 		q, sums, _, err := c.ask([]*Peer{p}, func(publish func(counter.PostRange, uint64)) (bool, error) {
 			_, err := c.copier.First(r, publish)
@@ -302,7 +308,7 @@ func (c *comparer) mend(p *Peer, whole counter.PostRange) {
 		if !confirmed {
 			confirmed = true
 			what := fmt.Sprintf("replica=%s,counter=%s,lo=%d,hi=%d", p.address(), c.node.counterName(whole), a.lo, a.hi)
-			c.node.compared.change(func(i *CompareInfo) { i.Last = what })
+			c.node.compared.change(func(i *CompareInfo) { i.Last, i.LastAt = what, time.Now() })
 			c.peers.logger.Error("a replica differs from this node", "replica", p.address(), "counter", c.node.counterName(whole), "lo", a.lo, "hi", a.hi, "offset", q.at)
 		}
 		r.Lo, r.Hi = a.lo, a.hi
@@ -313,6 +319,12 @@ func (c *comparer) mend(p *Peer, whole counter.PostRange) {
 			}
 		}
 		if posts <= mendRows || a.hi-a.lo == 1 {
+			if judge == nil && !c.store.Replica() {
+				judge = c.readLog(whole)
+			}
+			if judge != nil {
+				c.correct(judge, r)
+			}
 			mended += c.sendRows(p, r)
 			r = whole
 		}
@@ -321,6 +333,58 @@ func (c *comparer) mend(p *Peer, whole counter.PostRange) {
 		c.failed++
 		c.node.compared.change(func(i *CompareInfo) { i.Differing = max(i.Differing, c.failed) })
 		c.peers.logger.Error("a range of a replica still differs from this node", "replica", p.address(), "counter", c.node.counterName(whole), "lo", whole.Lo, "hi", whole.Hi, "items", mended)
+	}
+}
+
+// readLog begins to read the log for what it says about a range; nil: that is not possible.
+func (c *comparer) readLog(r counter.PostRange) *counter.LogJudge {
+	judge, err := counter.JudgeByLog(c.store, r)
+	if err != nil {
+		c.peers.logger.Warn("the log cannot tell which of two nodes is right; taking the primary's posts", "error", err)
+		return nil
+	}
+	return judge
+}
+
+// correct gives this node's posts of a range the values that its log has, where they differ: its own memory or file is the
+// one that is wrong then. What the log does not have any more is taken to be right here.
+func (c *comparer) correct(judge *counter.LogJudge, r counter.PostRange) {
+	for range compareTries {
+		c.work.start()
+		var part counter.PostRange
+		var at uint64
+		var rows []counter.PostRow
+		err := c.copier.Rows(r, mendRows, func(r counter.PostRange, offset uint64, now []counter.PostRow) { part, at, rows = r, offset, now })
+		if err == nil {
+			err = c.store.Replication().CommitHere(at)
+		}
+		if err == nil {
+			err = judge.Read(at, c.work.rest)
+		}
+		var were []counter.PostRow
+		if err == nil {
+			if want, wrong := judge.Correct(part.Lo, part.Hi, rows); wrong > 0 {
+				were, err = counter.MendRange(c.store, part, at, want)
+				if len(were) > 0 {
+					what := fmt.Sprintf("counter=%s,%s", c.node.counterName(part), describe(were, want))
+					c.node.compared.change(func(i *CompareInfo) {
+						i.Differences, i.Mended = i.Differences+uint64(len(were)), i.Mended+uint64(len(were))
+						i.Last, i.LastAt = what, time.Now()
+					})
+					c.peers.logger.Error("posts of this primary differed from its log; they have the values of the log now",
+						"items", len(were), "offset", at, "lo", part.Lo, "hi", part.Hi, "difference", what, "error", err)
+				}
+			}
+		}
+		c.work.stop()
+		c.work.settle(c.rest)
+		if errors.Is(err, counter.ErrElsewhere) && c.work.ctx.Err() == nil {
+			continue
+		}
+		if err != nil && len(were) == 0 {
+			c.peers.logger.Warn("the log cannot tell which of two nodes is right; taking the primary's posts", "error", err)
+		}
+		return
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/counterd/counterd/counter"
 )
@@ -176,7 +177,7 @@ func (c *compareSide) mend(q question, rows []counter.PostRow) error {
 		what := fmt.Sprintf("counter=%s,%s", c.s.node.counterName(q.r), describe(were, rows))
 		c.s.node.compared.change(func(i *CompareInfo) {
 			i.Differences += uint64(len(were))
-			if i.Last = what; err == nil {
+			if i.Last, i.LastAt = what, time.Now(); err == nil {
 				i.Mended += uint64(len(were))
 			}
 		})
@@ -186,7 +187,7 @@ func (c *compareSide) mend(q question, rows []counter.PostRow) error {
 	return c.answer(&q, saysMended, strconv.Itoa(len(were)))
 }
 
-// describe tells of the first post that differed: its values here, and those of the primary.
+// describe tells of the first post that differed: its values here, and what they are now.
 func describe(were, rows []counter.PostRow) string {
 	values := func(v []uint64) string {
 		if v == nil {
@@ -201,5 +202,5 @@ func describe(were, rows []counter.PostRow) string {
 			want = row.Values
 		}
 	}
-	return fmt.Sprintf("mid=%d,here=%s,primary=%s", first.Mid, values(first.Values), values(want))
+	return fmt.Sprintf("mid=%d,here=%s,right=%s", first.Mid, values(first.Values), values(want))
 }

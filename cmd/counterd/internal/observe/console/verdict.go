@@ -172,12 +172,13 @@ func (j *judge) find(now time.Time, v *facts.State) (found []Problem) {
 	if n := v.Replication.Diverged; n > 0 {
 		say(Note, "diverged", plural(n, "file contains", "files contain")+" changes that this node took back", "They were made here, and the new primary did not have them. See diverged-* in the data directory.")
 	}
-	if c := &v.Replication.Compare; c.Differences > 0 {
-		level, hint := Warn, "The replica has the primary's values now. Memory that flips bits is the most likely cause. Last: "+facts.Clip(c.Last)
-		if c.Differing > 0 {
-			level, hint = Bad, "They could not be given the primary's values: the log of the replica says why. Last: "+facts.Clip(c.Last)
-		}
-		say(level, "differed", plural(int(c.Differences), "post differed", "posts differed")+" from the primary's on a replica", hint)
+	c := &v.Replication.Compare
+	if c.Differing > 0 {
+		say(Bad, "differs", plural(int(c.Differing), "range of posts differs", "ranges of posts differ")+" on a replica, and could not be mended", "The log of the replica says why.")
+	}
+	if c.Recently {
+		say(Warn, "differed", plural(int(c.Differences), "post", "posts")+" differed between this node and another, and got the right values",
+			"Memory that flips bits is the most likely cause. Last: "+facts.Clip(c.Last))
 	}
 	if v.Agent != nil {
 		for _, t := range v.Agent.Troubles {

@@ -38,6 +38,7 @@ type Compare struct {
 	PassTook            time.Duration
 	Differences, Mended uint64 // posts
 	Differing           uint64 // ranges that could not be mended
+	Recently            bool   // posts differed in the last day
 	Last                string
 }
 
