@@ -194,8 +194,10 @@ func TestDamagedFiles(t *testing.T) {
 			if len(paths) == 0 {
 				t.Fatal("the directory has no such file")
 			}
+			oneOf := 8
 			if !*long { // one of them, another one each time
 				paths = paths[rng.IntN(len(paths)):][:1]
+				oneOf = 24
 			}
 			count := map[string]int{}
 			for _, path := range paths {
@@ -203,8 +205,7 @@ func TestDamagedFiles(t *testing.T) {
 				filetest.Must(t, err)
 				for what, b := range damagetest.Variants(t, whole, kind.header) {
 					what = path + ": " + what
-					serving := *long || rng.IntN(24) == 0
-					again := *long || rng.IntN(24) == 0
+					serving, again := rng.IntN(oneOf) == 0, rng.IntN(oneOf) == 0
 					disk := d.disk.Kill()
 					filetest.Put(t, disk, path, b)
 					count[d.checkStart(t, disk, what, again)]++
