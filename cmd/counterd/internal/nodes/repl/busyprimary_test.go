@@ -4,7 +4,6 @@ package repl
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -12,10 +11,10 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/internal/testkit/busystore"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/vfs"
@@ -31,23 +30,23 @@ type busy struct {
 	states map[uint64]string // what the primary held, by log offset
 	follow [3]bool           // it has heard of the present primary, so that its log is a beginning of that one's
 	old    [3]*vfs.Sim       // an older copy of its directory
-	added  int
-	seqs   map[string]uint64
+	work   *busystore.Work
 	counts map[string]int
 }
 
 func newBusy(t *testing.T, rng *rand.Rand) *busy {
-	b := &busy{t: t, rng: rng, states: map[uint64]string{}, seqs: map[string]uint64{}, counts: map[string]int{}}
+	b := &busy{t: t, rng: rng, states: map[uint64]string{}, work: busystore.NewWork(rng)}
+	b.counts = b.work.Counts
 	for i := range b.nodes {
 		b.nodes[i] = &testHost{t: t, sim: vfs.NewSim(), seed: uint64(i) + 1, options: func(o *counter.Options) {
 			o.Manual, o.CompressLog, o.RetainBytes = false, true, []uint64{1, 1 << 30}[i%2] // one keeps nothing that it need not
-			o.Producers = counter.ProducerLimits{Producers: 5, MinIdle: 1}
+			o.Producers = busystore.Limits
 		}}
 		b.nodes[i].open()
 	}
 	b.follow[0] = true
 	b.states[0] = digest(t, b.primary())
-	b.note(b.primary().AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n\nadd column w m hint=4 max=32 suffix=m"))
+	b.note(b.primary().AlterScript(busystore.Schema))
 	return b
 }
 
@@ -78,99 +77,10 @@ func (b *busy) check(i int) {
 	}
 }
 
-func (b *busy) batch(do func(batch *counter.Batch) error) error {
-	batch := b.primary().NewBatch()
-	err := batch.BeginExclusive()
-	if err == nil {
-		err = do(batch)
-		batch.End()
-	}
-	return errors.Join(err, batch.Commit())
-}
-
 // change makes one change of any kind on the primary.
 func (b *busy) change() {
 	b.t.Helper()
-	rng, s := b.rng, b.primary()
-	mid := rng.Uint64N(300)
-	switch k := rng.IntN(100); {
-	case k < 45:
-		_, err := s.Incr(fmt.Sprintf("%d.m", mid), rng.Int64N(9))
-		b.note(err)
-	case k < 70:
-		// More producers than there may be: one that is idle for a second gives its place up.
-		id := fmt.Sprint("producer", rng.IntN(9))
-		seq := b.seqs[id]
-		if seq == 0 || rng.IntN(4) > 0 {
-			seq++
-		}
-		b.once(id, seq, fmt.Sprintf("%d.m", mid))
-	case k < 80:
-		b.counts["update"]++
-		b.note(b.batch(func(batch *counter.Batch) error {
-			def := batch.Schema().Counter("w")
-			u, err := counter.NewUpdate(counter.Query{Counter: def, From: mid, To: mid + rng.Uint64N(100)},
-				[]counter.Change{{Kind: []counter.OpKind{counter.OpAdd, counter.OpSet, counter.OpDelete}[rng.IntN(3)], Column: int16(rng.IntN(2)), Arg: rng.Uint64N(20)}}, counter.ReturnNothing)
-			for done := false; err == nil && !done; {
-				done, err = u.Gather(batch)
-			}
-			if err == nil {
-				err = u.Apply(batch)
-			}
-			return err
-		}))
-	case k < 90:
-		b.added++
-		def := s.Schema().Counter("w")
-		switch n := len(def.Columns); {
-		case n > 2 && rng.IntN(2) == 0:
-			b.note(s.AlterScript("drop column w " + def.Columns[2+rng.IntN(n-2)].Name))
-		case s.Schema().Counter("v") != nil:
-			b.note(s.AlterScript("drop counter v"))
-		case rng.IntN(3) == 0:
-			b.note(s.AlterScript("add counter v\nadd column v z hint=8 max=30 suffix=z"))
-			b.note(s.Set("7.z", 1))
-		default:
-			b.note(s.AlterScript(fmt.Sprintf("add column w c%d hint=2 max=30 default=%d suffix=c%d", b.added, rng.IntN(3), b.added)))
-		}
-	case k < 92:
-		b.counts["flush"]++
-		b.note(b.batch(func(batch *counter.Batch) error { return batch.Whole().Clear() }))
-	default:
-		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
-	}
-}
-
-// once makes a numbered change, or repeats one.
-func (b *busy) once(id string, seq uint64, key string) {
-	b.t.Helper()
-	s := b.primary()
-	before := s.Admin().ProducerStats().Producers
-	batch := s.NewBatch()
-	if err := batch.Begin(); err != nil {
-		b.t.Fatal(err)
-	}
-	k, _ := batch.Schema().ParseKey([]byte(key))
-	batch.Add(counter.Op{Kind: counter.OpAdd, Counter: k.Counter, Column: int16(k.Col), Mid: k.Mid, Arg: 1})
-	o, _ := batch.Once(0)
-	o.Producer, o.Seq = []byte(id), seq
-	batch.Run()
-	batch.End()
-	var full *counter.ProducersFullError
-	var expired *counter.ExpiredError
-	switch err := errors.Join(o.Err, batch.Op(0).Err, batch.Commit()); {
-	case errors.As(err, &full):
-		b.counts["full"]++
-	case errors.As(err, &expired): // behind a failover the test begins to count anew
-	case err != nil:
-		b.t.Fatal(err)
-	default:
-		b.seqs[id] = seq
-		if before == 5 && !o.Repeat {
-			b.counts["evicted or known"]++
-		}
-	}
-	b.note(nil)
+	b.note(b.work.Change(b.primary()))
 }
 
 // tier moves a range of a node to a file, back, or merges it there.
@@ -180,7 +90,7 @@ func (b *busy) tier(i int) {
 	if b.rng.IntN(3) == 0 {
 		change = b.nodes[i].Store().Admin().Promote
 	}
-	if err := change("w", b.rng.Uint64N(300)); err != nil && !errors.Is(err, counter.ErrNoBlock) && b.nodes[i].Store().Schema().Counter("w") != nil {
+	if err := change("w", b.rng.Uint64N(busystore.Mids)); err != nil && !errors.Is(err, counter.ErrNoBlock) && b.nodes[i].Store().Schema().Counter("w") != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -290,7 +200,7 @@ func (b *busy) failover() {
 		b.t.Fatal(err)
 	}
 	maps.DeleteFunc(b.states, func(end uint64, _ string) bool { return end > at })
-	b.seqs = map[string]uint64{}
+	b.work.Forget()
 	b.note(nil)
 }
 

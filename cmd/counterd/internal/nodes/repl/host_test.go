@@ -9,14 +9,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/busystore"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
@@ -84,27 +83,9 @@ func (h *testHost) commit() uint64 {
 // digest tells what a store holds.
 func digest(t testing.TB, s *counter.Store) string {
 	t.Helper()
-	b := s.NewBatch()
-	if err := b.Begin(); err != nil {
-		t.Fatal(err)
-	}
-	defer b.End()
-	text := b.Schema().String()
-	for _, def := range b.Schema().Counters() {
-		d, err := counter.NewReader(b).Digest(def.Name, 0, 1<<63)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text += fmt.Sprintf("%s %v;", def.Name, d)
-	}
-	producers, err := b.Producers().List(100)
+	text, err := busystore.Digest(s)
 	if err != nil {
 		t.Fatal(err)
-	}
-	slices.SortFunc(producers, func(a, b counter.ProducerInfo) int { return strings.Compare(a.ID, b.ID) })
-	for _, p := range producers {
-		p.LastUsed = 0
-		text += fmt.Sprintf("%+v;", p)
 	}
 	return text
 }

@@ -1,0 +1,167 @@
+// Package busystore makes random changes of every kind that a log can hold, for tests that copy, back up or move a store at work. Only
+// tests import it.
+package busystore
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+)
+
+// Mids bounds the ids of posts.
+const Mids = 300
+
+// Limits let fewer producers in than Work has. A producer that was idle for a second gives its place up.
+var Limits = counter.ProducerLimits{Producers: 5, MinIdle: 1}
+
+// Schema is the schema of a store before Work begins.
+const Schema = "add counter w\nadd column w n hint=8 max=30 suffix=n\nadd column w m hint=4 max=32 suffix=m"
+
+// Work makes changes. It sleeps now and then, so that producers become idle: run it in a bubble of synctest.
+type Work struct {
+	Rng    *rand.Rand
+	Counts map[string]int // how often each kind of change was made
+
+	added int
+	seqs  map[string]uint64
+}
+
+// NewWork makes changes that rng draws.
+func NewWork(rng *rand.Rand) *Work {
+	return &Work{Rng: rng, Counts: map[string]int{}, seqs: map[string]uint64{}}
+}
+
+// Forget lets producers begin to count anew, as behind a failover that lost numbers.
+func (w *Work) Forget() { w.seqs = map[string]uint64{} }
+
+// Change makes one change of any kind, or two.
+func (w *Work) Change(s *counter.Store) error {
+	rng := w.Rng
+	mid := rng.Uint64N(Mids)
+	switch k := rng.IntN(100); {
+	case k < 45:
+		_, err := s.Incr(fmt.Sprintf("%d.m", mid), rng.Int64N(9))
+		return err
+	case k < 70:
+		id := fmt.Sprint("producer", rng.IntN(9))
+		seq := w.seqs[id]
+		if seq == 0 || rng.IntN(4) > 0 {
+			seq++
+		}
+		return w.once(s, id, seq, fmt.Sprintf("%d.m", mid))
+	case k < 80:
+		w.Counts["update"]++
+		return w.update(s, mid)
+	case k < 90:
+		return w.alter(s)
+	case k < 92:
+		w.Counts["flush"]++
+		return exclusive(s, func(b *counter.Batch) error { return b.Whole().Clear() })
+	default:
+		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+		return nil
+	}
+}
+
+func exclusive(s *counter.Store, do func(b *counter.Batch) error) error {
+	b := s.NewBatch()
+	err := b.BeginExclusive()
+	if err == nil {
+		err = do(b)
+		b.End()
+	}
+	return errors.Join(err, b.Commit())
+}
+
+// update changes the posts of a range as one change.
+func (w *Work) update(s *counter.Store, mid uint64) error {
+	change := counter.Change{Kind: []counter.OpKind{counter.OpAdd, counter.OpSet, counter.OpDelete}[w.Rng.IntN(3)], Column: int16(w.Rng.IntN(2)), Arg: w.Rng.Uint64N(20)}
+	return exclusive(s, func(b *counter.Batch) error {
+		u, err := counter.NewUpdate(counter.Query{Counter: b.Schema().Counter("w"), From: mid, To: mid + w.Rng.Uint64N(100)}, []counter.Change{change}, counter.ReturnNothing)
+		for done := false; err == nil && !done; {
+			done, err = u.Gather(b)
+		}
+		if err != nil {
+			return err
+		}
+		return u.Apply(b)
+	})
+}
+
+// alter adds or drops a column or a counter.
+func (w *Work) alter(s *counter.Store) error {
+	w.added++
+	def := s.Schema().Counter("w")
+	switch n := len(def.Columns); {
+	case n > 2 && w.Rng.IntN(2) == 0:
+		return s.AlterScript("drop column w " + def.Columns[2+w.Rng.IntN(n-2)].Name)
+	case s.Schema().Counter("v") != nil:
+		return s.AlterScript("drop counter v")
+	case w.Rng.IntN(3) == 0:
+		return errors.Join(s.AlterScript("add counter v\nadd column v z hint=8 max=30 suffix=z"), s.Set("7.z", 1))
+	default:
+		return s.AlterScript(fmt.Sprintf("add column w c%d hint=2 max=30 default=%d suffix=c%d", w.added, w.Rng.IntN(3), w.added))
+	}
+}
+
+// once makes a numbered change, or repeats one.
+func (w *Work) once(s *counter.Store, id string, seq uint64, key string) error {
+	before := s.Admin().ProducerStats().Producers
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		return err
+	}
+	k, _ := b.Schema().ParseKey([]byte(key))
+	b.Add(counter.Op{Kind: counter.OpAdd, Counter: k.Counter, Column: int16(k.Col), Mid: k.Mid, Arg: 1})
+	o, _ := b.Once(0)
+	o.Producer, o.Seq = []byte(id), seq
+	b.Run()
+	b.End()
+	var full *counter.ProducersFullError
+	var expired *counter.ExpiredError
+	switch err := errors.Join(o.Err, b.Op(0).Err, b.Commit()); {
+	case errors.As(err, &full):
+		w.Counts["full"]++
+	case errors.As(err, &expired): // behind Forget
+	case err != nil:
+		return err
+	default:
+		w.seqs[id] = seq
+		if before == Limits.Producers && !o.Repeat {
+			w.Counts["with all places taken"]++
+		}
+	}
+	return nil
+}
+
+// Digest returns a text that two stores share if they hold the same schema, posts and state of producers.
+func Digest(s *counter.Store) (string, error) {
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		return "", err
+	}
+	defer b.End()
+	text := b.Schema().String()
+	for _, def := range b.Schema().Counters() {
+		d, err := counter.NewReader(b).Digest(def.Name, 0, 1<<63)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintf("%s %v;", def.Name, d)
+	}
+	producers, err := b.Producers().List(100)
+	if err != nil {
+		return "", err
+	}
+	slices.SortFunc(producers, func(a, b counter.ProducerInfo) int { return strings.Compare(a.ID, b.ID) })
+	for _, p := range producers {
+		p.LastUsed = 0
+		text += fmt.Sprintf("%+v;", p)
+	}
+	return text, nil
+}
