@@ -54,6 +54,10 @@ type Options struct {
 	// MiB, and never less than the snapshot's size; negative: never.
 	SnapshotGrowth int64
 
+	// SegmentBytes is the size of a log segment, at least 512 bytes. Old log is removed one segment at a time. Default: 1 MiB at
+	// first, and up to 64 MiB.
+	SegmentBytes int64
+
 	// Producers bound the memory that makes numbered changes happen once: see Once.
 	Producers ProducerLimits
 
@@ -89,6 +93,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxMemory != 0 && o.MaxMemory < MinMaxMemory {
 		return o, fmt.Errorf("counter: MaxMemory: got %d, want 0 or at least %d", o.MaxMemory, MinMaxMemory)
+	}
+	if o.SegmentBytes != 0 && o.SegmentBytes < 512 {
+		return o, fmt.Errorf("counter: SegmentBytes: got %d, want 0 or at least 512", o.SegmentBytes)
 	}
 	if o.SnapshotGrowth == 0 {
 		o.SnapshotGrowth = 64 << 20

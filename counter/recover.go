@@ -48,9 +48,10 @@ type recovery struct {
 
 // recoverOptions are those of the Options that the start of a store asks for.
 type recoverOptions struct {
-	policy   SyncPolicy
-	progress func(what string, done, total uint64)
-	giveUp   bool // go on without the image of a last block, too: it is about to be given up
+	policy       SyncPolicy
+	segmentBytes int64 // Options.SegmentBytes
+	progress     func(what string, done, total uint64)
+	giveUp       bool // go on without the image of a last block, too: it is about to be given up
 }
 
 // recovered is the findings of a start.
@@ -379,7 +380,7 @@ func (r *recovery) replay(from uint64) (*recovered, error) {
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
 		FS: r.s.Config.FS, Dir: r.s.Dir.Path(), Create: len(r.s.Dir.Manifests()) == 0, Unwritable: true, Guard: r.s.Dir.CheckLock, KnownDurable: r.s.Dir.KnownDurable(), Past: &lineage,
-		Policy: r.opts.policy, Manual: r.s.Config.Manual, Logger: r.s.Config.Logger,
+		Policy: r.opts.policy, Manual: r.s.Config.Manual, SegmentBytes: r.opts.segmentBytes, Logger: r.s.Config.Logger,
 		Progress: func(done, total uint64) { r.opts.progress("log", done, total) },
 	}, from, replayer.Apply)
 	if err == nil {

@@ -71,7 +71,7 @@ func (s *Store) connect() {
 // recover brings back what a directory has.
 func (s *Store) recover(path string) error {
 	opts := &s.opts
-	found, err := (&recovery{s: &s.data, opts: recoverOptions{opts.AppendFsync, opts.Progress, opts.giveUp}}).run(path)
+	found, err := (&recovery{s: &s.data, opts: recoverOptions{opts.AppendFsync, opts.SegmentBytes, opts.Progress, opts.giveUp}}).run(path)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ type Agent struct {
 	membership membership
 	starts     starts
 	role       role
+	untaken    untaken
 	inSync     inSync
 	election   election
 	handover   handover

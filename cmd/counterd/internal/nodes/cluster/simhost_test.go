@@ -93,9 +93,17 @@ func (p *proc) Follow(id topology.NodeID, _ string, epoch uint64) error {
 
 func (p *proc) Rest(string) {
 	if p.enter() {
+		defer p.w.mu.Unlock()
 		p.quiet()
 		p.depose()
-		p.w.mu.Unlock()
+		if now := time.Now(); !now.Equal(p.restAt) {
+			p.restAt, p.rests = now, 0
+		}
+		if p.rests++; p.rests > 100 {
+			p.w.fail("%s rests again and again, without a pause", p.name)
+			return
+		}
+		p.note() // as the host's role may have changed
 	}
 }
 

@@ -42,6 +42,8 @@ type proc struct {
 
 	commitAt time.Time // of the last transaction
 	commits  int       // at that moment
+	restAt   time.Time // of the last Rest
+	rests    int       // at that moment
 }
 
 type acks struct {

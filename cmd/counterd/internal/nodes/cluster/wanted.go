@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
@@ -26,6 +27,13 @@ type role struct {
 	// anew is set where it is the primary by the map and must not lead that epoch: another process did, it failed to, or its
 	// directory is an older copy.
 	anew bool
+}
+
+// untaken is a role that the host did not take, and when it is asked again. A failed attempt changes the host's role, of which the
+// host gives notice: an agent that tried at each notice would never pause.
+type untaken struct {
+	role  role
+	until time.Time
 }
 
 // wanted is the role that the map gives.
@@ -80,7 +88,7 @@ func (a *Agent) address(id topology.NodeID) string {
 // takeRole gives the host the role that the map says.
 func (a *Agent) takeRole() {
 	want := a.wanted()
-	if want == a.role {
+	if want == a.role || want == a.untaken.role && a.loop.now.Before(a.untaken.until) {
 		return
 	}
 	if want.kind != resting && a.loop.conf.Home.Cluster() == "" {
@@ -116,6 +124,7 @@ func (a *Agent) takeRole() {
 		}
 		a.loop.host.Rest(textResting)
 		a.role = role{why: textResting}
+		a.untaken = untaken{role: want, until: a.loop.now.Add(tick)}
 		return
 	}
 	a.role = want

@@ -21,6 +21,7 @@ type agentHost struct {
 	notice chan struct{}
 	schema clusterSchema
 	why    string // of the last Rest; the agent's goroutine alone
+	failed bool   // the last Rest; the same
 
 	marks map[topology.NodeID]*mark // the agent's goroutine alone
 	epoch uint64                    // that they are of
@@ -93,12 +94,15 @@ func (h *agentHost) Follow(id topology.NodeID, address string, epoch uint64) err
 }
 
 func (h *agentHost) Rest(why string) {
-	if err := h.repl().Rest(); err != nil {
+	err := h.repl().Rest()
+	switch failed := err != nil; {
+	case failed == h.failed && why == h.why: // it was said
+	case failed:
 		h.m.log.Error("cannot record that the node gave up its role", "reason", why, "error", err)
-	} else if why != h.why {
+	default:
 		h.m.log.Info("the node has no role in the cluster", "reason", why)
 	}
-	h.why = why
+	h.why, h.failed = why, err != nil
 }
 
 func (h *agentHost) Require(ids []topology.NodeID) {

@@ -24,6 +24,7 @@ type Config struct {
 	Retain        uint64 // aof-retain
 	Compress      bool
 	BlockItems    int
+	Segment       int64 // size of the log's segments; 0: the default
 	Network       Link
 	EtcdFaults    bool
 	Forward       bool // some clients know of no cluster
@@ -37,7 +38,7 @@ func Draw(d *Dice) Config {
 		Patience: d.Between(2*time.Second, 12*time.Second), Lasts: d.Between(20*time.Second, 90*time.Second),
 		Every: d.Between(500*time.Millisecond, 6*time.Second), Sync: Pick(d, []string{"always", "everysec"}),
 		NodeTimeout: Pick(d, []time.Duration{2 * time.Second, 3 * time.Second, 6 * time.Second}),
-		Retain:      Pick(d, []uint64{0, 0, 1, 1 << 12, 1 << 20}), Compress: d.Chance(500), BlockItems: Pick(d, []int{16, 64, 1024}),
+		Retain:      Pick(d, []uint64{0, 0, 1, 1 << 12, 1 << 20}), Compress: d.Chance(500), BlockItems: Pick(d, []int{16, 64, 1024}), Segment: Pick(d, []int64{0, 512, 1 << 10, 1 << 12, 1 << 14}),
 		Network: Link{Delay: d.Between(0, 5*time.Millisecond), Jitter: d.Between(0, 10*time.Millisecond), Loss: Pick(d, []int{0, 0, 5, 50})}, EtcdFaults: d.Chance(300)}
 	switch d.N(8) {
 	case 0, 1:
@@ -68,8 +69,8 @@ func Draw(d *Dice) Config {
 }
 
 func (c *Config) String() string {
-	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, links %+v, etcd faults %t, %s with a fault each %s",
-		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Network, c.EtcdFaults, c.Lasts, c.Every)
+	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, segments of %d, links %+v, etcd faults %t, %s with a fault each %s",
+		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Segment, c.Network, c.EtcdFaults, c.Lasts, c.Every)
 }
 
 // server is the configuration of a node.
@@ -88,4 +89,4 @@ func (c *Config) server(host string) config.Config {
 }
 
 // store changes the options of a node's store to what no setting reaches.
-func (c *Config) store(o *counter.Options) { o.BlockItems = c.BlockItems }
+func (c *Config) store(o *counter.Options) { o.BlockItems, o.SegmentBytes = c.BlockItems, c.Segment }

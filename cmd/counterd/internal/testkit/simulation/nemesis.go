@@ -25,6 +25,7 @@ const (
 	directoryRolledBack
 	switched
 	leftBehind
+	storm
 	kinds // how many there are
 )
 
@@ -130,6 +131,8 @@ func (n *nemesis) fault(d *Dice) {
 		n.rollBack(d, m)
 	case leftBehind:
 		n.leaveBehind(d, m)
+	case storm:
+		n.storm(d)
 	case switched:
 		if r.Config.Standalone {
 			n.ask(m, "FAILOVER", "TIMEOUT", fmt.Sprint(1000*(1+d.N(10))))

@@ -29,6 +29,40 @@ func (n *nemesis) powerLoss(d *Dice, many int) {
 	}
 }
 
+// storm ends most machines within a moment, each in its own way, and starts them again one after another: whoever comes first may
+// be the one that should not lead. With everysec, one of them loses its power at most, as in powerLoss.
+func (n *nemesis) storm(d *Dice) {
+	r := n.run
+	mayLose := len(r.Machines)
+	if r.Config.Sync != "always" {
+		mayLose = 0
+		if !r.Config.Standalone && r.Config.MinInSync > 1 && r.whole() == "" {
+			mayLose = 1
+		}
+	}
+	for _, i := range d.Shuffle(len(r.Machines)) {
+		m := r.Machines[i]
+		seed, keep, way := d.Bits(), Pick(d, []int{0, 30, 70, 100}), d.N(4)
+		if way == 1 && mayLose == 0 {
+			way = 0
+		}
+		switch way {
+		case 0:
+			n.say("storm: %s is killed", m.name)
+			m.Kill()
+		case 1:
+			n.say("storm: %s loses its power; %d %% of what is not synced survives", m.name, keep)
+			m.PowerOff(seed, keep)
+			mayLose--
+		case 2:
+			n.say("storm: %s is stopped", m.name)
+			r.lives.Go(m.Stop)
+		}
+		n.later(d, Pick(d, []time.Duration{time.Millisecond, 300 * time.Millisecond, 10 * time.Second}), m.On)
+		time.Sleep(d.Between(0, Pick(d, []time.Duration{time.Millisecond, 100 * time.Millisecond, 2 * time.Second})))
+	}
+}
+
 // cut cuts a machine off, in one direction or both, from one machine, from all, or from clients too.
 func (n *nemesis) cut(d *Dice, m *Machine) {
 	r := n.run

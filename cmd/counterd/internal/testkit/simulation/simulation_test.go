@@ -30,7 +30,7 @@ var (
 )
 
 // stalled is how long one run may take of real time. A goroutine that waits for a lock whose holder sleeps stops the virtual clock.
-const stalled = 10 * time.Minute
+const stalled = 5 * time.Minute
 
 // result is what came of a run.
 type result struct {
