@@ -17,8 +17,8 @@ import (
 
 // Cold files lie unread for years: a scrubber reads them again and again, slowly, so that a disk that loses bits is
 // noticed while a replica or a backup still has them. And images are not read before the next start: a damaged one is
-// written anew while its items are in memory. Nor is the log: its damage is reported while a backup, or a full copy from
-// this node's memory, can still be made.
+// written anew while its items are in memory. Nor is the log: where it is damaged, a snapshot of what memory has makes a start
+// need it no more. Its damage is reported, as replicas and restores that need this part cannot read it.
 const (
 	// scrubRate is in bytes a second: 20 GB, 10^10 posts, in 40 minutes.
 	scrubRate = 8 << 20
@@ -81,6 +81,10 @@ func (c *scrubber) run() {
 		for _, err := range damage {
 			c.errors.Add(1)
 			c.s.Config.Logger.Error("the log is damaged; a restart may fail, and replicas and restores cannot read this part", "error", err)
+		}
+		if len(damage) > 0 { // memory has what it says: a start reads the log behind the newest snapshot only
+			c.snapshots.asked.Add(1)
+			go func() { _ = c.snapshots.make() }() // told by the logger
 		}
 		if err != nil {
 			return // stopped

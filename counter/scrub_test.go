@@ -137,3 +137,38 @@ func TestReplaceRange(t *testing.T) {
 		}
 	}
 }
+
+// TestScrubLogSnapshot: a part of the log that goes bad while the store is open is needed by no start any more, as memory has
+// what it said.
+func TestScrubLogSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{SnapshotGrowth: -1}, seedScript)
+	mids := fill(t, s, 500, 3)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, dir, Options{SnapshotGrowth: -1}, "") // its log goes on in another segment
+	key := fmt.Sprintf("%d.cntcm", mids[7])
+	if err := s.Set(key, 77); err != nil {
+		t.Fatal(err)
+	}
+	flip(t, s.data.Log.Segments().List()[0].Path, 200)
+	for end := time.Now().Add(time.Minute); len(s.data.Dir.Manifests()) == 0; time.Sleep(time.Millisecond) {
+		if err := s.Admin().Scrub(); err != nil && !errors.Is(err, ErrScrubbing) {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatal("no snapshot was made")
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, dir, Options{SnapshotGrowth: -1}, "")
+	if got, _, err := s.Get(key); got != 77 || err != nil {
+		t.Errorf("%d, %v, want 77", got, err)
+	}
+	if n, err := s.Len(); n != 500 || err != nil {
+		t.Errorf("%d posts, %v, want 500", n, err)
+	}
+}
