@@ -23,7 +23,7 @@ type Cache struct {
 
 type cacheShard struct {
 	mu    sync.Mutex
-	ring  []entryID // what CLOCK goes round; 0: free
+	ring  []entryID // the entries that CLOCK goes round; 0: free
 	free  []int32   // places in ring without a page
 	hand  int       // next place CLOCK looks at
 	pages int       // in ring
@@ -140,8 +140,8 @@ func (s *cacheShard) freeEntry(c *Cache, id entryID, shift int) {
 	}
 }
 
-// insert makes what is in an entry the cached page i of f, or gives the entry back when another reader was faster or it does
-// not fit. The caller holds s.mu.
+// insert makes the content of an entry the cached page i of f. It gives the entry back if another reader was faster or the
+// page does not fit. The caller holds s.mu.
 func (s *cacheShard) insert(f *File, i int, id entryID) {
 	c := f.cache
 	size := entryBytes(f.h.pageShift)
@@ -197,7 +197,7 @@ func (s *cacheShard) drop(c *Cache, id entryID) {
 // remove drops all pages of a file that is being closed.
 func (c *Cache) remove(f *File) {
 	for i := range f.cached {
-		if f.cached[i].Load() == 0 { // one that is being read is not put in, as the file is closed
+		if f.cached[i].Load() == 0 { // a page being read is not put in, as the file is closed
 			continue
 		}
 		s := c.shard(f.id, i)

@@ -9,7 +9,7 @@ import (
 )
 
 // newChunk returns memory of the kernel's for a chunk, all zeros; nil if there is none. Huge pages begin at multiples of
-// their size: as much again is mapped and what lies around is given back.
+// their size: as much again is mapped, and the parts around are given back.
 func newChunk(huge bool) []byte {
 	size := chunkBytes
 	if huge {

@@ -69,9 +69,9 @@
 //	page in the kernel's cache       110    760    6.9 times: 0.5 us to copy it out and verify its checksum
 //
 // What makes the first: a File knows the entries of its cached pages, beside which their directory lies, in huge pages
-// (page/dir.go, entries.go); and a batch goes over its lookups in rounds, so that their cache misses overlap (place.go). With
-// the pages parsed as they lie it was 2.9 times. So the Cache is what keeps old posts in memory for many reads, at 2.5
-// bytes a post where a hot block takes 5.4.
+// (page/dir.go, entries.go); and a batch goes over its lookups in rounds, so that their cache misses overlap (place.go).
+// With the pages parsed as they lie it was 2.9 times. So the Cache keeps old posts in memory for many reads, at 2.5 bytes a
+// post where a hot block takes 5.4.
 //
 // Disk: with nothing in memory one row takes 70 us, 20 rows of 20 files 330 us, 4.8 times as long (BenchmarkDisk, on a
 // virtual machine). 20 reads in parallel past the kernel's cache take 770 us there by threads, 470 by one asynchronous

@@ -47,7 +47,8 @@ type entryOwner struct {
 	place int32 // in the shard's ring
 }
 
-// chunkMemory is what a cache holds of the kernel's, apart from it so that it can be freed when the cache is garbage.
+// chunkMemory is the memory that a cache has from the kernel. It is a separate object, so that it can be freed when the
+// cache is garbage.
 type chunkMemory struct{ all [][]byte }
 
 const (
@@ -60,7 +61,7 @@ const (
 	releaseEntries = 64
 )
 
-// entryBytes is what a page with room of 1<<shift bytes takes.
+// entryBytes is the memory of a page with room of 1<<shift bytes.
 func entryBytes(shift int) int64 { return 1<<shift + int64(dirBytes) }
 
 func (s *entries) init(c *Cache) {

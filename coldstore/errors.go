@@ -30,7 +30,7 @@ var (
 type CorruptError struct {
 	File   string // name the file was opened by
 	Offset int64  // byte offset in the file of the damaged part
-	Part   string // what was being checked: "page checksum", "footer magic", ...
+	Part   string // the checked part: "page checksum", "footer magic", ...
 	Want   uint64 // value, or bound, the format asks for
 	Got    uint64 // value found; Want and Got are both 0 where the damage is not one number
 }

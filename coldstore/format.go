@@ -198,7 +198,7 @@ func parseFooter(b []byte, size int64, h *header) (f footer, bad *CorruptError) 
 		return fail(24, "file size", uint64(size), got)
 	}
 	f.size = size
-	// The pages determine where the index lies and how big it is; what is behind it, the bounds must fill exactly.
+	// The pages determine where the index lies and how big it is; the bounds must fill the rest exactly.
 	indexOffset := le.Uint64(b[16:])
 	head := int64(headerSize(len(h.meta.Columns)))
 	want := uint64(size - footerSize - 8*int64(f.pages))

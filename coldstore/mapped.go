@@ -6,23 +6,23 @@ import (
 )
 
 // mappedBudget bounds what the kernel counts as this process's memory for pages of mapped files. A page counts from its
-// first read on, and with it those around it that the kernel has, whatever it was advised: 100 reads a ms can be 400 MB
-// in 0.1 s. As soon as copies may have passed the limit, the reader looks at what counts, and takes the pages of all files
-// that were read out of the process. They stay in the kernel's cache, from where the next read costs a fault.
+// first read on, and with it those around it that the kernel has, whatever it was advised: 100 reads a ms can be 400 MB in
+// 0.1 s. As soon as copies may have passed the limit, the reader measures the memory that counts, and removes the pages of
+// all read files from the process. They stay in the kernel's cache, from where the next read costs a fault.
 type mappedBudget struct {
 	most     atomic.Int64 // 0: no limit
 	left     atomic.Int64 // bytes to be copied until the next look
-	beside   int64        // what counts for other files
+	beside   int64        // memory that counts for other files
 	looking  sync.Mutex
 	releases atomic.Int64
 }
 
 const (
-	// programPages are what counts beside, about: the program itself.
+	// programPages is about how many other pages count: those of the program itself.
 	programPages = 24 << 20
 	// faultAround is how many times the page that is read a fault brings in at most: 64 KiB, Linux's default.
 	faultAround = 16
-	// leastLook is what is copied at least between two looks, of 5 us.
+	// leastLook is the least number of bytes copied between two measurements, of 5 us each.
 	leastLook = 256 << 10
 )
 
@@ -32,7 +32,7 @@ func LimitMapped(most int64) { mapped.budget.most.Store(most) }
 
 // copied is called behind each copy of n bytes from a mapping. The first caller behind the limit measures and releases
 // mappings. A caller that comes when as much again was copied waits for the first one. The caller must hold no mapping's
-// lock: copied takes these locks, and a caller that waits must not block the one that measures.
+// lock: copied takes these locks, and a waiting caller must not block the measuring one.
 func (p *mappings) copied(n int64) {
 	b := &p.budget
 	most := b.most.Load()
@@ -77,10 +77,10 @@ func (p *mappings) fit(most int64) {
 	}
 }
 
-// releasesAtOnce is what the kernel takes in one call, UIO_MAXIOV.
+// releasesAtOnce is how many ranges the kernel takes in one call, UIO_MAXIOV.
 const releasesAtOnce = 1024
 
-// allUnloader is what a vfs.FS may offer besides: Unload of many, for one interruption of the other processors.
+// allUnloader is an optional interface of a vfs.FS: Unload of many, for one interruption of the other processors.
 type allUnloader interface {
 	UnloadAll(mapped [][]byte) error
 }
@@ -117,6 +117,6 @@ func releaseAll(all []*mapping) {
 		others = append(others, locked...)
 	}
 	for _, m := range others {
-		_ = m.release() // one that was closed meanwhile has nothing any more
+		_ = m.release() // a file closed meanwhile has no pages any more
 	}
 }

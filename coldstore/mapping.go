@@ -238,13 +238,13 @@ func (m *mapping) release() error {
 	return m.forget()
 }
 
-// unloader is what a vfs.FS may offer besides: to take a mapping out of the process's memory. Where it is missing, the
+// unloader is an optional interface of a vfs.FS: it takes a mapping out of the process's memory. Where it is missing, the
 // file is unmapped.
 type unloader interface {
 	Unload(mapped []byte) error
 }
 
-// forget unmaps what is mapped. REQUIRES: mu.
+// forget unmaps the mapping. REQUIRES: mu.
 func (m *mapping) forget() error {
 	if m.data == nil {
 		return nil

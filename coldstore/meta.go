@@ -15,7 +15,7 @@ const (
 	MaxMid = 1<<63 - 1
 )
 
-// Column is what a file remembers of a column of its block.
+// Column is a column of a block, as its file has it.
 type Column struct {
 	ID      uint16 // number of the column in its counter, never reused
 	Max     uint8  // most bits of a value, 1..64
@@ -69,7 +69,7 @@ type Stats struct {
 	First      uint64
 	Last       uint64 // smallest and largest mid; 0 in a file without rows
 
-	// Where the bytes of the pages went; known to the writer only. What is missing of Bytes is header, index and
+	// Where the bytes of the pages went; known to the writer only. The rest of Bytes is header, index and
 	// footer.
 	MidBytes, PresenceBytes, ColumnBytes, PageHeadBytes, PaddingBytes int64
 	BoundBytes                                                        int64

@@ -86,7 +86,7 @@ func (f *File) Load(at Place) {
 	s.mu.Unlock()
 }
 
-// Touch asks the processor for what a lookup of mid at a place of this file is going to read, if that is cached.
+// Touch prefetches the memory that a lookup of mid at a place of this file is going to read, if it is cached.
 func (f *File) Touch(at Place, mid uint64) {
 	i := int(at)
 	if uint(i) >= uint(len(f.cached)) {

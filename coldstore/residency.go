@@ -44,7 +44,7 @@ func (r *residency) note(now uint32, i int) {
 	r.seen[i>>5].Or(1 << (i & 31))
 }
 
-// Prefetcher is what a vfs.FS may offer besides: to start reading a range of a file without waiting for it. Where it is
+// Prefetcher is an optional interface of a vfs.FS: it starts reading a range of a file without waiting for it. Where it is
 // missing, the mapping is advised.
 type Prefetcher interface {
 	Prefetch(name string, off, n int64) error

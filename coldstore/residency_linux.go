@@ -17,7 +17,7 @@ func advisePopulate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_READ) }
 // adviseRandom makes a fault on b read one page, not the 32 around it.
 func adviseRandom(b []byte) { _ = unix.Madvise(b, unix.MADV_RANDOM) }
 
-// mappedBytes is what counts as this process's memory for pages of files: RssFile of proc(5).
+// mappedBytes is this process's memory of files' pages: RssFile of proc(5).
 func mappedBytes() (n int64, known bool) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

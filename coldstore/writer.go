@@ -165,8 +165,8 @@ func (w *Writer) checkRows(mids []uint64, columns [][]uint64) error {
 	return nil
 }
 
-// Finish writes what is left and makes the bytes of the file durable. The name is not: sync the directory.
-// The writer cannot be used afterwards; only Abort may follow, and only after an error.
+// Finish writes the remaining rows and makes the bytes of the file durable. The name is not: sync the directory. The
+// writer cannot be used afterwards; only Abort may follow, and only after an error.
 func (w *Writer) Finish() (Stats, error) {
 	if w.err == nil {
 		w.err = w.finish()

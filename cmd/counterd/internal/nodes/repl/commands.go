@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Watch sends the changes of a store as Redis commands, from now on: what redis-cli --replica prints. The answer to
+// Watch sends the changes of a store as Redis commands, from now on. redis-cli --replica prints them. The answer to
 // SYNC announces a snapshot of 0 bytes. It is for people: a Redis that follows is refused before.
 //
 //	a column      SET <key> <value>, HSET <key of the item> <column> <value> where the column has no suffix
@@ -93,7 +93,8 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 	}
 }
 
-// appendChange appends the command that makes the same change. What the schema does not know any more is left out.
+// appendChange appends the command that makes the same change. Changes of counters and columns that the schema no
+// longer has are left out.
 func appendChange(dst []byte, s *schema.Schema, rec *format.Record) []byte {
 	if rec.Kind == format.KindFlush {
 		return wire.AppendCommand(dst, "FLUSHALL")
@@ -138,5 +139,5 @@ func (p *Peer) SyncRefusal() string {
 // SnapshotOnly tells whether an archive of the data is wanted and nothing behind it: redis-cli --rdb.
 func (p *Peer) SnapshotOnly() bool { return p.snapshotOnly }
 
-// TakesEnd tells whether an archive may be sent whose end is told by what stands behind it.
+// TakesEnd tells whether an archive may be sent that ends at a mark.
 func (p *Peer) TakesEnd() bool { return p != nil && p.takesEnd }

@@ -78,7 +78,7 @@ func (q *question) append(dst []byte) []byte {
 	return le.AppendUint64(le.AppendUint64(dst, q.r.Lo), q.r.Hi)
 }
 
-// parseQuestion reads a question, and returns what stands behind it.
+// parseQuestion reads a question, and returns the bytes after it.
 func parseQuestion(b []byte) (q question, rest []byte, err error) {
 	if len(b) < questionLen {
 		return q, nil, fmt.Errorf("%w: a range to compare of %d bytes, want %d", ErrProtocol, len(b), questionLen)
@@ -179,7 +179,7 @@ func answerTo(err error) string {
 	return saysElsewhere
 }
 
-// CompareInfo is what comparing with other nodes came to, as primary and as replica together.
+// CompareInfo is the result of comparing with other nodes, as primary and as replica together.
 type CompareInfo struct {
 	Budget      time.Duration // processor time a second; 0: this node does not compare
 	Posts       uint64        // that were compared

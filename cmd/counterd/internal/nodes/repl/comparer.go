@@ -48,7 +48,7 @@ const (
 	maxMendRounds = 4096
 )
 
-// compareAnswer is what a replica said about a question.
+// compareAnswer is a replica's answer to a question.
 type compareAnswer struct {
 	id     uint64
 	word   string

@@ -15,10 +15,10 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// confirmed is what a node of a cluster knows of the log of its shard: up to which offset it was confirmed, so that
-// clients may have been told that their changes are safe. Whoever leads later has all of it. A primary that has not is
-// there by a fault, of a disk or of a program: this node refuses to cut its log below that offset, and keeps what may be
-// the last copy of acknowledged changes.
+// confirmed is a node's knowledge of its shard's log: the offset up to which it was confirmed, so that clients may have
+// been told that their changes are safe. Every later primary has all of it. A primary that has not is there by a fault, of
+// a disk or of a program: this node refuses to cut its log below that offset, and keeps what may be the last copy of
+// acknowledged changes.
 //
 // A primary knows it first hand, and tells the replicas that follow it (message C). They may know a little less than
 // what was confirmed last, never more.
@@ -62,8 +62,8 @@ const (
 	confirmedFormat = "counterd confirmed 1\nshard %d\nhistory %s\nepoch %d\noffset %d\n"
 	maxConfirmed    = 1 << 10
 
-	// noteEvery is how often the file is written while the offset rises: what a kill takes of it only makes the guard
-	// see a little less.
+	// noteEvery is how often the file is written while the offset rises: a kill loses the last writes only, so the guard's
+	// offset is a little lower.
 	noteEvery = 5 * time.Second
 )
 
@@ -189,8 +189,8 @@ func (c *confirmed) allows(past *format.Lineage, at uint64) error {
 }
 
 // Shard says of which shard of its cluster the node is, and the newest epoch of it that began unclean (topology.Shard), 0
-// if none did: this node gives what was confirmed before up for its primary then, and never else (ConfirmedError). It
-// is to be called before LeadAt and FollowAt.
+// if none did: only then this node gives up confirmed changes that its primary lacks (ConfirmedError). It is to be called
+// before LeadAt and FollowAt.
 func (n *Node) Shard(id, unclean uint64) {
 	n.change.Lock()
 	defer n.change.Unlock()

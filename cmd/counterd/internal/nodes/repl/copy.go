@@ -101,7 +101,7 @@ func (s *session) copy(a answer) error {
 	if err != nil {
 		return err
 	}
-	if goesOn { // what this node has of the primary's log it has meanwhile
+	if goesOn { // this node keeps its part of the primary's log meanwhile
 		alive = s.each(ackEvery, s.ack)
 	}
 	in, err := s.stage(store.Path(), b.offset, until, lineage, m)
@@ -119,7 +119,7 @@ func (s *session) copy(a answer) error {
 		return err
 	}
 	s.fetched.installed()
-	// The start forgot the terms that begin behind what was installed: the stream goes on into them.
+	// The start forgot the terms that begin after the installed data: the stream goes on into them.
 	if _, err := s.node.host.Store().Replication().Follow(lineage); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *session) copy(a answer) error {
 	return s.stream()
 }
 
-// files copies what is missing, and checks each file before anything of this node's own is given up for it.
+// files copies the missing files, and checks each before any of this node's own data is given up for it.
 func (s *session) files(m *format.Manifest, files []*fetchedFile, dir string) error {
 	total := int64(0)
 	_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error { total += int64(b.Bytes); return nil })

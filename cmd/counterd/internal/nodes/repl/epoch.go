@@ -34,7 +34,7 @@ var ErrNotLeading = errors.New("the node does not lead in this epoch, or is anot
 
 // LeadAt makes the node a primary in a term of an epoch, durably. It does nothing where it leads in that epoch already.
 // Nothing is acknowledged until Require is called behind it. An epoch that is not above all seen gives a
-// *counter.EpochError; then, as on any error, the node rests or is what it was.
+// *counter.EpochError; then, as on any error, the node rests or keeps its role.
 func (n *Node) LeadAt(epoch uint64) error {
 	n.change.Lock()
 	defer n.change.Unlock()
@@ -62,8 +62,8 @@ func (n *Node) LeadAt(epoch uint64) error {
 	return nil
 }
 
-// FollowAt makes the node a replica of the node of an id, which leads in an epoch. It returns when changes are refused,
-// and who waited for others to have one was answered; the link comes up in the background. An epoch below one that was
+// FollowAt makes the node a replica of the node of an id, which leads in an epoch. It returns when changes are refused, and
+// all clients that waited for other nodes were answered; the link comes up in the background. An epoch below the highest one
 // seen gives a *counter.EpochError, and nothing is changed.
 func (n *Node) FollowAt(primary Address, id string, epoch uint64) error {
 	n.change.Lock()
@@ -133,8 +133,8 @@ func (n *Node) Epoch() uint64 {
 	return n.epoch
 }
 
-// OnEpoch has f called, in a goroutine of its own, when another node speaks of an epoch that is higher than Epoch: who
-// decides on roles has to find out who leads. REQUIRES: called before there are links.
+// OnEpoch has f called, in a goroutine of its own, when another node names an epoch that is higher than Epoch. The code that
+// decides on roles must then find the primary. REQUIRES: called before there are links.
 func (n *Node) OnEpoch(f func(epoch uint64)) { n.learned = f }
 
 // hear takes note that another node speaks of an epoch. It is no more than a reason to look who leads: anybody who reaches
@@ -156,9 +156,9 @@ func (n *Node) hear(epoch uint64) {
 	}
 }
 
-// Require tells which nodes must have a change before it is acknowledged, this one aside. It is in force on return: from
-// is a log offset, and what is not below it is acknowledged by them alone. So a node that was added has all that was
-// acknowledged when it has acknowledged from. It does nothing unless this node leads, and LeadAt begins without.
+// Require tells which nodes must have a change before it is acknowledged, this one aside. It is in force on return: from is
+// a log offset: changes from there on are acknowledged by them alone. So a node that was added has all that was acknowledged
+// when it has acknowledged from. It does nothing unless this node leads, and LeadAt begins without.
 func (n *Node) Require(ids []string) (from uint64) {
 	n.peers.quorum.require(ids)
 	return n.host.Store().Replication().Position()

@@ -12,8 +12,8 @@ import (
 //
 // Each has a name here that no other file can have: of a random number that each link draws for itself, and a count.
 // Nothing that the primary says goes into it, its names least of all: two primaries, and this node's own snapshots,
-// which may hold files of an earlier copy, may have one name for different files, and what a manifest here names must
-// never be written to nor removed.
+// which may hold files of an earlier copy, may have one name for different files, and files that a manifest here
+// names must never be written to nor removed.
 //
 // A link that was cut off comes again, and what it has whole is not asked for again. So the files are pinned from
 // before they are made until they are installed. Another snapshot, and the link's end, remove what is of no more use.
@@ -24,8 +24,9 @@ type fetched struct {
 	pin   *counter.Pin
 }
 
-// wanted is what a primary's manifest says of a file, all that counter.CheckBlockFile compares it with: one that was
-// found whole is whole for whoever says the same. The block's Offset, which may rise while the file stays, is 0.
+// wanted is the entry of a file in a primary's manifest, with all that counter.CheckBlockFile compares. A file found
+// whole is whole for every manifest with the same entry. The block's Offset, which may rise while the file stays, is
+// 0.
 type wanted struct {
 	counter uint32
 	block   format.BlockFile
@@ -35,11 +36,11 @@ type wanted struct {
 type fetchedFile struct {
 	theirs string // its name at the primary
 	ours   string // and here
-	whole  bool   // it was read, and is what the manifest says
+	whole  bool   // it was read, and agrees with the manifest
 }
 
 // rename gives the files of a manifest their names here, and pins them in the store. It returns them in the order of
-// Blocks, and removes what was copied of another snapshot.
+// Blocks, and removes copies of another snapshot's files.
 func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *format.Manifest) (files []*fetchedFile) {
 	if f.link == "" {
 		f.link = rand.Text()
@@ -72,7 +73,7 @@ func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *format.Manifest) 
 func (f *fetched) remove(fsys vfs.FS, dir string) {
 	for w, file := range f.files {
 		w.block.Name = file.ours
-		_ = fsys.Remove(w.block.Path(dir)) // it may never have come; one that stays goes with the next snapshot, as no manifest names it
+		_ = fsys.Remove(w.block.Path(dir)) // it may never have come; a file that stays is removed by the next snapshot, as no manifest names it
 	}
 }
 
@@ -85,7 +86,7 @@ func (f *fetched) installed() {
 	}
 }
 
-// discard removes what was copied for nothing.
+// discard removes files that were copied for nothing.
 func (f *fetched) discard(fsys vfs.FS, dir string) {
 	f.remove(fsys, dir)
 	f.installed()

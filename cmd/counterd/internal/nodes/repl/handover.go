@@ -52,7 +52,7 @@ func (n *Node) Handover() (to Address, forced bool, err error) {
 	return note.Address, note.forced, nil
 }
 
-// Role is what another node says it is.
+// Role is the role that another node reports.
 type Role struct {
 	Primary bool
 	Of      Address   // of a replica
@@ -69,7 +69,7 @@ func (r *Role) Kin(store *counter.Store) bool {
 	return slices.ContainsFunc(past.Terms, func(t format.Term) bool { return slices.Contains(r.history[:], t.ReplID.String()) })
 }
 
-// AskRole asks a node for its role. One that is loading gives an error: it does not know yet what it will be.
+// AskRole asks a node for its role. A node that is loading gives an error: it does not know its role yet.
 func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (role Role, err error) {
 	conn, err := dialNode(ctx, a, c, within)
 	if err != nil {

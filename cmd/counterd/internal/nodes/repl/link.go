@@ -13,7 +13,7 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// Link is a replica's connection to its primary: it connects, agrees on an offset, and applies what comes, again and
+// Link is a replica's connection to its primary: it connects, agrees on an offset, and applies the stream, again and
 // again until it is stopped.
 type Link struct {
 	node    *Node
@@ -34,7 +34,7 @@ type Link struct {
 	mending bool          // for posts that cannot be read here (mend.go)
 	mends   int           // how often that was done
 	fetched fetched       // of a snapshot
-	saved   ownData       // what saveOwn saved
+	saved   ownData       // the archive that saveOwn made
 	rest    time.Duration // before the next connection, as the store was closed and opened again for nothing; 0: it was not
 
 	mu        sync.Mutex // guards the rest

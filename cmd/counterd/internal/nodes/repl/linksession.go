@@ -39,8 +39,8 @@ func (s *session) ask(words ...string) (string, error) {
 	return line, err
 }
 
-// option says what a primary of an earlier version may not know: replicas are upgraded first. One that refuses it goes
-// without.
+// option says what a primary of an earlier version may not know: replicas are upgraded first. If the primary refuses it, the
+// link goes on without it.
 func (s *session) option(name, value string) error {
 	_, err := s.ask("REPLCONF", name, value)
 	var refused *wire.ServerError
@@ -127,8 +127,8 @@ func (s *session) run() error {
 	if a.offset != store.Replication().Position() {
 		return fmt.Errorf("%w: the stream begins at %d, the log ends at %d", ErrProtocol, a.offset, store.Replication().Position())
 	}
-	// It has compared the two pasts, as this node does now: one that takes a stranger for a relative must not mix their
-	// logs.
+	// It has compared the two pasts, as this node does now: a primary that takes a foreign node for its replica must not mix
+	// their logs.
 	if at, known := lineage.Common(math.MaxUint64, &past, a.offset); a.offset > 0 && (!known || at < a.offset) {
 		return fmt.Errorf("%w: the stream begins at %d, the pasts of the two logs agree up to %d", ErrProtocol, a.offset, at)
 	}
@@ -198,8 +198,8 @@ func (s *session) cut(at uint64) error {
 	return nil
 }
 
-// mayCut is asked before this node gives up what it has behind an offset, as its primary has not: a node of a cluster
-// does not give up what was confirmed (*ConfirmedError).
+// mayCut is called before this node gives up its log after an offset, which its primary lacks. A node of a cluster does not
+// give up confirmed changes (*ConfirmedError).
 func (s *session) mayCut(past *format.Lineage, at uint64) error {
 	if s.id == "" {
 		return nil
@@ -219,8 +219,8 @@ func (s *session) mayCut(past *format.Lineage, at uint64) error {
 
 // reopen is the host's, and cuts off the replicas that this node feeds: they know of the store before.
 //
-// One that fails, as a full disk makes it, is tried again after a second, then two and so on up to a minute: each costs
-// the readers a start of the store.
+// A reopening that fails, for example on a full disk, is tried again after a second, then two and so on up to a minute: each
+// costs the readers a start of the store.
 func (s *session) reopen(change func(dir string) error) error {
 	defer s.node.peers.DisconnectAll()
 	err := s.node.host.Reopen(change)
@@ -232,9 +232,9 @@ func (s *session) reopen(change func(dir string) error) error {
 	return err
 }
 
-// caughtUp ends the mark that this node may lack what it acknowledged. Whoever was elected has all of that, below the end of
-// its log that it names first on this link. Later ends do not count: under load, each names more than is durable here,
-// and the node would be no candidate for as long as the load lasts.
+// caughtUp ends the mark that this node may lack what it acknowledged. An elected primary has all of that, below the end of
+// its log that it names first on this link. Later ends do not count: under load, each names more than is durable here, and
+// the node would be no candidate for as long as the load lasts.
 func (s *session) caughtUp(log *counter.Replication, end uint64) {
 	if s.goal == 0 {
 		s.goal = end
@@ -254,7 +254,7 @@ func (s *session) stream() error {
 	s.agreed()
 	s.set(LinkConnected)
 	defer s.each(ackEvery, func() error {
-		if s.stalled.Load() { // one that cannot take changes must not count as a good replica: min-replicas-to-write asks when it was last heard
+		if s.stalled.Load() { // a replica that cannot take changes must not count as a good one: min-replicas-to-write depends on its last message
 			return nil
 		}
 		return s.ack()
@@ -358,9 +358,9 @@ func (s *session) each(interval time.Duration, say func() error) (stop func()) {
 	}
 }
 
-// ready returns when the log takes changes. Nothing is read from the primary meanwhile, which keeps what it has on its
-// disk: so a disk here that fails or is full costs no memory, here or there. When the primary gives the connection up,
-// another goes on from where this one was.
+// ready returns when the log takes changes. Nothing is read from the primary meanwhile, which keeps its log on its disk: so
+// a disk here that fails or is full costs no memory, here or there. When the primary gives the connection up, another goes
+// on from where this one was.
 func (s *session) ready(store *counter.Store) error {
 	err := store.Ready()
 	if err == nil {
@@ -391,7 +391,8 @@ func (s *session) ready(store *counter.Store) error {
 	return nil
 }
 
-// commit is the log's Commit. What fails to be written stays in the log's memory, and is written when the disk is well.
+// commit is the log's Commit. Records that cannot be written stay in the log's memory, and are written when the disk is
+// well.
 func (s *session) commit(store *counter.Store, pos uint64) error {
 	for {
 		err := store.Replication().CommitHere(pos)

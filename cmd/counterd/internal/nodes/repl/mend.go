@@ -11,14 +11,14 @@ import (
 
 // A replica whose disk lost the file of a block cannot read the posts of its range, and its primary has them all. So a
 // link that agrees with its primary about the log asks for a full copy once, if there is such a block: a copy takes the
-// place of everything, cut off at any moment or not, and no part of it has to fit what is here. It is given up where
-// the primary cannot read all of its own posts: what it lacks may be whole here.
+// place of everything, whether it is cut off or not, and no part of it has to fit the present data. It is given up
+// where the primary cannot read all of its own posts: what it lacks may be whole here.
 //
 // This node has acknowledged its log, which goes on behind the primary's snapshot. So the copy goes into force with as
 // much of the log as there is here, and not at the snapshot's end: the primary may have gone, and this node be the one
 // that still has what others were told is safe.
 
-// maxMends bounds the copies that a link asks for: one that is cut off goes on with the files that are missing.
+// maxMends bounds the copies that a link asks for: an interrupted copy goes on with the missing files.
 const maxMends = 3
 
 // mend tells whether the next connection is to ask for a copy, for the posts that cannot be read here.

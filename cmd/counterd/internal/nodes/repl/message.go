@@ -15,7 +15,7 @@ import (
 // ErrProtocol: the other side sent a message that the protocol does not allow.
 var ErrProtocol = errors.New("replication protocol error")
 
-// ErrForeign: the node at an address has nothing of this one's history. It is not the one that was meant.
+// ErrForeign: the node at an address has nothing of this one's history. It is not the message that was sent.
 var ErrForeign = errors.New("its history has nothing of this node's: it is not the node that the role was handed to")
 
 // NotYetError: the primary, a replica itself, has the beginning of this node's log and not all of it yet. This node keeps
@@ -54,7 +54,7 @@ type message struct {
 	end   uint64 // of msgPing, and the offset of msgConfirm
 
 	channel string // of msgPublish and msgShard, and the next
-	text    []byte // and what a message of compare.go holds
+	text    []byte // and the content of a message of compare.go
 }
 
 // messageReader reads the stream. It takes memory for one frame at most.
@@ -125,7 +125,7 @@ func readBlob(r io.Reader, n, limit int) ([]byte, error) {
 	return all, nil
 }
 
-// readSteps reads n bytes in steps: memory grows with what arrives, not with what is announced.
+// readSteps reads n bytes in steps: memory grows with the bytes that arrive, not with the announced length.
 func readSteps(r io.Reader, n int) (all []byte, err error) {
 	for len(all) < n {
 		step := min(n-len(all), 1<<20)

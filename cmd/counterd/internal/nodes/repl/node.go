@@ -30,7 +30,7 @@ type Address struct {
 
 func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
 
-// Settings are what the configuration says about replication. They may change at any time.
+// Settings are the settings of replication. They may change at any time.
 type Settings struct {
 	MasterAuth, MasterUser string
 	Port                   int // that this node listens on
@@ -139,8 +139,8 @@ func (n *Node) Follow(primary Address) error {
 	return nil
 }
 
-// Pursue is Follow for who cannot do anything about an error, at a start or behind a handover: what the disk does not
-// take is tried again until it does. Changes are refused from now on, and nothing is taken of the primary before it is
+// Pursue is Follow for callers that cannot handle an error, at a start or after a handover: writes that the disk refuses
+// are retried until they succeed. Changes are refused from now on, and nothing is taken of the primary before it is
 // noted. With kin nothing is taken either of a node whose history has nothing of this one's (ErrForeign in the link's
 // error): another may stand at the address by now. up is closed when the primary goes on from this node's log, unless
 // the node is told another role before.
@@ -213,8 +213,7 @@ func (n *Node) unlink() (primary Address) {
 	return primary
 }
 
-// goBack follows whom the node followed before, as its role could not be changed: who asked for that may ask another
-// node.
+// goBack follows the former primary again, as the role could not be changed. The caller may turn to another node.
 func (n *Node) goBack(before Address, err error) error {
 	if before == (Address{}) {
 		return err
@@ -237,8 +236,8 @@ func (n *Node) relink(primary Address, begun, kin bool) (*Link, error) {
 }
 
 // Close ends the link and all feeders' connections. A link that opens the store, or waits for a disk that hangs, ends
-// when it has done so: ctx ends the waiting for it, and its error is returned. What the link goes on with then is what
-// a crash may break off.
+// when it has done so: ctx ends the waiting for it, and its error is returned. A crash may interrupt the link's further
+// work.
 func (n *Node) Close(ctx context.Context) error {
 	n.mu.Lock()
 	n.closed = true

@@ -32,7 +32,7 @@ type Peer struct {
 	takesConfirm  bool // and those of how far the log is confirmed
 	takesCompare  bool // and those of comparing
 	snapshotOnly  bool // of redis-cli --rdb
-	takesEnd      bool // of redis-cli too: what it is sent may end with a mark, in place of a length before it
+	takesEnd      bool // of redis-cli too: a file sent to it may end with a mark, in place of a length before it
 	lineage       format.Lineage
 	nodeID        string // of a cluster's node, which means the node of id to, in an epoch; else empty
 	to            string
@@ -103,7 +103,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 			return errors.New("REPLCONF process is longer than 128 bytes")
 		}
 		p.process = string(value)
-	case "capa": // of Redis, where what counts is the version; and of what was added to the stream
+	case "capa": // of Redis, where what counts is the version; and of additions to the stream
 		p.takesMessages = p.takesMessages || string(value) == capaPublish
 		p.takesShard = p.takesShard || string(value) == capaShard
 		p.takesConfirm = p.takesConfirm || string(value) == capaConfirm
@@ -167,9 +167,8 @@ func (p *Peer) Ack(applied, durable uint64) {
 // Heard notes a sign of life: bytes of a file were taken.
 func (p *Peer) Heard() { p.acked.Store(time.Now().UnixNano()) }
 
-// Lost tells whether a replica in the middle of a full copy was not heard of for the time of a silent link. The
-// snapshot and all log behind it are kept for as long as it is connected, so one that hangs would fill this node's
-// disk.
+// Lost tells whether a replica in the middle of a full copy was not heard of for the time of a silent link. The snapshot and
+// all log after it are kept as long as the replica is connected, so a hanging replica would fill this node's disk.
 func (p *Peer) Lost() bool {
 	return p.copying.Load() && time.Since(time.Unix(0, p.acked.Load())) > p.peers.timeout()
 }
@@ -190,7 +189,7 @@ func (p *Peer) Info() PeerInfo {
 		Lag: time.Since(time.Unix(0, p.acked.Load()))}
 }
 
-// Close ends the feeder and forgets the peer. The connection is closed by whoever opened it, or by now.
+// Close ends the feeder and forgets the peer. The connection is closed by its opener, or is closed already.
 func (p *Peer) Close() {
 	p.peers.remove(p)
 	p.peers.quorum.left(p)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Feed starts to stream, behind the bytes that were sent last. Whoever reads the connection goes on to do so for
+// Feed starts to stream, behind the bytes that were sent last. The reader of the connection goes on to read
 // acknowledgements.
 func (p *Peer) Feed() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -33,9 +33,9 @@ func (p *Peer) Feed() {
 const (
 	// pingEvery is how often a replica hears of the primary, whatever happens.
 	pingEvery = time.Second
-	// sendBuffer is what is collected for one write, unless the log has no more.
+	// sendBuffer is how many bytes are collected for one write, unless the log has no more.
 	sendBuffer = 64 << 10
-	// confirmEvery is how soon a replica hears how far the log is confirmed, while it is not told by what is sent anyway.
+	// confirmEvery is how soon a replica is sent the confirmed offset, unless other messages carry it anyway.
 	confirmEvery = 100 * time.Millisecond
 )
 

@@ -84,8 +84,8 @@ func (ps *Peers) Infos() []PeerInfo {
 	return infos
 }
 
-// replace closes the connections that p's replica had before: one that was cut on its side only stays here until
-// repl-timeout.
+// replace closes the connections that p's replica had before: a connection that was cut on its side only stays here
+// until repl-timeout.
 func (ps *Peers) replace(p *Peer) {
 	for _, other := range ps.All() {
 		if other != p && other.online.Load() && other.process == p.process && p.process != "" {
@@ -95,8 +95,8 @@ func (ps *Peers) replace(p *Peer) {
 	}
 }
 
-// count returns how many replicas are such. One that came back as another process, as its machine was switched off and
-// on, may still have a connection of the one before: what has one address is one replica.
+// count returns how many replicas are such. A replica that came back as another process, after its machine was
+// switched off and on, may still have a connection of the old process: one address is one replica.
 func (ps *Peers) count(such func(i *PeerInfo) bool) int {
 	seen := make(map[Address]struct{})
 	for _, i := range ps.Infos() {
@@ -132,7 +132,7 @@ func (ps *Peers) Wait(ctx context.Context, enough func() bool) {
 		for _, p := range ps.All() {
 			p.getAck()
 		}
-		again := time.NewTimer(50 * time.Millisecond) // what was written meanwhile needs to be asked for
+		again := time.NewTimer(50 * time.Millisecond) // records written meanwhile must be requested
 		select {
 		case <-news:
 		case <-again.C:
@@ -144,7 +144,7 @@ func (ps *Peers) Wait(ctx context.Context, enough func() bool) {
 	}
 }
 
-// DisconnectAll cuts all replicas off: they come again and learn what has changed.
+// DisconnectAll cuts all replicas off: they reconnect and learn of the change.
 func (ps *Peers) DisconnectAll() {
 	for _, p := range ps.All() {
 		p.conn.Close()

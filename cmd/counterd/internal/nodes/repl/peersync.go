@@ -41,7 +41,7 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 		}
 		return p.proceed(log, &mine, at)
 	}
-	p.follow() // what an answer before was about
+	p.follow() // the subject of an earlier answer
 	p.store = store
 	if replID != "?" && perr == nil {
 		end := log.Written()
@@ -52,8 +52,8 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 				return p.proceed(log, &mine, 0)
 			}
 		case common < at && mine.Replica && mine.Begins(end, &p.lineage, at):
-			// What comes here from this node's own primary may be just what the other has. A primary is never behind: its
-			// term is one of its own.
+			// Log that comes from this node's own primary may be the log that the other node has. A primary is never
+			// behind: its term is one of its own.
 			return nil, false, &notYetError{end}
 		case common < at:
 			return nil, false, &divergedError{common}
@@ -124,9 +124,9 @@ func (p *Peer) proceed(log *counter.Replication, mine *format.Lineage, at uint64
 // lostReply begins the error that answers a fetch of a cold file that this node does not have any more.
 const lostReply = "LOST "
 
-// Fetch opens a file of the snapshot that FULLRESYNC announced. An image is verified before: memory still has what a
-// damaged one had, so it is written anew. A cold file is given as it is, and one that is missing or cannot be opened is
-// LOST: it must not keep replicas from all else.
+// Fetch opens a file of the snapshot that FULLRESYNC announced. An image is verified before: memory still has the data of
+// a damaged image, so it is written anew. A cold file is given as it is. A missing file, or one the disk cannot open, is
+// LOST: it must not keep replicas from all other data.
 func (p *Peer) Fetch(tier, name string) (file *vfs.Stream, size int64, err error) {
 	if p.fed() || p.pin == nil {
 		return nil, 0, errors.New("ERR no snapshot was announced: send PSYNC before")

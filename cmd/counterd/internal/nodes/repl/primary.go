@@ -15,12 +15,12 @@ import (
 // primaryName is the file: see addressNote.
 const primaryName = "PRIMARY"
 
-// remember notes the primary, durably. What is noted already is not written again: a replica that starts on a full disk
+// remember notes the primary, durably. An unchanged note is not written again: a replica that starts on a full disk
 // goes on to follow.
 func (n *Node) remember(a Address) error {
 	if store := n.host.Store(); store.Replica() {
 		if noted, err := n.noted(primaryName); err == nil && noted.Address == a {
-			return n.fs.SyncDir(store.Path()) // who wrote it may not have come so far
+			return n.fs.SyncDir(store.Path()) // its writer may not have come so far
 		}
 	}
 	return n.note(primaryName, addressNote{Address: a})

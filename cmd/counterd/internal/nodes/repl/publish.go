@@ -9,8 +9,8 @@ import (
 )
 
 // Messages of PUBLISH go to the subscribers of replicas too. They are messages of the stream and not of the log: they
-// change no offset, are kept nowhere, and are lost where a link is down. What was changed before a message was
-// published is sent before it.
+// change no offset, are kept nowhere, and are lost where a link is down. Changes made before a message was published are
+// sent before it.
 //
 //	M  8 bytes, little-endian: 4 of the channel's length, 4 of the message's; channel, message
 //	H  the same, of SPUBLISH
@@ -26,7 +26,7 @@ const (
 // subscribers.
 const maxUnsent = 16 << 20
 
-// published is what waits to be sent to a replica.
+// published is the messages that wait to be sent to a replica.
 type published struct {
 	n     atomic.Int32 // len(queue)
 	mu    sync.Mutex   // guards the rest

@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// quorum is what a node that leads in an epoch knows of the replicas that must have a change before it is acknowledged.
-// It tells the store how far all of them are, as their acknowledgements come.
+// quorum is a primary's knowledge, in an epoch, of the replicas that must have a change before it is acknowledged. It
+// tells the store how far all of them are, as their acknowledgements come.
 //
 // Invariants: an acknowledgement counts that came by a link of the epoch, and the last of the links of a node. Until
 // Require was called in the epoch nothing is confirmed.
@@ -35,7 +35,7 @@ type acked struct {
 	at               time.Time // of the last acknowledgement
 }
 
-// has is the offset that counts, by what an acknowledgement of this node means.
+// has is the offset that counts, by the meaning of this node's acknowledgements.
 func (a *acked) has(durable bool) uint64 {
 	if durable {
 		return a.durable
@@ -91,7 +91,7 @@ func (q *quorum) confirm() {
 	}
 }
 
-// joined begins a link: what the node said by another one does not count any more, as it may have lost it.
+// joined begins a link: acknowledgements on an earlier link no longer count, as the node may have lost the data.
 func (q *quorum) joined(p *Peer) {
 	if p.nodeID == "" {
 		return
@@ -103,7 +103,7 @@ func (q *quorum) joined(p *Peer) {
 	}
 }
 
-// left ends a link. What the node had it has.
+// left ends a link. The node keeps its data.
 func (q *quorum) left(p *Peer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

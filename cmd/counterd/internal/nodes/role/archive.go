@@ -9,9 +9,9 @@ import (
 )
 
 // sendArchive answers SYNC, or PSYNC behind a line of its own, of redis-cli --rdb: an archive of the data, straight from
-// the files. Nobody else waits. Who says that they know how (REPLCONF capa eof) get it compressed and an end of 40 bytes
-// behind it, which is announced; others, redis-cli before 7.0, as a bulk string without its CRLF. A file that turns out
-// to be damaged ends the connection: the client knows that something is missing.
+// the files. Nobody else waits. Clients that announce REPLCONF capa eof get it compressed, with an announced mark of 40
+// bytes at its end; others, redis-cli before 7.0, as a bulk string without its CRLF. A file that turns out to be damaged
+// ends the connection: the client knows that something is missing.
 func (s *peerServer) sendArchive(c PeerConn, psync bool) {
 	out, store := &c.Call().Out, s.host.Store()
 	if s.repl.Healing() != nil { // it would be a backup of nothing

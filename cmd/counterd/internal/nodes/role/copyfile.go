@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// copyFile gives size bytes of a file to put, piece by piece. holes: zeros stand for what the disk cannot read, in the
-// units in which a disk fails; no checksum of a cold file fits them, so the replica knows those posts for lost, as this
-// node does, and gets all others.
+// copyFile gives size bytes of a file to put, piece by piece. holes: zeros stand for bytes that the disk cannot read,
+// in the units in which a disk fails; no checksum of a cold file fits them, so the replica knows those posts for lost,
+// as this node does, and gets all others.
 func copyFile(file readable, size int64, holes bool, put func(part io.Reader) (int64, error)) error {
 	for left := size; left > 0; {
 		n, err := put(io.LimitReader(file, min(left, 4<<20)))
@@ -29,13 +29,14 @@ func copyFile(file readable, size int64, holes bool, put func(part io.Reader) (i
 	return nil
 }
 
-// readable is what copyFile needs of a file.
+// readable is the part of a file that copyFile uses.
 type readable interface {
 	io.ReadSeeker
 	io.ReaderAt
 }
 
-// holeSize is what is left out where a disk cannot read: its smallest unit, and the smallest page of a cold file.
+// holeSize is how many bytes are left out where a disk cannot read: its smallest unit, and the smallest page of a cold
+// file.
 const holeSize = 4096
 
 // unreadable tells whether the disk cannot read a file at an offset.

@@ -1,6 +1,6 @@
-// Package role is the server as one node of several: the role it has, who may change it, and what is refused or waits
-// because of it. Package repl makes nodes follow each other, and a Role is its Host. Which commands and which words of
-// Sentinel make it do so, and when, is decided here.
+// Package role is the server as one node of several: its role, the ways to change it, and the commands that are refused
+// or wait because of it. Package repl makes nodes follow each other, and a Role is its Host. Which commands and which
+// words of Sentinel make it do so, and when, is decided here.
 //
 // # Roles
 //

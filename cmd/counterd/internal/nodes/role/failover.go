@@ -40,7 +40,7 @@ func (f *failover) run() error {
 		return errors.Join(err, f.node.repl.ForgetHandover())
 	}
 	f.node.RoleChanged()
-	// Changes that were under way when the pause began may have come behind what the replica had.
+	// Changes in progress when the pause began may be after the end of the replica's log.
 	last, cancel := context.WithTimeout(wait, yieldedWithin)
 	_, ok = f.caughtUp(last, target)
 	cancel()
@@ -58,7 +58,7 @@ func (f *failover) run() error {
 		return err
 	}
 	up := f.node.pursue(leader)
-	f.node.unpause(pausedByFailover) // what waits is refused, as everything is from now on
+	f.node.unpause(pausedByFailover) // waiting commands are refused, as all commands are from now on
 	f.node.handover.setStuck()       // whatever keeps the link down must not keep REPLICAOF away
 	select {
 	case <-up:

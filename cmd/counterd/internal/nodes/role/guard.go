@@ -54,7 +54,8 @@ func (g *Guard) Judge(f command.Flags, replica bool) (refusal string, held bool)
 	if text := refused(b, f); text != "" {
 		return text, false
 	}
-	// b may still have a pause that ended by itself. Whoever is held back and has sent its last word is not waited for.
+	// b may still have a pause that ended by itself. A held-back client that has closed its sending side is not waited
+	// for.
 	return "", holds(b, f, replica) && holds(g.pauses.bits(), f, replica)
 }
 
@@ -79,8 +80,8 @@ func refused(b uint32, f command.Flags) string {
 	return ""
 }
 
-// holds tells whether pauses make a command with such flags wait. Replicas must go on, and change nothing: whoever only
-// says that it is one waits.
+// holds tells whether pauses make a command with such flags wait. Replicas must go on, and change nothing: a client
+// that only claims to be a replica waits.
 func holds(b uint32, f command.Flags, replica bool) bool {
 	if replica && f&command.Write == 0 {
 		return false
@@ -111,7 +112,7 @@ func (g *Guard) Unheld(ctx context.Context, f command.Flags, replica bool) bool 
 	}
 }
 
-// because brings the guard up to date with what look sees, which runs one at a time.
+// because updates the guard with the result of look. One call runs at a time.
 func (g *Guard) because(look func() uint32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

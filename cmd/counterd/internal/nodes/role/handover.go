@@ -14,9 +14,9 @@ import (
 //	failover-in-progress  this node takes no changes any more, and the replica is told to lead. ABORT makes this node the
 //	                      primary again, though the replica may have become one
 //
-// Then this node follows the replica, and changes that waited are refused as a replica's. What was acknowledged before
-// is in the log up to where this node stopped, and the replica is told only when it has the log up to there, unless
-// FORCE says otherwise.
+// Then this node follows the replica, and changes that waited are refused as a replica's. Earlier acknowledged changes
+// are in the log up to the offset where this node stopped, and the replica is told only when it has the log up to
+// there, unless FORCE says otherwise.
 type handover struct {
 	mu     sync.Mutex
 	phase  string // empty: none
@@ -73,7 +73,7 @@ func (h *handover) begin(cancel context.CancelFunc) bool {
 	return true
 }
 
-// resume is begin for one that the end of the process cut off. REPLICAOF ends it at any time.
+// resume is begin for a handover that the end of the process interrupted. REPLICAOF ends it at any time.
 func (h *handover) resume(cancel context.CancelFunc) bool {
 	if !h.begin(cancel) {
 		return false
@@ -108,7 +108,7 @@ func (h *handover) isStuck() bool {
 }
 
 // cede ends a handover that is stuck, as somebody says who leads, and waits for its end. Else the replica would be told
-// to lead as soon as it is back, beside the one that took its place.
+// to lead as soon as it is back, next to the primary that took its place.
 func (h *handover) cede() {
 	h.mu.Lock()
 	if h.phase == "" || !h.stuck {
@@ -136,7 +136,7 @@ func (h *handover) wasCeded() bool {
 
 // abort ends a handover; false if there is none.
 //
-// It returns when it has ended, unless the store is held by the caller, who would wait for itself.
+// It returns when it has ended, unless the caller holds the store and would wait for itself.
 func (h *handover) abort(held bool) bool {
 	h.mu.Lock()
 	if h.phase == "" {

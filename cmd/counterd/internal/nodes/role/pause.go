@@ -7,11 +7,11 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 )
 
-// Pauses hold commands back: their connections wait, and the commands run, or are refused, when the pause is over.
-// CLIENT PAUSE begins one for a time, FAILOVER and HoldWrites one for as long as they take. What was planned before is not
-// held back; a replica's connection never is.
+// Pauses hold commands back: their connections wait, and the commands run, or are refused, when the pause is over. CLIENT
+// PAUSE begins one for a time, FAILOVER and HoldWrites one for as long as they take. Commands planned before are not held
+// back; a replica's connection never is.
 
-// Who began a pause. Each has one at most; they last independently of each other.
+// The causes of a pause. Each has one at most; they last independently of each other.
 const (
 	pausedByCommand = iota
 	pausedByFailover
@@ -19,15 +19,15 @@ const (
 	pausers
 )
 
-// pauses are those in force. Their bits are also in the guard's, which every command looks at: whoever changes pauses
-// calls refresh.
+// pauses are those in force. Their bits are also in the guard's, which every command reads. A change of pauses must call
+// refresh.
 type pauses struct {
 	mu   sync.Mutex // guards the rest
 	by   [pausers]pause
 	news chan struct{} // closed when a pause changes; nil: nobody waits
 }
 
-// pause is one of them; one that is over counts as none.
+// pause is one of them; a pause that is over counts as none.
 type pause struct {
 	bits  uint32    // guardPauseWrite or guardPauseAll
 	until time.Time // zero: until it is ended
@@ -37,8 +37,8 @@ func (p *pause) active(now time.Time) bool {
 	return p.bits != 0 && (p.until.IsZero() || now.Before(p.until))
 }
 
-// begin pauses for a time, or for good if that is 0. One that its pauser has begun before gets neither weaker nor
-// shorter, as in Redis.
+// begin pauses for a time, or for good if that is 0. A pause of the same cause gets neither weaker nor shorter, as in
+// Redis.
 func (p *pauses) begin(by int, bits uint32, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *pauses) bits() (bits uint32) {
 	return bits
 }
 
-// look is bits with what to wait for: a change, or the time of the first pause that ends by itself; 0: none does.
+// look is bits, with the event to wait for: a change, or the time of the first pause that ends by itself; 0: none does.
 func (p *pauses) look() (bits uint32, news <-chan struct{}, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

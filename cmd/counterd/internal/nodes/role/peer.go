@@ -172,7 +172,7 @@ func (s *peerServer) psync(c PeerConn, args [][]byte) {
 }
 
 // sync: SYNC: an archive for redis-cli --rdb, the changes from now on for redis-cli --replica. A Redis that wants to
-// be a replica is refused: it would drop its data for what it cannot read.
+// be a replica is refused: it would drop its data for a stream that it cannot read.
 func (s *peerServer) sync(c PeerConn, _ [][]byte) {
 	out := &c.Call().Out
 	p := s.peerOf(c)

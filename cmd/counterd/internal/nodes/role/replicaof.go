@@ -49,7 +49,7 @@ func (n *Role) replicaOf(c Conn, args [][]byte) {
 	}
 	if c.Executing() {
 		before := n.config.Get().ReplicaOf
-		n.setReplicaOf(primary) // what Sentinel sends has a CONFIG REWRITE behind it
+		n.setReplicaOf(primary) // Sentinel sends a CONFIG REWRITE after it
 		go func() {
 			if err := n.becomes(primary, elected); err != nil {
 				n.log.Error("cannot change the role", "error", err)
@@ -71,7 +71,7 @@ func (n *Role) replicaOf(c Conn, args [][]byte) {
 }
 
 // becomes makes this node a replica of a primary; of none: the primary, as Sentinel has it elected or as a person says.
-// On an error it is what it was, and so is the setting.
+// On an error role and setting stay as they were.
 func (n *Role) becomes(primary repl.Address, elected bool) error {
 	n.handover.cede()
 	if elected {
@@ -93,7 +93,7 @@ func (n *Role) becomes(primary repl.Address, elected bool) error {
 	}
 	n.awaiting.Store(awaitNothing) // not before: until it is a replica, a primary that waits takes no changes
 	n.setReplicaOf(primary)
-	if err := n.repl.ForgetHandover(); err != nil { // an error would say that the role is what it was
+	if err := n.repl.ForgetHandover(); err != nil { // an error would say that the role is unchanged
 		n.log.Warn("cannot remove the record of a handover; ignoring it", "error", err)
 	}
 	return nil
@@ -124,7 +124,7 @@ func (n *Role) role(c Conn, _ [][]byte) {
 		return
 	}
 	info, ok := n.repl.Link()
-	if !ok { // of nobody, or of the one that it is handing its role over to: whoever asks must not tell it to lead
+	if !ok { // of nobody, or of the one that it is handing its role over to: the asking node must not tell it to lead
 		info.State, info.Primary = repl.LinkConnect, n.handover.target()
 	}
 	out.Array(5)

@@ -13,13 +13,13 @@ import (
 
 // A handover that the end of the process cut off is gone on with after the start. The node has no role then but to
 // follow the replica that it was handing over to, and that one may lead, or follow this node: then nobody leads.
-// Another node may stand at that one's address by now, wiped or of other data: who has nothing of this node's history
-// is neither followed nor told to lead.
+// Another node may stand at that one's address by now, wiped or of other data: a node without this node's history is
+// neither followed nor told to lead.
 
 const (
 	// resumeEvery is the pause between looks at the other node.
 	resumeEvery = 200 * time.Millisecond
-	// resumeAsk is what a look may take.
+	// resumeAsk is how long a query may take.
 	resumeAsk = 5 * time.Second
 )
 
@@ -99,7 +99,7 @@ func (r *resumption) lead() error {
 	return err
 }
 
-// step looks where the handover stands and does what is next.
+// step finds the state of the handover and does its next step.
 func (r *resumption) step() (done bool, err error) {
 	role, err := repl.AskRole(r.ctx, r.to, r.node.settings(), resumeAsk)
 	if err == nil {

@@ -21,7 +21,7 @@ import (
 type Host interface {
 	// Store is the one being served.
 	Store() *counter.Store
-	// Opening tells whether a store is being opened: what Store returns holds the place of it.
+	// Opening tells whether a store is being opened: Store then returns a placeholder.
 	Opening() bool
 	// Reopen closes the store, lets change work on its directory, and opens it again whatever change returned, which it
 	// returns. Clients are answered LOADING meanwhile.
@@ -80,18 +80,18 @@ func New(host Host, conf *config.Live, runID string, log *slog.Logger) *Role {
 	return n
 }
 
-// Close ends what the node does: the link to its primary, the connections of its replicas, a handover. What that waits
-// for is waited for until ctx ends, whose error it returns. Behind it Wait returns when all of it has ended.
+// Close ends what the node does: the link to its primary, the connections of its replicas, a handover. It waits until that
+// is done or ctx ends. In the second case it returns the error of ctx. Behind it Wait returns when all of it has ended.
 func (n *Role) Close(ctx context.Context) error {
 	n.life.stop()
 	return n.repl.Close(ctx)
 }
 
-// Wait waits for the end of what a node that was closed does.
+// Wait waits until a closed node has finished its work.
 func (n *Role) Wait() { n.life.running.Wait() }
 
-// Elect makes the node one of a cluster: its role is what the cluster's agent says (Replication), and nobody else. changed
-// is called when role or link may have changed; it must not wait. Call it before Start and before there is a link.
+// Elect makes the node one of a cluster: only the cluster's agent decides its role (Replication). changed is called when
+// role or link may have changed; it must not wait. Call it before Start and before there is a link.
 func (n *Role) Elect(id string, changed func()) {
 	n.elected, n.changed = id, changed
 	n.repl.OnEpoch(func(uint64) { changed() })
@@ -130,8 +130,8 @@ func (n *Role) Publish(shard bool, channel string, message []byte) {
 	n.host.Publish(shard, channel, message)
 }
 
-// Replica tells whether this node is one, also while a store is being opened: what Sentinel, clients and people are
-// told.
+// Replica tells whether this node is one, also while a store is being opened. Sentinel, clients and people are told this
+// role.
 func (n *Role) Replica() bool {
 	if n.host.Opening() {
 		return n.wasReplica.Load()
@@ -153,7 +153,7 @@ func (n *Role) Dial(ctx context.Context, address string, o wire.Options) (*wire.
 	return n.settings().Dial(ctx, repl.Address{Host: host, Port: int(port)}, o)
 }
 
-// settings are what package repl wants to know.
+// settings are the settings for package repl.
 func (n *Role) settings() repl.Settings {
 	c := n.config.Get()
 	machine := n.host.Machine()

@@ -11,8 +11,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// What a node learns from Sentinel without being spoken to. Each Sentinel publishes, on every node it watches and each
-// 2 s, who it is and who the primary is:
+// Knowledge that a node gets from Sentinel's messages to others. Each Sentinel publishes, on every node it watches and
+// each 2 s, who it is and who the primary is:
 //
 //	__sentinel__:hello  ip,port,runid,epoch,name,primary's ip,primary's port,primary's epoch
 //
@@ -43,7 +43,7 @@ type sentinelView struct {
 	said map[string]bool
 }
 
-// hear takes a word. known is false if it is older than what was heard before; deposed is set if this node was the
+// hear takes a word. known is false if it is older than an earlier message; deposed is set if this node was the
 // primary in an earlier epoch and another is now.
 func (v *sentinelView) hear(name string, epoch uint64, here bool) (known, deposed bool) {
 	v.mu.Lock()
@@ -148,8 +148,8 @@ func (n *Role) isHere(local net.Addr, host, port string) bool {
 const (
 	// aliveWithin is how fresh the primary's last word must be for it to be asked: it speaks each second.
 	aliveWithin = 1500 * time.Millisecond
-	// handOverWithin is what a primary that is asked to hand over may take. Sentinel looks after a second whether its
-	// replica leads, and then each second.
+	// handOverWithin is how long a primary that is asked to hand over may take. Sentinel looks after a second whether
+	// its replica leads, and then each second.
 	handOverWithin = time.Second
 )
 

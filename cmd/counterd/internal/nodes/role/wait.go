@@ -9,8 +9,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 )
 
-// WAIT and WAITAOF: until when a client knows that what it wrote survives this node. What anybody wrote so far is
-// waited for: it is one log.
+// WAIT and WAITAOF: until when a client knows that what it wrote survives this node. It waits for the changes of all
+// clients so far: there is one log.
 
 // ackWaiter runs WAIT and WAITAOF. It sees the store and the replicas, and nothing else of the node.
 type ackWaiter struct {
@@ -49,8 +49,8 @@ func (w *ackWaiter) await(c Conn, d time.Duration, enough func() bool) bool {
 	return true
 }
 
-// demoted answers a command that waited when the node became a replica: who acknowledges what is not known here any
-// more.
+// demoted answers a command that waited when the node became a replica: the node no longer knows which replicas
+// acknowledge which changes.
 func (w *ackWaiter) demoted(c Conn) bool {
 	if !w.host.Store().Replica() {
 		return false
@@ -85,7 +85,7 @@ func (w *ackWaiter) wait(c Conn, args [][]byte) {
 	}
 	log := store.Replication()
 	offset, have := log.Position(), 0
-	if !c.Executing() { // what EXEC changes is written behind it
+	if !c.Executing() { // the changes of EXEC are written after it
 		if err := log.CommitHere(offset); err != nil {
 			c.Call().StoreError(err)
 			return

@@ -92,7 +92,7 @@ func (f *Scatter) askAll(cmd *command.Access, args [][]byte) (replies [][]byte, 
 func retryAll(shards *gather.Shards, within time.Duration, try func(v *gather.View) (again bool)) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		changed := shards.Changed() // before the view, or what changes between them would be waited for
+		changed := shards.Changed() // before the view, or it would wait for changes between the two
 		if !try(shards.View()) || time.Since(began) > within {
 			return
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Conn is what a Scatter sees of its connection: what this node answers itself goes through it.
+// Conn is the part of a connection that a Scatter uses. Commands that this node answers itself go through it.
 type Conn interface {
 	// ID is the number of the connection.
 	ID() int64

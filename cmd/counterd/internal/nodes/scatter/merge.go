@@ -298,7 +298,7 @@ const toldCursor = 1 << 63
 func scanTurn(mid uint64) uint8 { return slot.Group(mid) - slot.Group(0) }
 
 // mergeScan lists keys as far as all shards did, group of hash slots after group as each does. So its cursor is a mid as
-// that of one shard, which any node takes, and what moves between shards meanwhile is not missed.
+// that of one shard, which any node takes, and posts that move between shards meanwhile are not missed.
 func mergeScan(f *Scatter, _ [][]byte, replies [][]byte) string {
 	var keys [][]byte
 	next := uint64(0)
@@ -327,7 +327,7 @@ func mergeScan(f *Scatter, _ [][]byte, replies [][]byte) string {
 	return ""
 }
 
-// maxKeys is what KEYS answers at most, as on one server.
+// maxKeys is the most keys that KEYS answers, as on one server.
 const maxKeys = 100_000
 
 func mergeKeys(f *Scatter, _ [][]byte, replies [][]byte) string {

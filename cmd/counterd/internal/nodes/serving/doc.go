@@ -1,5 +1,5 @@
-// Package serving is this node's part in a cluster: which hash slots it serves, which commands it takes, and what takes part
-// for it. A standalone server has no Member.
+// Package serving is this node's part in a cluster: the hash slots that it serves, the commands that it takes, and its
+// agents. A standalone server has no Member.
 //
 // # Files
 //

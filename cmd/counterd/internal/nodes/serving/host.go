@@ -14,8 +14,8 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// agentHost is the node as its agent sees it: roles and acknowledgements are package repl's, what clients
-// are served is Member's.
+// agentHost is the node as its agent sees it: package repl has roles and acknowledgements, Member has the slots that
+// clients are served.
 type agentHost struct {
 	m      *Member
 	notice chan struct{}
@@ -37,15 +37,16 @@ type agentHost struct {
 	usage dataUsage
 }
 
-// mark is an offset that the log had come to at a moment, which a replica is to acknowledge. There is one a replica at a
-// time, set when the one before was acknowledged: so what is told of the replica is as old as the agent's step, 100 ms.
+// mark is an offset that the log had come to at a moment, which a replica is to acknowledge. Each replica has one mark at
+// a time, set when the mark before was acknowledged. So the knowledge of the replica is as old as the agent's step, 100
+// ms.
 type mark struct {
 	offset   uint64
 	at       time.Time
-	caughtUp time.Time // of the last one that was acknowledged
+	caughtUp time.Time // of the last acknowledged mark
 }
 
-// dataUsage is what all posts take, which is counted now and then: 60 to 100 ns a block.
+// dataUsage is the memory and disk space of all posts, counted now and then: 60 to 100 ns a block.
 type dataUsage struct {
 	posts, bytes uint64
 	at           time.Time
@@ -126,7 +127,7 @@ func (h *agentHost) Replica(id topology.NodeID) cluster.ReplicaState {
 		h.epoch = epoch
 	}
 	peers := h.repl().Peers()
-	end := log.Written() // before the acknowledgement: who has more was not slow
+	end := log.Written() // before the acknowledgement: a replica with more was not slow
 	written, durable, heard, linked := peers.Acked(string(id))
 	st := cluster.ReplicaState{Connected: linked && time.Since(heard) < linkSilent, Process: peers.ProcessOf(string(id)), Heard: heard, Has: written}
 	if log.AcksDurable() {
@@ -176,7 +177,7 @@ func (h *agentHost) Log() cluster.LogState {
 	return st
 }
 
-// used is what posts take, as it was a while ago.
+// used is the memory and disk space of posts, as of a while ago.
 func (h *agentHost) used() (posts, bytes uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/counterd/counterd/internal/version"
 )
 
-// joined is what takes part in the cluster for a member.
+// joined is the agents of a member that take part in the cluster.
 type joined struct {
 	registry registry.Registry
 	host     *agentHost
@@ -75,7 +75,7 @@ func (m *Member) LeaveCluster(ctx context.Context) error {
 	return m.joined.leaveCluster(ctx)
 }
 
-// Stats are what the agent counts. REQUIRES Joined.
+// Stats are the agent's counts. REQUIRES Joined.
 func (m *Member) Stats() cluster.Stats { return m.joined.agent.Stats() }
 
 // RegistryError is why etcd does not answer; nil: it does. REQUIRES Joined.
@@ -121,7 +121,7 @@ func (j *joined) leaveCluster(ctx context.Context) error {
 // drainWithin is how long an end waits for others to take over.
 const drainWithin = 2 * time.Second
 
-// announced is what others are told of this node, and the address by which nodes reach it.
+// announced is this node's entry for other nodes, and the address by which nodes reach it.
 func announced(c config.Config) (n topology.Node, address string, err error) {
 	host, err := announcedHost(&c)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// COUNTER.MOVE is how the primary of the shard that groups of hash slots move to asks the one that they come from, see
-// package move, and how tools ask how far that is.
+// COUNTER.MOVE is the command by which the primary of a move's destination asks the primary of its source (see package
+// move), and by which tools ask for the progress.
 
 // moveRow is COUNTER.MOVE.
 func moveRow[C any](on func(C) Conn) *command.Row[C] {

@@ -14,7 +14,7 @@ import (
 // Which commands a node of a cluster takes, and where the others go. There are two ways to ask: Serves is quick and asked of
 // every planned command, and where it does not say yes, Route looks at everything.
 
-// Asker is what the answers depend on of the connection that sends a command.
+// Asker is the part of a connection that the answers to its commands depend on.
 type Asker struct {
 	Internal     bool // another node's link, or a client of the forward port: its keys are not looked at as a cluster's client hashes them
 	ReplicaReads bool // READONLY: replicas answer it
@@ -77,7 +77,7 @@ func (st *Standing) Route(k Asker, r *Routing) (text string, wait bool) {
 	return st.Readable(time.Now()), false
 }
 
-// Routing is what a command, or a transaction, asks of the cluster.
+// Routing is the question of a command, or of a transaction, to the cluster.
 type Routing struct {
 	slot          uint16 // of its keys, where hasSlot is set
 	hasSlot       bool

@@ -88,7 +88,8 @@ func (c *clusterSchema) bring(m *topology.Map) {
 	}
 }
 
-// adopt puts a schema in force. What the disk or the loss of the role refuses is tried again with the next standing.
+// adopt puts a schema in force. A change that fails because of the disk or the loss of the role is tried again with the
+// next standing.
 func (c *clusterSchema) adopt(next topology.Schema, epoch uint64) {
 	err := c.putInForce(next)
 	c.mu.Lock()

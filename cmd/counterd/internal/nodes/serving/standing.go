@@ -10,18 +10,19 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Standing is a cluster.Standing with what every command asks of it. It is immutable.
+// Standing is a cluster.Standing with precomputed answers for every command. It is
+// immutable.
 type Standing struct {
 	*cluster.Standing
 	Map  *topology.Map // never nil
 	open bool          // a primary that serves reads and writes
 	all  bool          // its shard owns every slot
-	held bool          // some are not served, as they are being moved from or to its shard: who asks for them waits
+	held bool          // some are not served, as they are being moved from or to its shard: commands on them wait
 
 	schema *schema.Schema // of the map; nil: it has none, or it cannot be read
 }
 
-// NewStanding is what a node serves by what its agent says.
+// NewStanding makes the standing of a node from its agent's.
 func NewStanding(st *cluster.Standing) *Standing {
 	m := st.Map
 	if m == nil {
