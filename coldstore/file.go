@@ -43,8 +43,8 @@ type File struct {
 // noCache stands for a nil cache: it counts and holds nothing.
 var noCache = NewCache(0)
 
-// Open opens a file and checks its header, index and footer; pages are checked when they are read. cache may be
-// nil. Errors: a CorruptError, an UnreadableError, ErrUnsupportedFormat, or what the file system says.
+// Open opens a file and checks its header, index and footer; pages are checked when they are read. cache may be nil.
+// Errors: a CorruptError, an UnreadableError, ErrUnsupportedFormat, or an error of the file system.
 func Open(fs vfs.FS, name string, cache *Cache) (*File, error) {
 	vf, err := fs.Open(name)
 	if err != nil {
@@ -174,7 +174,7 @@ func Broken(name string, meta Meta, items uint64, err error) *File {
 // never taken back: another file has to take the place of this one.
 func (f *File) Damaged() bool { return f.broken != nil || f.damaged.Load() }
 
-// Err is why the file cannot be used, as Broken was told; nil for one that was opened.
+// Err is why the file cannot be used, as Broken was told; nil for an opened file.
 func (f *File) Err() error { return f.broken }
 
 // Release gives back the memory that reads through the mapping have made the kernel count as this process's. The
@@ -268,7 +268,7 @@ func (f *File) Get(mid uint64, cols []int, dst []uint64) (found bool, err error)
 	return f.GetAt(NoPlace, mid, cols, dst)
 }
 
-// GetAt is Get with what Locate said of mid, which saves a search. A place that Locate said of another file is
+// GetAt is Get with the result of Locate for mid, which saves a search. A place that Locate said of another file is
 // harmless.
 func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool, err error) {
 	if f.broken != nil {

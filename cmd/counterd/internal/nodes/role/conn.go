@@ -10,21 +10,21 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 )
 
-// Conn is what the commands see of the connection that they came by. It is for the goroutine that executes the command.
+// Conn is the part of a connection that the commands use. It is for the goroutine that executes the command.
 type Conn interface {
 	// Call has its replies.
 	Call() *items.Call
-	// Name is the one that it gave itself.
+	// Name is the name that the connection gave itself.
 	Name() string
 	// LocalAddr is the address that it reached this node by.
 	LocalAddr() net.Addr
 	// Executing tells whether the command is one of a transaction that EXEC runs with the store held: it must not wait.
 	Executing() bool
 	// Await runs wait, which may take its time: for d at most, or as long as it likes if that is 0. Its context ends
-	// early with the connection, with the server, and when another connection says so: unblocked, if by an error. What
-	// was answered before is sent first. Of a connection that has ended meanwhile nothing more is executed.
+	// early with the connection, with the server, and when another connection says so: unblocked, if by an error. Earlier
+	// replies are sent first. Of a connection that has ended meanwhile nothing more is executed.
 	Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool)
-	// End closes it when what was answered has been sent.
+	// End closes it after all replies are sent.
 	CloseConnection()
 	// SendAway closes the connections of all other clients but replicas whose name is one of those, and returns how many.
 	SendAway(named func(name string) bool) int
@@ -41,7 +41,7 @@ type PeerConn interface {
 	Shared() bool
 	// Confine lets it send only what a replica sends while the log is streamed to it.
 	Confine()
-	// Send sends what was answered. An error says that the connection has ended.
+	// Send sends the replies. An error says that the connection has ended.
 	Send() error
 	// Raw writes past the replies, each piece for as long as a reply may take.
 	Raw() io.Writer

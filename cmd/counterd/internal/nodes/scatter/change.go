@@ -109,7 +109,7 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 	}
 	round.Wait()
 	made, again := 0, true
-	var refused, part, unsure string // what the first one said, and the same with its name
+	var refused, part, unsure string // the error of the first shard, and the same with its name
 	for i, s := range v.All {
 		doubt, why := false, error(nil)
 		if asks[i] != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Scatter is what a connection to a node of a cluster has for commands on posts that other shards have: a timeline page
-// (COUNTER.MGET, MGET, EXISTS) that is read wherever it is, and on a forward port every command on items.
+// Scatter executes a connection's commands on posts of other shards: a timeline page (COUNTER.MGET, MGET, EXISTS) that is
+// read wherever it is, and on a forward port every command on items.
 //
 // Such a command is planned like all others: what of it is this node's goes into the batch, what is other shards' into a
 // round of package gather, and a mark is owed for its place among the replies. When the turn ends with commands for other
@@ -44,7 +44,7 @@ type Scatter struct {
 	args    [][]byte                       // memory for arguments of parts
 	owners  []uint16                       // memory for the owners of keys
 	out     resp.Replies                   // replies being put together
-	lists   [][]byte                       // what is left of parts' arrays meanwhile
+	lists   [][]byte                       // the unread rest of parts' arrays
 	began   time.Time                      // when the wait for other shards began
 }
 
@@ -63,7 +63,7 @@ type order struct {
 	mid   uint64      // a post of multi: all its posts are of one slot
 }
 
-// part is what one shard is asked of a command.
+// part is the part of a command for one shard.
 type part struct {
 	cmd   int // number of the command
 	args  [][]byte

@@ -14,9 +14,9 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// CLUSTER, READONLY, READWRITE and ASKING. What they tell is package route's.
+// CLUSTER, READONLY, READWRITE and ASKING. Package route makes their replies.
 
-// Conn is what these commands see of the connection that they came by.
+// Conn is the part of a connection that these commands use.
 type Conn interface {
 	// Call has its replies.
 	Call() *items.Call
@@ -28,7 +28,7 @@ type Conn interface {
 	SetReplicaReads(yes bool)
 	// Block runs wait, which may take its time. Its context ends with the connection and with the server.
 	Block(wait func(ctx context.Context))
-	// End closes the connection when what was answered has been sent.
+	// End closes the connection after all replies are sent.
 	CloseConnection()
 	// EachKey calls f with the keys of posts in a slot, most of them at most.
 	EachKey(of uint16, most int, f func(key []byte)) error
@@ -45,7 +45,7 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 	}
 }
 
-// clusterRow is CLUSTER. What changes a Redis Cluster is answered by who does it here.
+// clusterRow is CLUSTER. Commands that change a Redis Cluster get a reply that names the tool for it here.
 func clusterRow[C any](on func(C) Conn) *command.Row[C] {
 	const changes = command.Admin | command.Stale | command.NoAsyncLoading
 	sub := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(Conn, *Standing, [][]byte)) *command.Row[C] {

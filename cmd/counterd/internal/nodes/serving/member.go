@@ -14,7 +14,7 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// Hooks are what a node of a cluster can have done for clients.
+// Hooks are the functions that a node of a cluster calls for clients.
 type Hooks struct {
 	// Failover makes this node, a replica, the primary of its shard: CLUSTER FAILOVER with the words behind it.
 	Failover func(ctx context.Context, how string) error
@@ -38,8 +38,8 @@ type Host interface {
 	CommandRate() float64
 }
 
-// Member is this node's part in a cluster: what it serves, which Now tells, and what takes part for it from Join on. All
-// methods may be called concurrently.
+// Member is this node's part in a cluster: the slots that it serves (Now), and its agents from Join on. All methods may be
+// called concurrently.
 type Member struct {
 	host   Host
 	node   *role.Role
@@ -61,13 +61,13 @@ func New(host Host, n *role.Role, conf *config.Live, log *slog.Logger) *Member {
 	return m
 }
 
-// Now is what the node serves.
+// Now is the present standing: the slots that the node serves.
 func (m *Member) Now() *Standing { return m.now.Load() }
 
-// Hooks are what the node can have done for clients.
+// Hooks are the functions that the node calls for clients.
 func (m *Member) Hooks() Hooks { return m.hooks }
 
-// SetHooks says who does what clients ask of the cluster. Call it before the server listens.
+// SetHooks sets the functions for clients' requests to the cluster. Call it before the server listens.
 func (m *Member) SetHooks(h Hooks) { m.hooks = h }
 
 // NowAndNews returns the standing, and a channel that is closed when there is a newer standing.
@@ -93,7 +93,7 @@ func (m *Member) SetStanding(st *cluster.Standing) {
 	if st.Map != nil {
 		m.host.Follow(st.Map, st.Self)
 	}
-	if st.Writes != "" && before.Writes == "" || st.Reads != "" && before.Reads == "" { // what was let in before has ended, and what comes next looks again: see Standing.Writes
+	if st.Writes != "" && before.Writes == "" || st.Reads != "" && before.Reads == "" { // commands admitted before have ended, and later ones check again: see Standing.Writes
 		if b := m.host.Store().NewBatch(); b.BeginExclusive() == nil {
 			b.End()
 		}
