@@ -173,6 +173,9 @@ func (r *runner) compile(ctx context.Context, chosen []Step) error {
 		}
 		built[binary] = true
 		args := []string{"test", "-c", "-vet=off", "-o", binary}
+		if s.Tags != "" {
+			args = append(args, "-tags", s.Tags)
+		}
 		if s.Fuzz {
 			args = append(args, "-fuzz="+s.Run)
 		}

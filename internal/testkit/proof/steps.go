@@ -8,6 +8,7 @@ type Step struct {
 	What    string // one sentence for the page: which faults are made, and what is checked
 	Package string // relative to the module's root
 	Run     string // pattern of the tests, as of go test -run
+	Tags    string // build tags of the binary
 	Flags   []string
 	Env     []string
 	Share   float64       // of the time, relative to the other steps
@@ -41,6 +42,9 @@ var steps = []Step{
 	{Name: "clusters", Package: "./cmd/counterd/internal/nodes/cluster", Run: "^(TestSimulation|TestRollBack)$", Env: []string{"SEEDS=250"}, Share: 8,
 		Round: 40 * time.Second, What: "The cluster's real rules on simulated machines, networks and etcd; every change that was acknowledged is there once.",
 		Count: `(\d+) runs from seed`, Unit: "clusters"},
+	{Name: "whole-system", Package: "./cmd/counterd/internal/testkit/simulation", Run: "^TestWholeSystem$", Tags: "noepoll", Flags: []string{"-runs", "50"}, Share: 8,
+		Round: 2 * time.Minute, What: "Real servers on simulated disks, networks and etcd: power losses, kills, cuts, moves, full copies; counts are exact and replicas equal.",
+		Count: `(\d+) runs from seed`, Unit: "runs"},
 	{Name: "moves", Package: "./cmd/counterd/internal/nodes/move", Run: "^(TestMoves|TestLosses|TestOrphans)$", Share: 4, Round: 20 * time.Second,
 		What: "Hash slots move between shards while nodes, links and etcd fail at every step."},
 	{Name: "kill", Package: "./cmd/counterd/e2e/durability", Run: "^(TestDurableKill|TestDurableKillCalls)$", Share: 4, Round: 90 * time.Second,
