@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,30 +43,24 @@ func joinNodes(t testing.TB, n int) *joinedCluster {
 // start starts a node in its directory.
 func (k *joinedCluster) start(i, port int) {
 	k.t.Helper()
-	conf := config.Default()
-	conf.Port, conf.Bind, conf.Dir, conf.UnixSocket = port, []string{"127.0.0.1"}, k.dirs[i], filepath.Join(k.t.TempDir(), "s")
-	conf.Cluster.Enabled, conf.Cluster.Name, conf.Cluster.Etcd, conf.Cluster.NodeTimeout = true, "test", []string{"http://127.0.0.1:1"}, 2000
-	srv, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	open := func() (*counter.Store, error) {
-		options, err := conf.StoreOptions()
-		if err != nil {
-			return nil, err
-		}
-		return counter.Open(conf.Dir, options)
-	}
-	srv.Open = open
-	store, err := srv.OpenStore()
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	err = errors.Join(srv.Listen(), srv.Cluster().Join(store, k.etcd.Open(nil)))
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	srv.Serve(store)
+	srv := startServer(k.t, serverStart{
+		change: func(c *config.Config) {
+			c.Port, c.Bind, c.Dir = port, []string{"127.0.0.1"}, k.dirs[i]
+			c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd, c.Cluster.NodeTimeout = true, "test", []string{"http://127.0.0.1:1"}, 2000
+		},
+		made: func(s *Server) {
+			s.Open = func() (*counter.Store, error) {
+				conf := s.config.Get()
+				options, err := conf.StoreOptions()
+				if err != nil {
+					return nil, err
+				}
+				return counter.Open(conf.Dir, options)
+			}
+		},
+		open:  (*Server).OpenStore,
+		serve: func(s *Server, store *counter.Store) error { return s.Cluster().Join(store, k.etcd.Open(nil)) },
+	})
 	k.nodes[i] = srv
 	k.t.Cleanup(func() { k.stop(i) })
 }
@@ -81,11 +73,7 @@ func (k *joinedCluster) stop(i int) {
 		return
 	}
 	k.nodes[i] = nil
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if err := errors.Join(srv.Shutdown(ctx), srv.Store().Close()); err != nil {
-		k.t.Error(err)
-	}
+	stopServer(k.t, srv)
 }
 
 func (k *joinedCluster) view() *topology.Map {

@@ -3,12 +3,10 @@
 package server
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,38 +33,16 @@ func strangerWords(s *counter.Store) *strings.Replacer {
 // words. The primary must not panic, must answer others as before, change nothing, and forget the stranger when it
 // goes.
 func FuzzStranger(f *testing.F) {
-	conf := config.Default()
-	conf.Port, conf.UnixSocket, conf.Dir = 0, filepath.Join(f.TempDir(), "s"), f.TempDir()
-	s, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
-	if err != nil {
-		f.Fatal(err)
-	}
-	store, err := counter.Open(conf.Dir, counter.Options{SnapshotGrowth: -1})
-	if err == nil {
-		err = store.AlterScript(wireSchema)
-	}
-	if err == nil {
-		err = store.Set("1.cntcm", 7)
-	}
-	if err == nil {
-		err = store.Snapshot()
-	}
-	if err == nil {
-		err = store.Set("2.cntcm", 8)
-	}
-	if err == nil {
-		err = s.Listen()
-	}
-	if err != nil {
-		f.Fatal(err)
-	}
-	s.Serve(store)
-	f.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = s.Shutdown(ctx)
-		_ = store.Close()
-	})
+	s := startServer(f, serverStart{schema: wireSchema,
+		change: func(c *config.Config) { c.Dir = f.TempDir() },
+		open: func(s *Server) (*counter.Store, error) {
+			return counter.Open(s.config.Get().Dir, counter.Options{SnapshotGrowth: -1})
+		},
+		serve: func(_ *Server, store *counter.Store) error {
+			return errors.Join(store.Set("1.cntcm", 7), store.Snapshot(), store.Set("2.cntcm", 8))
+		}})
+	f.Cleanup(func() { stopServer(f, s) })
+	store := s.Store()
 	end := store.Replication().Position()
 
 	hello := "REPLCONF listening-port 6380\nREPLCONF ip-address 10.0.0.1\nREPLCONF version counterd capa counterd1\nREPLCONF history <past>\n"
@@ -98,7 +74,7 @@ func FuzzStranger(f *testing.F) {
 				request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(a), a)
 			}
 		}
-		conn, err := net.Dial("unix", conf.UnixSocket)
+		conn, err := net.Dial("unix", s.config.Get().UnixSocket)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,8 +4,6 @@ package server
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -83,39 +81,31 @@ func newReplNode(t *testing.T) *replNode {
 // start starts it; primary is "" or "host port".
 func (n *replNode) start(primary string) *replNode {
 	n.t.Helper()
-	conf := config.Default()
-	conf.Port, conf.Dir, conf.ReplicaOf = n.port, n.dir, primary
-	if n.change != nil {
-		n.change(&conf)
-	}
 	logger := slog.New(slog.NewTextHandler(&n.log, nil)).With("port", n.port)
-	s, err := New(conf, logger, new(slog.LevelVar))
-	if err != nil {
-		n.t.Fatal(err)
-	}
 	n.opts.Logger, n.opts.Elected = logger, n.id != ""
-	if n.id != "" {
-		s.role.Elect(n.id, func() {})
-	}
-	s.Open = func() (*counter.Store, error) { return counter.Open(n.dir, n.opts) }
-	if err := s.Listen(); err != nil {
-		n.t.Fatal(err)
-	}
-	if n.listening != nil {
-		n.listening()
-	}
-	store, err := s.OpenStore()
-	if err != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		n.t.Fatal(errors.Join(err, s.Shutdown(ctx)))
-	}
-	if primary == "" && !store.Replica() {
-		if err := store.AlterScript(wireSchema); err != nil {
-			n.t.Fatal(err)
+	start := serverStart{log: logger}
+	start.change = func(c *config.Config) {
+		c.Port, c.UnixSocket, c.Dir, c.ReplicaOf = n.port, "", n.dir, primary
+		if n.change != nil {
+			n.change(c)
 		}
 	}
-	s.Serve(store)
+	start.made = func(s *Server) {
+		if n.id != "" {
+			s.role.Elect(n.id, func() {})
+		}
+		s.Open = func() (*counter.Store, error) { return counter.Open(n.dir, n.opts) }
+	}
+	start.listen = func(*Server) {
+		if n.listening != nil {
+			n.listening()
+		}
+	}
+	start.open = func(s *Server) (*counter.Store, error) { return s.OpenStore() }
+	if primary == "" {
+		start.schema = wireSchema
+	}
+	s := startServer(n.t, start)
 	n.srv = s
 	return n
 }
@@ -124,14 +114,7 @@ func (n *replNode) stop() {
 	if n.srv == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := n.srv.Shutdown(ctx); err != nil {
-		n.t.Error(err)
-	}
-	if err := n.srv.Store().Close(); err != nil {
-		n.t.Error(err)
-	}
+	stopServer(n.t, n.srv)
 	n.srv = nil
 }
 

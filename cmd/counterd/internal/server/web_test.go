@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -78,27 +75,17 @@ func wantHealth(t testing.TB, s *Server, status int, word string) {
 
 // TestHealth: a load balancer is told whether commands are served, and a person why not. HTTP is there before data is.
 func TestHealth(t *testing.T) {
-	conf := config.Default()
-	conf.Port, conf.UnixSocket, conf.Dir = 0, filepath.Join(t.TempDir(), "s"), t.TempDir()
-	conf.RequirePass = "secret" // which nobody is asked for here
-	withWeb(&conf)
-	s, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	wantHealth(t, s, 503, "loading")
 	faulty := vfs.NewFaulty(vfs.OS())
-	store, err := counter.Open(conf.Dir, counter.Options{FS: faulty, AppendFsync: counter.SyncAlways})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.AlterScript(wireSchema); err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(store)
+	s := startServer(t, serverStart{schema: wireSchema,
+		change: func(c *config.Config) {
+			c.Dir, c.RequirePass = t.TempDir(), "secret" // which nobody is asked for here
+			withWeb(c)
+		},
+		listen: func(s *Server) { wantHealth(t, s, 503, "loading") },
+		open: func(s *Server) (*counter.Store, error) {
+			return counter.Open(s.config.Get().Dir, counter.Options{FS: faulty, AppendFsync: counter.SyncAlways})
+		}})
+	store := s.Store()
 	wantHealth(t, s, 200, "ok")
 	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.EIO})
 	_ = store.Set("1.cntrn", 1) // its error is for who made the change
@@ -108,12 +95,7 @@ func TestHealth(t *testing.T) {
 	wantHealth(t, s, 200, "ok")
 	s.ending.Store(true)
 	wantHealth(t, s, 503, "ending")
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
+	stopServer(t, s)
 }
 
 // TestHealthOfReplica: without its primary a replica is well as long as it may answer reads.
@@ -197,30 +179,16 @@ func TestWebTLS(t *testing.T) {
 // TestGuessesByAddress: wrong passwords of one address count together, by whatever connection and protocol; when it has
 // none left its connections wait, right passwords included, and another address does not. Right passwords cost nothing.
 func TestGuessesByAddress(t *testing.T) {
-	conf := config.Default()
-	conf.Bind, conf.Port, conf.UnixSocket, conf.AppendOnly = []string{"127.0.0.1"}, freeport.Take(t), filepath.Join(t.TempDir(), "s"), false
-	conf.RequirePass = "right"
-	withWeb(&conf)
-	s, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.guesses = brake.NewGuesses(brake.FreeGuesses, time.Hour)
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	store, err := counter.Open("", counter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(store)
-	t.Cleanup(func() {
-		if err := errors.Join(s.Shutdown(context.Background()), store.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	port := freeport.Take(t)
+	s := startServer(t, serverStart{
+		change: func(c *config.Config) {
+			c.Bind, c.Port, c.AppendOnly, c.RequirePass = []string{"127.0.0.1"}, port, false, "right"
+			withWeb(c)
+		},
+		made: func(s *Server) { s.guesses = brake.NewGuesses(brake.FreeGuesses, time.Hour) }})
+	t.Cleanup(func() { stopServer(t, s) })
 	dial := func() *wireClient {
-		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(conf.Port)))
+		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			t.Fatal(err)
 		}

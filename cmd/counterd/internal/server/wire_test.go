@@ -29,37 +29,78 @@ func wireServe(t testing.TB, change func(*config.Config)) *Server {
 // wireServeStore starts a server with a new store in dir.
 func wireServeStore(t testing.TB, dir string, options counter.Options, change func(*config.Config)) *Server {
 	t.Helper()
-	store, err := counter.Open(dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.AlterScript(wireSchema); err != nil {
-		t.Fatal(err)
-	}
+	s := startServer(t, serverStart{change: change, open: func(*Server) (*counter.Store, error) { return counter.Open(dir, options) }, schema: wireSchema})
+	t.Cleanup(func() { stopServer(t, s) })
+	return s
+}
+
+// serverStart says how a test starts a server in its own process. All servers of the tests of this package start by startServer.
+type serverStart struct {
+	change func(*config.Config)                        // of the default configuration, which has a unix socket and no port; may be nil
+	log    *slog.Logger                                // nil: what the server logs is dropped
+	made   func(s *Server)                             // called before the server listens; may be nil
+	listen func(s *Server)                             // called when the server listens, and has no store yet; may be nil
+	open   func(s *Server) (*counter.Store, error)     // opens the store; nil: a store in memory
+	schema string                                      // of the store, unless the node is a replica
+	serve  func(s *Server, store *counter.Store) error // called before the store is served; may be nil
+}
+
+// startServer starts a server. stopServer stops it.
+func startServer(t testing.TB, start serverStart) *Server {
+	t.Helper()
 	conf := config.Default()
 	conf.Port, conf.UnixSocket = 0, filepath.Join(t.TempDir(), "s")
-	if change != nil {
-		change(&conf)
+	if start.change != nil {
+		start.change(&conf)
 	}
-	s, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
+	if start.log == nil {
+		start.log = slog.New(slog.DiscardHandler)
+	}
+	if start.open == nil {
+		start.open = func(*Server) (*counter.Store, error) { return counter.Open("", counter.Options{}) }
+	}
+	s, err := New(conf, start.log, new(slog.LevelVar))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if start.made != nil {
+		start.made(s)
 	}
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
+	if start.listen != nil {
+		start.listen(s)
+	}
+	store, err := start.open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if start.schema != "" && !store.Replica() {
+		if err := store.AlterScript(start.schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if start.serve != nil {
+		if err := start.serve(s, store); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.Serve(store)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := s.Shutdown(ctx); err != nil && err != counter.ErrClosed {
-			t.Error(err)
-		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return s
+}
+
+// stopServer ends a server, unless the test has ended it, and closes its store.
+func stopServer(t testing.TB, s *Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil && err != counter.ErrClosed {
+		t.Error(err)
+	}
+	if err := s.Store().Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // wireClient is a connection to a server under test.
