@@ -314,7 +314,17 @@ func (r *Run) verify() {
 		r.Fault("nothing was acknowledged")
 	}
 	r.await("the replicas have the same digests", r.same)
+	for _, message := range differences {
+		if n := r.Story.Met()[message]; n > 0 {
+			r.Fault("nodes compared their posts and logged %d times: %s", n, message)
+		}
+	}
 }
+
+// differences are what nodes log that compare their posts with others and find some that are not the same. No fault of a
+// machine that is simulated makes such a difference.
+var differences = []string{"a replica differs from this node", "posts differed from the primary's; they have the primary's values now",
+	"posts of this primary differed from its log; they have the values of the log now"}
 
 // same tells which nodes of a shard hold different posts.
 func (r *Run) same() string {
