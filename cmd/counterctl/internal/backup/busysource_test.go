@@ -118,6 +118,7 @@ func TestBusySource(t *testing.T) {
 				all[what] += n
 			}
 		})
+		busystore.DropPools()
 	}
 	if all["compared"] < 10 {
 		t.Errorf("only %v", all)

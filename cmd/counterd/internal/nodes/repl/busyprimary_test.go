@@ -298,6 +298,7 @@ func TestBusyPrimary(t *testing.T) {
 				all[what] += n
 			}
 		})
+		busystore.DropPools()
 	}
 	t.Log(all)
 }
