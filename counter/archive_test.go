@@ -1,3 +1,5 @@
+// Scenario: a store is written as one archive, whole or damaged, and opened from it.
+
 package counter
 
 import (

@@ -26,7 +26,7 @@ type (
 	Cond = core.Cond
 	// Bounds are those of an addition: see Batch.AddWithin.
 	Bounds = core.Bounds
-	// Whole changes what concerns all posts at once: see Batch.Whole.
+	// Whole changes the schema, or removes all posts: see Batch.Whole.
 	Whole = core.Whole
 	// Ack is the wait between the operations of several batches and their replies: see Batch.Defer.
 	Ack = core.Ack

@@ -1,3 +1,5 @@
+// Scenario: blocks are made again, sealed and written to files beside their readers and writers.
+
 package counter
 
 import (
@@ -8,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/counter/internal/tier"
 
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -71,15 +75,15 @@ func TestBeside(t *testing.T) {
 			case 3:
 				err = sealNow(ks, s)
 			default:
-				plans := repackPlans
+				plans := tier.RepackPlans
 				if rng.IntN(2) == 0 {
 					plans = ks.TightenPlans
 				}
-				if err = s.tiers.reshapeBeside(ks, mid, plans); err == nil {
+				if err = s.tiers.ReshapeBeside(ks, mid, plans); err == nil {
 					reshaped.Add(1)
 				}
 			}
-			if err != nil && !errors.Is(err, ErrNoBlock) && !errors.Is(err, errReshaped) && !errors.Is(err, hot.ErrFull) {
+			if err != nil && !errors.Is(err, ErrNoBlock) && !errors.Is(err, tier.ErrReshaped) && !errors.Is(err, hot.ErrFull) {
 				t.Error(err)
 				reshaped.Add(60) // or the writers would wait
 				return
@@ -116,7 +120,7 @@ func TestBeside(t *testing.T) {
 
 // sealNow is sealAhead however many items there are.
 func sealNow(ks *block.Keyspace, s *Store) error {
-	return s.tiers.reshapeBeside(ks, hot.EndMid-1, func(cs *block.Columns, b *block.Block) []block.Plan {
+	return s.tiers.ReshapeBeside(ks, hot.EndMid-1, func(cs *block.Columns, b *block.Block) []block.Plan {
 		cut, ok := b.Tab.Quantile(1 - block.HeadShare)
 		if !ok {
 			return nil

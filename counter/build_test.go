@@ -1,3 +1,5 @@
+// Scenario: a directory that was built is opened, changed and opened again.
+
 package counter
 
 import (

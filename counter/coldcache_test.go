@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/counterd/counterd/counter/internal/tier"
+
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
@@ -18,7 +20,7 @@ func TestCacheGivesWay(t *testing.T) {
 	const limit = 1 << 30
 	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, MaxMemory: limit, BlockItems: 64}, seedScript)
 	defer s.Close()
-	own, most := cacheShares(limit)
+	own, most := tier.CacheShares(limit)
 	var spans []arena.Span
 	leave := func(room int64) { // that the tables leave below the target; nobody touches the memory
 		t.Helper()
@@ -26,22 +28,22 @@ func TestCacheGivesWay(t *testing.T) {
 			s.data.Arena.Free(span)
 		}
 		spans = spans[:0]
-		span, err := s.data.Arena.Alloc(int(s.tiers.target()-s.tiers.tables()-room), false)
+		span, err := s.data.Arena.Alloc(int(s.tiers.Target()-s.tiers.Tables()-room), false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		spans = append(spans, span)
 	}
 	for _, c := range []struct{ room, want int64 }{
-		{most + 4096, most}, {most, most}, {most / 2, most / 2}, {minCache, minCache}, {0, minCache}, {-headroom, minCache},
-		{own / 16, minCache}, {own / 4, own / 4}, {own / 3, own / 4}, {most + 4096, most},
+		{most + 4096, most}, {most, most}, {most / 2, most / 2}, {tier.MinCache, tier.MinCache}, {0, tier.MinCache}, {-tier.Headroom, tier.MinCache},
+		{own / 16, tier.MinCache}, {own / 4, own / 4}, {own / 3, own / 4}, {most + 4096, most},
 	} {
 		leave(c.room)
-		s.tiers.fitCache()
+		s.tiers.FitCache()
 		if got := s.data.Cache.Stats().Limit; got > c.want || got < c.want-8192 {
 			t.Errorf("the tables leave %d: the cache may take %d, want %d", c.room, got, c.want)
 		}
-		if c.room >= minCache && s.tiers.tables()+s.data.Cache.Stats().Limit > s.tiers.target()+4096 {
+		if c.room >= tier.MinCache && s.tiers.Tables()+s.data.Cache.Stats().Limit > s.tiers.Target()+4096 {
 			t.Errorf("the tables leave %d: together they pass the target", c.room)
 		}
 	}
@@ -51,7 +53,7 @@ func TestCacheGivesWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	leave(minCache / 2)
+	leave(tier.MinCache / 2)
 	for mid := uint64(0); mid < 1000*10_000; mid += 1000 * 20 {
 		if err := s.Admin().Demote("weibo", mid); err != nil && !errors.Is(err, ErrNoBlock) {
 			t.Fatal(err)
@@ -65,21 +67,21 @@ func TestCacheGivesWay(t *testing.T) {
 			}
 		}
 	}
-	if got, idle := s.tiers.cacheWants(); got != 0 || idle != 0 {
+	if got, idle := s.tiers.CacheWants(); got != 0 || idle != 0 {
 		t.Errorf("nothing was read: the cache wants %d and %d, want 0", got, idle)
 	}
 	read()
 	full := s.data.Cache.Stats()
-	want := full.Limit + own/cacheGrowth
-	if got, idle := s.tiers.cacheWants(); full.Evictions == 0 || got != want || idle != want {
+	want := full.Limit + own/tier.CacheGrowth
+	if got, idle := s.tiers.CacheWants(); full.Evictions == 0 || got != want || idle != want {
 		t.Errorf("full, with %d evictions, and missing pages: it wants %d and %d, want %d", full.Evictions, got, idle, want)
 	}
-	if got, idle := s.tiers.cacheWants(); got != full.Bytes || idle != full.Bytes {
+	if got, idle := s.tiers.CacheWants(); got != full.Bytes || idle != full.Bytes {
 		t.Errorf("nothing was read since: the cache wants %d and %d, want %d", got, idle, full.Bytes)
 	}
 	read()
-	demoted := s.tiers.demotions.Load()
-	if !s.tiers.shrink() || s.tiers.demotions.Load() != demoted+1 {
+	demoted := s.tiers.Demotions.Load()
+	if !s.tiers.Shrink() || s.tiers.Demotions.Load() != demoted+1 {
 		t.Error("no block was demoted to make room for the cache's own share")
 	}
 }
@@ -91,7 +93,7 @@ func TestCacheTakesIdle(t *testing.T) {
 	const limit, slack, posts, cold = 16 << 20, 64 << 10, 40_000, 30_000 // slack: the arena rounds
 	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, MaxMemory: limit, BlockItems: 64}, seedScript)
 	defer s.Close()
-	own, most := cacheShares(limit)
+	own, most := tier.CacheShares(limit)
 	for i := range posts {
 		if err := s.Set(fmt.Sprintf("%d.cntrn", i*1000), uint64(i)); err != nil {
 			t.Fatal(err)
@@ -109,38 +111,38 @@ func TestCacheTakesIdle(t *testing.T) {
 			}
 		}
 	}
-	s.tiers.fitCache()
+	s.tiers.FitCache()
 	if got := s.data.Cache.Stats().Limit; got < 4*own || got > most {
-		t.Errorf("the tables take %d: the cache may take %d, want more than its share of %d", s.tiers.tables(), got, own)
+		t.Errorf("the tables take %d: the cache may take %d, want more than its share of %d", s.tiers.Tables(), got, own)
 	}
-	span, err := s.data.Arena.Alloc(int(s.tiers.target()-s.tiers.tables()-own-slack), false)
+	span, err := s.data.Arena.Alloc(int(s.tiers.Target()-s.tiers.Tables()-own-slack), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.tiers.fitCache()
+	s.tiers.FitCache()
 	if got := s.data.Cache.Stats().Limit; got > own+slack || got < own-8192 {
 		t.Errorf("the tables leave its share: the cache may take %d, want %d", got, own+slack)
 	}
 	read()
-	demoted := s.tiers.demotions.Load()
-	if s.tiers.shrink() || s.tiers.demotions.Load() != demoted {
+	demoted := s.tiers.Demotions.Load()
+	if s.tiers.Shrink() || s.tiers.Demotions.Load() != demoted {
 		t.Error("a block that is used was demoted for more than the cache's own share")
 	}
-	s.data.Clock.Add(idleSeconds + 1)
-	if s.tiers.shrink() {
+	s.data.Clock.Add(tier.IdleSeconds + 1)
+	if s.tiers.Shrink() {
 		t.Error("a block was demoted though no page was missed since")
 	}
 	read()
-	if !s.tiers.shrink() || s.tiers.demotions.Load() != demoted+1 {
+	if !s.tiers.Shrink() || s.tiers.Demotions.Load() != demoted+1 {
 		t.Error("no block that nobody uses was demoted to make room for the cache")
 	}
 	s.data.Arena.Free(span)
 	for range 8 {
-		s.tiers.fitCache()
+		s.tiers.FitCache()
 		read()
 	}
-	if st := s.data.Cache.Stats(); st.Bytes < own*3/2 || s.tiers.memory() > limit {
-		t.Errorf("with room for all: %+v, %d of %d bytes in use", st, s.tiers.memory(), limit)
+	if st := s.data.Cache.Stats(); st.Bytes < own*3/2 || s.tiers.Memory() > limit {
+		t.Errorf("with room for all: %+v, %d of %d bytes in use", st, s.tiers.Memory(), limit)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestDamagedColdFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for end := time.Now().Add(20 * time.Second); s.scrubber.errors.Load() == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); s.scrubber.Errors.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the scrubber did not find the damaged page")
 		}
@@ -187,7 +187,7 @@ func TestMissingColdFile(t *testing.T) {
 func TestEmptiedOverlayAfterSchemaChange(t *testing.T) {
 	opts := Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true}
 	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=8 max=20 suffix=v\nadd column a w hint=8 max=20 suffix=w")
-	s.repacker.stop() // or it would re-pack the overlay before we come to it
+	s.repacker.Stop() // or it would re-pack the overlay before we come to it
 	for i := range uint64(200) {
 		for col, v := range map[string]uint64{"v": i, "w": 100 + i} {
 			if err := s.Set(fmt.Sprintf("%d.%s", 2*i, col), v); err != nil {
@@ -248,17 +248,17 @@ func TestDamagedColdBlockRests(t *testing.T) {
 		}
 	}
 	s.Admin().SetMaxMemory(1 << 10) // far below what is used
-	failed := func() int64 { return s.tiers.failed.Load() }
-	s.tiers.mergeAndPromote()
-	if failed() != 1 || s.tiers.rewrites.Load() != 1 {
-		t.Fatalf("%d failures and %d merges, want one of each: the overlays of one good and one bad block have grown", failed(), s.tiers.rewrites.Load())
+	failed := func() int64 { return s.tiers.Failed.Load() }
+	s.tiers.MergeAndPromote()
+	if failed() != 1 || s.tiers.Rewrites.Load() != 1 {
+		t.Fatalf("%d failures and %d merges, want one of each: the overlays of one good and one bad block have grown", failed(), s.tiers.Rewrites.Load())
 	}
-	s.tiers.mergeAndPromote()
+	s.tiers.MergeAndPromote()
 	if failed() != 1 && time.Now().Before(weiboSpace(s).Dir.Load().Find(bad).Backoff.Until) {
 		t.Error("the bad block was tried again at once")
 	}
 	for range 100 {
-		if !s.tiers.shrink() {
+		if !s.tiers.Shrink() {
 			break
 		}
 	}
@@ -271,14 +271,14 @@ func TestDamagedColdBlockRests(t *testing.T) {
 	b := weiboSpace(s).Dir.Load().Find(bad)
 	for range 3 {
 		b.Backoff.Until = time.Time{}
-		s.tiers.mergeAndPromote()
+		s.tiers.MergeAndPromote()
 	}
 	if b.Backoff.Pause < 4*time.Second {
 		t.Errorf("the bad block rests %v after 4 failures", b.Backoff.Pause)
 	}
 	flip(t, b.Cold.File.Name(), 5_000)
 	b.Backoff.Until = time.Time{}
-	if s.tiers.mergeAndPromote(); weiboSpace(s).Dir.Load().Find(bad) == b {
+	if s.tiers.MergeAndPromote(); weiboSpace(s).Dir.Load().Find(bad) == b {
 		t.Error("the block was not merged though its file can be read again")
 	}
 	if _, _, err := s.Get(fmt.Sprintf("%d.cntrn", mids[0])); err != nil {
@@ -297,18 +297,18 @@ func TestFullDiskRestsAll(t *testing.T) {
 	}
 	s.Admin().SetMaxMemory(1)
 	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Every: 1, Err: errNoSpace})
-	if s.tiers.shrink() || s.tiers.failed.Load() != 1 || s.tiers.backoff.Over() {
-		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.failed.Load(), s.tiers.backoff.Until)
+	if s.tiers.Shrink() || s.tiers.Failed.Load() != 1 || s.tiers.Backoff.Over() {
+		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.Failed.Load(), s.tiers.Backoff.Until)
 	}
 	faulty.Clear()
-	s.tiers.backoff.Until = time.Time{}
+	s.tiers.Backoff.Until = time.Time{}
 	for range 100 {
-		if !s.tiers.shrink() {
+		if !s.tiers.Shrink() {
 			break
 		}
 	}
-	if s.tiers.backoff.Pause != 0 {
-		t.Errorf("all rest %v after a success", s.tiers.backoff.Pause)
+	if s.tiers.Backoff.Pause != 0 {
+		t.Errorf("all rest %v after a success", s.tiers.Backoff.Pause)
 	}
 	hotSealed := 0
 	for _, b := range s.data.Spaces[s.Schema().Counter("a").ID][0].Dir.Load().Blocks {

@@ -122,7 +122,7 @@ func TestFaultEveryOperation(t *testing.T) {
 					_ = p.batch(t)
 				}
 				s.data.Log.Tick()
-				s.snapshots.snapshotIfDue()
+				s.snapshots.SnapshotIfDue()
 			}
 			fired := faulty.Fired()
 			faulty.Clear()
@@ -155,7 +155,7 @@ func TestFaultEveryOperation(t *testing.T) {
 func heal(t testing.TB, s *Store, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // attempts have pauses between them
-		s.snapshots.snapshotIfDue()
+		s.snapshots.SnapshotIfDue()
 		if s.data.Log.Ready() == nil {
 			return
 		}

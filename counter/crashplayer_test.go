@@ -77,7 +77,7 @@ func (p *player) step(t testing.TB) error {
 	case n < 5:
 		return p.s.Snapshot()
 	case n < 6:
-		p.s.snapshots.snapshotIfDue() // whatever it finds, nothing acknowledged depends on it
+		p.s.snapshots.SnapshotIfDue() // whatever it finds, nothing acknowledged depends on it
 		return nil
 	case n < 8:
 		if err := p.s.Close(); err != nil {

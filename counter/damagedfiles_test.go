@@ -83,7 +83,7 @@ func newSampleDir(t *testing.T) *sampleDir {
 		}
 		must(t, s.Snapshot())
 	}
-	if !s.packing.packAll(nil) || s.data.Log.Stats().Packed == 0 {
+	if !s.packing.PackAll(nil) || s.data.Log.Stats().Packed == 0 {
 		t.Fatalf("nothing is packed: %+v", s.data.Log.Stats())
 	}
 	for _, mid := range d.mids[:20] {

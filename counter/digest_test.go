@@ -405,7 +405,7 @@ func TestCompareModel(t *testing.T) {
 			for p.nodes[0].opts.SlotGroups != p.nodes[1].opts.SlotGroups {
 				p = newPair(t, p.rng)
 			}
-			of, at := &RangeCopier{}, &RangeCopier{}
+			of, at := new(RangeCopier), new(RangeCopier)
 			var c Cursor
 			for range steps {
 				p.step(t)

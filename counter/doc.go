@@ -45,7 +45,11 @@
 //	internal/hot        one table in memory: bit-packed and open-addressed, without locks, files and clocks
 //	internal/arena      the memory of the tables, outside of the Go heap
 //	internal/block      the blocks of a keyspace: directory, widths, sealing, splitting, overlays, partial rows
-//	internal/core       batches, change sets and numbered changes, and what guards the posts
+//	internal/core       batches, change sets and numbered changes, and the guards of the posts
+//	internal/tier       blocks between memory and cold files
+//	internal/durable    snapshots, the start, pins, room on the disk
+//	internal/replica    role and lineage, frames of a primary, groups of hash slots on their way
+//	internal/build      a directory made without a store
 //	internal/query      queries: a search that continues at a mid, and rows, largest values and sums from it
 //	internal/producers  the table of producers, and its image
 //	internal/rangecopy  a range of posts as it was at one moment, and its digests
@@ -89,49 +93,49 @@
 //
 // # The way of a cold page
 //
-// When memory passes MaxMemory, the background chooses the blocks that were not used for longest (tiers.go). A rewrite
+// When memory passes MaxMemory, the background chooses the blocks that were not used for longest (tier/tiers.go). A rewrite
 // copies such a block under its lock, writes the rows to a cold file (package coldstore) without the lock, and then
-// exchanges the blocks under the lock (rewrite.go). Changes of a cold block go to its overlay. An operation on a cold
+// exchanges the blocks under the lock (tier/rewrite.go). Changes of a cold block go to its overlay. An operation on a cold
 // block asks the file in which page its mid would be; locate notes it. Batch.fetch reads the page into the page cache while
 // no block is locked, so a slow disk delays this batch alone. The background merges overlays into new files, and brings
 // blocks back to memory that are used often. Where a page is damaged, its items answer ErrCold, and values that are set
-// later become partial rows (block/partial.go). The scrubber reads all files again from time to time (scrub.go).
+// later become partial rows (block/partial.go). The scrubber reads all files again from time to time (durable/scrub.go).
 //
 // # The way of a snapshot
 //
-// The snapshotter decides when (snapshotter.go). A snapshot first notes the log offset at which replay will begin
-// (snapshot.go). It then visits the blocks one by one: it locks a block, notes the log offset, copies the table and unlocks
+// The snapshotter decides when (durable/snapshotter.go). A snapshot first notes the log offset at which replay will begin
+// (durable/snapshot.go). It then visits the blocks one by one: it locks a block, notes the log offset, copies the table and unlocks
 // it. The copy becomes an image at that offset; blocks that did not change keep their image, and cold blocks their file.
 // The table of producers follows. After a sync of log and files, the manifest is written last and names all of them.
-// What no manifest, block or pin needs is removed then, and so is old log (retention.go, packing.go). Room for
-// the next snapshot is kept free on the disk, since a snapshot is the way out of a full one (space.go).
+// What no manifest, block or pin needs is removed then, and so is old log (durable/retention.go, durable/packing.go). Room for
+// the next snapshot is kept free on the disk, since a snapshot is the way out of a full one (durable/space.go).
 //
 // # The way of a start
 //
-// Open reads the newest manifest, several images at once (recover.go, blockfile.go), and opens the cold files. If a file
+// Open reads the newest manifest, several images at once (durable/recover.go, durable/blockfile.go), and opens the cold files. If a file
 // cannot be used, it takes the manifest before. If none is whole, it goes on without the file, and the range of that file
-// answers errors (lostrange.go). The log is replayed from the manifest's offset (core/replay.go). A block skips records that
+// answers errors (durable/lostrange.go). The log is replayed from the manifest's offset (core/replay.go). A block skips records that
 // its image already has. Records have values after the change, so a record that is applied twice does no harm.
 //
 // # The way of a replica that resumes
 //
-// The replica tells the lineage and the end of its log; the primary compares both with its own lineage (role.go). If the
+// The replica tells the lineage and the end of its log; the primary compares both with its own lineage (replica/role.go). If the
 // two logs agree up to that end, the primary sends frames from there. Otherwise the replica takes a full copy: the primary
-// pins its newest snapshot and the log behind it until they are copied (pin.go). Replication.Follow makes the primary's
-// lineage that of the replica. Replication.Replicate checks each frame (framecheck.go), appends it to the replica's own log
-// as it is, and applies it by a batch that does not log (replicate.go). Replicas keep producers in the same way. A primary
-// answers a client when the in-sync set has the change (quorum.go, shardcommit.go).
+// pins its newest snapshot and the log behind it until they are copied (durable/pin.go). Replication.Follow makes the primary's
+// lineage that of the replica. Replication.Replicate checks each frame (replica/framecheck.go), appends it to the replica's own log
+// as it is, and applies it by a batch that does not log (replica/replicate.go). Replicas keep producers in the same way. A primary
+// answers a client when the in-sync set has the change (replica/quorum.go, replica/shardcommit.go).
 //
 // # The way of a group of hash slots
 //
 // A store made with Options.SlotGroups has 256 keyspaces for each counter, one for each group of 64 hash slots
-// (slotgroups.go, core/spaces.go), so a group is read or dropped without a look at others. Groups.Own says which groups clients
-// may touch. To move a group, the source makes a GroupExport, which pins the log (groupexport.go). It gives what producers
+// (replica/groups.go, core/spaces.go), so a group is read or dropped without a look at others. Groups.Own says which groups clients
+// may touch. To move a group, the source makes a GroupExport, which pins the log (replica/groupexport.go). It gives what producers
 // did up to a log offset, then the posts block by block, then what the log says from that offset on. The target makes a
 // GroupImport, which hides the group, writes all of that to its own log and applies it as a replica would
-// (groupimport.go). When little is left, the owner of the move stops the source, gives the rest, and the target accepts the
+// (replica/groupimport.go). When little is left, the owner of the move stops the source, gives the rest, and the target accepts the
 // group (Groups.Accept); the source drops it. Both steps are records of the log, so a crash does not lose the state
-// (groupstate.go). Numbers of producers move along: a repeat stays a repeat.
+// (replica/groupstate.go). Numbers of producers move along: a repeat stays a repeat.
 //
 // Groups cost memory and time: 5.74 bytes a post instead of 5.20 at 100 M posts (BenchmarkSlotGroupsBytes), and 8-12 % more
 // processor time for GET. SCAN goes from group to group, and a query merges the searches of all groups (query/merge.go).
@@ -159,7 +163,7 @@
 //
 // # Builds
 //
-// A Build makes a directory without a store (build.go, buildspace.go). Posts come in order of mid. The build cuts them into
+// A Build makes a directory without a store (build/build.go, build/space.go). Posts come in order of mid. The build cuts them into
 // ranges and writes these as cold files and images, several at once. All stand at the offset at which the log begins.
 //
 // # How to add a type of column
@@ -179,43 +183,23 @@
 //
 // # Files
 //
-//	api.go store.go options.go errors.go    the store: what a program needs first, and what else it says
-//	batch.go                                operations and batches, by the names that users know: see internal/core
-//
-//	internal/core                           batches, change sets, numbered changes; what guards the posts
-//	internal/block                          the items of a counter in blocks: hot in tables, cold in files
-//	beside.go repack.go                     blocks that take another's place beside their readers and writers
-//
-//	tiers.go rewrite.go                     which blocks become cold, or hot again; how
-//	scrub.go lostrange.go salvage.go        files that are read again; ranges whose image is lost; what can be saved
-//
-//	snapshot.go snapshotter.go verify.go    snapshots: made, when, checked
-//	blockfile.go archive.go                 the file of one block; a snapshot and its log as one file
-//	recover.go producersfile.go             a store is opened: images, then the log behind them
-//	space.go retention.go packing.go        room for the next snapshot; what is removed; log that is compressed
-//
-//	replication.go role.go quorum.go boot.go  what replication needs: role and lineage, who must have a change, the last end
-//	shardcommit.go                          waits until the whole shard has a change
-//	replicate.go framecheck.go pin.go       a primary's frames, checked and applied; files that stay while they are copied
-//	slotgroups.go groupstate.go             groups of hash slots: which may be touched, which are on their way
-//	groupexport.go groupimport.go           what another store needs to take them over, and how it does
-//
-//	internal/query                          queries: the search that goes on at a mid; rows, largest values, sums
-//	find.go queryupdate.go                  queries as a batch runs them; changes of what a query finds
-//	reader.go scan.go randomitem.go         what a batch sees without keys: items in order of mid; one by chance
-//
-//	build.go buildspace.go                  a directory is made without a store
-//	holdsdata.go                            whether a directory has one
-//	admin.go stats.go blockinfo.go usage.go  for operators: metrics, also of blocks and of counters
-//	digest.go rangecopier.go                what nodes compare, block by block or at one moment
-//	inspect.go                              what tools show of files
+//	api.go store.go options.go errors.go  the store: the first things that a program needs, and options and errors
+//	batch.go                              operations and batches: see internal/core
+//	find.go queryupdate.go                queries as a batch runs them; changes of the found items: see internal/query
+//	reader.go scan.go randomitem.go       reads of a batch without keys: blocks, items in order of mid, one by chance
+//	digest.go rangecopier.go              comparisons of nodes, block by block or at one moment
+//	admin.go                              for operators: metrics, options that change while the store is open, tiers by hand
+//	damagedranges.go                      ranges whose file is damaged, and posts of another node for them
+//	files.go holdsdata.go salvage.go      files as tools show and salvage them: see internal/durable
+//	replication.go                        replication, and groups of hash slots: see internal/replica
+//	builddir.go                           a directory is made without a store: see internal/build
 //
 // # Locks
 //
 // The comment of core.Data has the order of all locks. A batch waits for a disk with the gate held shared and no block
 // locked. A writer of the gate waits for such a batch too, and other batches do not (core/gate.go). A reader locks one block at
 // a time, for 50-100 ns an operation, and a writer up to 16. Sealing takes some milliseconds and stops one block only.
-// The background does long work in turns (core/pace.go), and without the block's lock where it can (beside.go).
+// The background does long work in turns (core/pace.go), and without the block's lock where it can (tier/beside.go).
 //
 // # Processors
 //

@@ -2,9 +2,8 @@ package counter
 
 import (
 	"github.com/counterd/counterd/counter/internal/core"
-
-	"errors"
-	"io/fs"
+	"github.com/counterd/counterd/counter/internal/durable"
+	"github.com/counterd/counterd/counter/internal/tier"
 
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/block"
@@ -48,13 +47,15 @@ var (
 	// itself when the disk is well.
 	ErrNotReady = format.ErrNotReady
 
+	// ErrInMemory: the store has no directory.
+	ErrInMemory = core.ErrInMemory
+
 	// ErrBusy: a snapshot is being made already.
-	ErrBusy = errors.New("counter: a snapshot is being made already")
+	ErrBusy = durable.ErrBusy
 
 	// ErrScrubbing: a round of verifying files is under way.
-	ErrScrubbing = errors.New("counter: files are being verified already")
-	// ErrInMemory: the store has no directory.
-	ErrInMemory = errors.New("counter: data is kept in memory only: there is no directory")
-)
+	ErrScrubbing = durable.ErrScrubbing
 
-func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+	// ErrNoBlock: there is no block of that kind to change the tier of.
+	ErrNoBlock = tier.ErrNoBlock
+)

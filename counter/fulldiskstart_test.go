@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/replica"
+
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -39,7 +41,7 @@ func TestOwedStart(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	go func() { // what the background does now and then
-		s.repl.writePending()
+		replica.WritePending(s.repl)
 		close(done)
 	}()
 	for faulty.Hanging() == 0 {

@@ -1,3 +1,5 @@
+// Scenario: images that cannot be used, which no snapshot has another copy of.
+
 package counter
 
 import (

@@ -142,7 +142,7 @@ func BenchmarkManyFiles(b *testing.B) {
 	}
 	b.ReportMetric(time.Since(began).Seconds(), "snapshot-s")
 	began = time.Now()
-	s.tiers.mergeAndPromote()
+	s.tiers.MergeAndPromote()
 	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "look-ms")
 	began = time.Now()
 	p, err := s.Pins().PinSnapshot()

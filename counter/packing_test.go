@@ -1,3 +1,5 @@
+// Scenario: log that is only retained is compressed, beside crashes, damage and full disks.
+
 package counter
 
 import (
@@ -9,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/counterd/counterd/counter/internal/durable"
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/racetest"
@@ -26,7 +30,7 @@ func TestPacking(t *testing.T) {
 	s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
 	pack := func() {
 		t.Helper()
-		if !s.packing.packAll(nil) {
+		if !s.packing.PackAll(nil) {
 			t.Fatal("not packed")
 		}
 	}
@@ -100,12 +104,12 @@ func TestPacking(t *testing.T) {
 		kept += uint64(seg.Bytes)
 	}
 	s.Admin().SetRetain(kept + 1)
-	s.snapshots.snapshotIfDue()
+	s.snapshots.SnapshotIfDue()
 	if got := s.data.Log.Stats().First; got != 0 {
 		t.Errorf("the log begins at %d", got)
 	}
 	s.Admin().SetRetain(kept)
-	s.snapshots.snapshotIfDue()
+	s.snapshots.SnapshotIfDue()
 	if got := s.data.Log.Stats().First; got != segs[1].Start {
 		t.Errorf("the log begins at %d, want %d", got, segs[1].Start)
 	}
@@ -131,7 +135,7 @@ func TestPacking(t *testing.T) {
 			t.Errorf("the snapshot says packed %v", got)
 		}
 		s.Admin().SetRetain(0)
-		s.snapshots.snapshotIfDue()
+		s.snapshots.SnapshotIfDue()
 		if err := s.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +184,7 @@ func TestPackingDamaged(t *testing.T) {
 		}
 	}
 	flip(segs[0].Path, 5000)
-	if !s.packing.packAll(nil) {
+	if !s.packing.PackAll(nil) {
 		t.Fatal("gave up")
 	}
 	now := s.data.Log.Segments().List()
@@ -260,7 +264,7 @@ func testPackingBackground(t *testing.T) {
 	if err := s.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(packRetry - 5*time.Second)
+	time.Sleep(durable.PackRetry - 5*time.Second)
 	if fired := faulty.Fired(); fired != 1 || s.data.Log.Stats().Packed != 0 {
 		t.Fatalf("%d attempts, %+v", fired, s.data.Log.Stats())
 	}

@@ -24,7 +24,7 @@ func queryStores(b *testing.B) (stores [2]*Store, arrays [4][]uint64) {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { s.Close() })
-		s.tiers.stop() // or the ranges would be promoted
+		s.tiers.Stop() // or the ranges would be promoted
 		if err := s.AlterScript(seedScript); err != nil {
 			b.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func BenchmarkTop(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	s.tiers.stop()
+	s.tiers.Stop()
 	if err := s.AlterScript(seedScript); err != nil {
 		b.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 	return &Update{u}, err
 }
 
-// Step is Find.Step, and changes what it finds. After an error items that were changed before stay so: see Changed.
+// Step is Find.Step, and changes the items that it finds. After an error items that were changed before stay so: see Changed.
 // Other errors are ErrNotReady, ErrMaxMemory and ErrNoMemory. REQUIRES b to be open; and b.Commit, or Defer, before it
 // is told.
 func (u *Update) Step(b *Batch) (done bool, err error) { return u.u.Step(b) }
@@ -46,7 +46,7 @@ func (u *Update) Step(b *Batch) (done bool, err error) { return u.u.Step(b) }
 // can have.
 func (u *Update) Gather(b *Batch) (done bool, err error) { return u.u.Gather(b) }
 
-// Apply changes what Gather found and still meets the query: all of it, or nothing on an error that is known before the
+// Apply changes the items that Gather found and that still meet the query: all of it, or nothing on an error that is known before the
 // first change, which is any but ErrNoMemory. Items that do not fit (see Unfit) stay as they are. REQUIRES
 // BeginExclusive: then it is one change to readers, replicas and after a crash.
 func (u *Update) Apply(b *Batch) error { return u.u.Apply(b) }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/replica"
+	"github.com/counterd/counterd/counter/internal/tier"
+
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/core"
@@ -21,7 +24,7 @@ type PostRange struct {
 }
 
 // ErrElsewhere: the log does not end at the offset that a range is to be compared or mended at.
-var ErrElsewhere = errors.New("counter: the log does not end at this offset")
+var ErrElsewhere = tier.ErrElsewhere
 
 // errRangeTooLarge: see maxRangeCopy.
 var errRangeTooLarge = errors.New("counter: the range takes too much memory to be compared")
@@ -318,9 +321,7 @@ func MendRange(s *Store, r PostRange, at uint64, want []PostRow) (were []PostRow
 	for i := range b.Len() {
 		err = errors.Join(err, b.Op(i).Err)
 	}
-	if s.repl.observer != nil {
-		s.repl.observer(b)
-	}
+	replica.NoteApplied(s.repl, b)
 	return were, err
 }
 

@@ -1,3 +1,5 @@
+// Scenario: starts after crashes and from files that are damaged, missing or newer.
+
 package counter
 
 import (
@@ -12,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/counterd/counterd/counter/internal/durable"
 
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -253,10 +257,10 @@ func TestScrubImages(t *testing.T) {
 		}
 	}
 	healed("the older one")
-	s.tiers.stop() // the next round is in an hour
+	s.tiers.Stop() // the next round is in an hour
 	flip(t, newestImage(t, dir), 100)
 	for _, m := range s.repl.Manifests() {
-		if err := s.snapshots.verifyImages(m, nil); err != nil && !errors.Is(err, format.ErrCorrupt) {
+		if err := s.snapshots.VerifyImages(m, nil); err != nil && !errors.Is(err, format.ErrCorrupt) {
 			t.Fatal(err)
 		}
 	}
@@ -283,12 +287,12 @@ func TestScrubDuringSnapshot(t *testing.T) {
 		}
 		for what, hinder := range map[string]func() (release func()){
 			"another is made": func() func() {
-				s.snapshots.mu.Lock()
-				return s.snapshots.mu.Unlock
+				s.snapshots.Mu.Lock()
+				return s.snapshots.Mu.Unlock
 			},
 			"it fails": func() func() {
 				faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Err: syscall.EIO})
-				return func() { faulty.Clear(); time.Sleep(maxPause) }
+				return func() { faulty.Clear(); time.Sleep(durable.MaxPause) }
 			},
 		} {
 			m := s.repl.Manifests()[0]
@@ -299,7 +303,7 @@ func TestScrubDuringSnapshot(t *testing.T) {
 				return sim.Remove(b.Path("data"))
 			})
 			release := hinder()
-			if err := s.snapshots.verifyImages(m, nil); err == nil {
+			if err := s.snapshots.VerifyImages(m, nil); err == nil {
 				t.Fatal("no error")
 			}
 			synctest.Wait()
@@ -307,7 +311,7 @@ func TestScrubDuringSnapshot(t *testing.T) {
 				t.Fatalf("%s: the damaged images are not in force any more", what)
 			}
 			release()
-			s.snapshots.snapshotIfDue()
+			s.snapshots.SnapshotIfDue()
 			if err := good(s.repl.Manifests()[0]); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}

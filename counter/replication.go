@@ -1,150 +1,75 @@
 package counter
 
 import (
-	"sync"
-
 	"github.com/counterd/counterd/counter/internal/core"
-
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/counter/internal/replica"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Replication is a store's side of replication: its role and the lineage of its log (role.go), how far that log goes and
-// its frames, the frames of a primary (replicate.go), and files that stay while they are copied (pin.go). A program that
-// embeds a store does not need it.
-//
-// A replica's log holds the primary's frames byte for byte. A frame is appended, and then its records are applied. The
-// two are one step for a copier of a block, so an image at an offset holds all records below it. Records that a crash
-// leaves appended but not applied are replayed, and values are absolute, so nothing counts twice.
-//
-// Where data is in memory only there is no log: offsets are 0, nothing has to be waited for, and what needs a log
-// answers ErrInMemory. All methods are safe for concurrent use.
-type Replication struct {
-	s *core.Data
+// Replication, and groups of hash slots on their way from one store to another.
+type (
+	// Replication is a store's side of replication: its role and the lineage of its log, the nodes that must have a change, and the
+	// frames of a primary. See Store.Replication.
+	Replication = replica.Replication
+	// FrameChecker tells whether the frames of a log can be applied, one after the other. NOT safe for concurrent use.
+	FrameChecker = replica.FrameChecker
 
-	// Data.Applying is held for writing from the append of a frame to the end of its application, and for reading while a
-	// block and its offset are copied for an image.
-	pending  pendingWrites  // data that the disk lacks: written under applying and Data.Gate, read under one of them
-	replayer *core.Replayer // guarded by applying
-	observer func(*Batch)   // guarded by applying; may be nil
-	checker  FrameChecker   // guarded by applying
+	// Groups are the posts of a store by groups of hash slots: which of them clients may touch. See Store.Groups.
+	Groups = replica.Groups
+	// NotOwnedError says that a post's hash slot is of a group that is not served here: see Groups.Own. Nothing was changed.
+	NotOwnedError = core.NotOwnedError
+	// GroupStats is the number and the size of the posts of a group of hash slots.
+	GroupStats = replica.GroupStats
+	// GroupExport lets another store take groups of hash slots over, while they are used: see Groups.Export.
+	GroupExport = replica.GroupExport
+	// GroupImport takes groups of hash slots over from another store: see Groups.Import.
+	GroupImport = replica.GroupImport
+	// ExportPlace is where GroupExport.Rows goes on: a keyspace's number, and a mid. The zero value is the beginning.
+	ExportPlace = replica.ExportPlace
 
-	mu      sync.Mutex // guards lineage; innermost
-	lineage format.Lineage
+	// EpochError says that an epoch is not above the highest epoch so far, or is no epoch. Nothing was changed.
+	EpochError = replica.EpochError
+	// TermError says that a change was asked for in the name of an epoch in which the store does not lead. Nothing was
+	// changed. It matches ErrDeposed.
+	TermError = replica.TermError
+)
 
-	quorum quorum
-	boot   boot
+// MaxEpoch is the highest epoch: the log's files and frames have 32 bits for it.
+const MaxEpoch = replica.MaxEpoch
 
-	pins    *Pins
-	archive func() (*Archive, error) // of the store's state
-}
+// Everywhere is an offset for Replication.Confirm where no other node must have anything.
+const Everywhere = replica.Everywhere
 
-// Replication is the store's side of replication.
-func (s *Store) Replication() *Replication { return &s.repl }
+// Errors of replication, and of groups of hash slots.
+var (
+	// ErrEpoch: a term cannot have that epoch. Matches every *EpochError.
+	ErrEpoch = replica.ErrEpoch
+	// ErrElected: this node alone does not decide the primary.
+	ErrElected = replica.ErrElected
+	// ErrDeposed: the node leads no more, or never did.
+	ErrDeposed = replica.ErrDeposed
+	// ErrUnconfirmed: the requested records are not on all nodes yet that must have them. The same may go well in a moment.
+	ErrUnconfirmed = replica.ErrUnconfirmed
+	// ErrNotHere: posts of groups of hash slots are asked for that the log says are on their way here, or have gone.
+	ErrNotHere = replica.ErrNotHere
+	// ErrNotImporting: groups of hash slots are not on their way here by this move, or not any more. Nothing was changed.
+	ErrNotImporting = replica.ErrNotImporting
+	// ErrBehind: a record has a counter or a column that the schema here has not yet. Nothing was changed.
+	ErrBehind = replica.ErrBehind
+)
 
-// Pins keep files and log from being removed while they are copied.
-func (s *Store) Pins() *Pins { return &s.pins }
+// NewFrameChecker returns a checker for the frames behind a snapshot; nil: from the log's beginning. The snapshot has passed
+// CheckManifest.
+func NewFrameChecker(m *format.Manifest) (*FrameChecker, error) { return replica.NewFrameChecker(m) }
 
-// Replica tells whether the store follows a primary: it takes no changes but that one's.
-func (s *Store) Replica() bool { return s.data.Replica.Load() }
+// CheckManifest verifies that a snapshot could be opened as far as its manifest tells: that the schema can be read, and
+// that the blocks of each counter cover all mids. The error matches format.ErrCorrupt.
+func CheckManifest(m *format.Manifest) error { return replica.CheckManifest(m) }
 
-// Lineage is the lineage of the store's log. The zero value where data is in memory only.
-func (r *Replication) Lineage() format.Lineage {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lineage
-}
-
-// Position is the log offset behind the last change, written or not.
-func (r *Replication) Position() uint64 {
-	if r.s.Log == nil {
-		return 0
-	}
-	return r.s.Log.Position()
-}
-
-// Written is the log offset up to which a kill of the process takes nothing back.
-func (r *Replication) Written() uint64 {
-	if r.s.Log == nil {
-		return 0
-	}
-	return r.s.Log.Written()
-}
-
-// Durable is the log offset up to which a power failure takes nothing back.
-func (r *Replication) Durable() uint64 {
-	if r.s.Log == nil {
-		return 0
-	}
-	return r.s.Log.Durable()
-}
-
-// Visible is the log offset up to which others may see what the log holds: see persist.Log.Visible.
-func (r *Replication) Visible() uint64 {
-	if r.s.Log == nil {
-		return 0
-	}
-	return r.s.Log.Visible()
-}
-
-// AcksDurable tells whether a change is acknowledged when it is durable: appendfsync always.
-func (r *Replication) AcksDurable() bool {
-	return r.s.Log != nil && r.s.Log.Policy() == persist.SyncAlways
-}
-
-// First is the log offset from which on the log is kept.
-func (r *Replication) First() uint64 {
-	if r.s.Log == nil {
-		return 0
-	}
-	return r.s.Log.Stats().First
-}
-
-// CommitHere returns when the log below an offset is safe on this node alone, as far as acknowledging it needs that. In a
-// cluster, another node may lead next and lack it: nothing may be told to others on the strength of CommitHere. See
-// CommitShard. The error is an *UncertainError: the changes before the offset were made.
-func (r *Replication) CommitHere(pos uint64) error {
-	if r.s.Log == nil {
-		return nil
-	}
-	if err := r.s.Log.CommitHere(pos); err != nil {
-		return &UncertainError{Offset: pos, Err: err}
-	}
-	return nil
-}
-
-// Sync makes the whole log durable, whatever the policy. Errors as Commit.
-func (r *Replication) Sync() error {
-	if r.s.Log == nil {
-		return nil
-	}
-	pos := r.s.Log.Position()
-	if err := r.s.Log.Sync(); err != nil {
-		return &UncertainError{Offset: pos, Err: err}
-	}
-	return nil
-}
-
-// NewReader returns a reader of the log's frames from an offset on, up to Written: see persist.Log.NewReader.
-func (r *Replication) NewReader(from uint64) (*persist.Reader, error) {
-	if r.s.Log == nil {
-		return nil, ErrInMemory
-	}
-	return r.s.Log.NewReader(from)
-}
-
-// NewFollower returns a reader of the log's frames from an offset on, up to Visible: see persist.Log.NewFollower.
-func (r *Replication) NewFollower(from uint64) (*persist.Reader, error) {
-	if r.s.Log == nil {
-		return nil, ErrInMemory
-	}
-	return r.s.Log.NewFollower(from)
-}
-
-// Manifests returns the snapshots kept, newest first.
-func (r *Replication) Manifests() []*format.Manifest {
-	if r.s.Dir == nil {
-		return nil
-	}
-	return r.s.Dir.Manifests()
+// NoteBehind notes, durably, in a data directory that is not open that its store may lack acknowledged changes, and
+// reports whether it did: a repair is about to give up a part of the directory. The directory of a store that was never
+// Elected has no such note, and stays as it is.
+func NoteBehind(fsys vfs.FS, dir string) (noted bool, err error) {
+	return replica.NoteBehind(fsys, dir)
 }

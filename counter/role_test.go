@@ -1,3 +1,5 @@
+// Scenario: the role of a store and the lineage of its log.
+
 package counter
 
 import (

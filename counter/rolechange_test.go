@@ -176,7 +176,7 @@ func TestBecomeFails(t *testing.T) {
 				t.Fatalf("%s, operation %d: %v, and the role has changed", c.name, skip, err)
 			}
 			past := s.repl.Lineage()
-			s.snapshots.snapshotIfDue() // as each second
+			s.snapshots.SnapshotIfDue() // as each second
 			if c.replica {
 				must(t, a.Set("7.n", 77))
 				ship(t, a, s)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/tier"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
@@ -49,13 +50,13 @@ func Salvage(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(st
 			losePartial(ks, b, say)
 			replaced = append(append(replaced, path), b.Cold.Entry.Remains(dir)...)
 			if b.Open() {
-				if err := s.tiers.promoteAs(ks, b.Lo, true); err != nil {
+				if err := s.tiers.PromoteAs(ks, b.Lo, true); err != nil {
 					return nil, fmt.Errorf("saving what is known of %s: %w", path, err)
 				}
 				say(fmt.Sprintf("saved %d items, of which all is known since the image that had %d", ks.Dir.Load().Find(b.Lo).Items(), old))
 				continue
 			}
-			if err := s.tiers.rewriteAs(ks, b.Lo, rewriteFrom{lose: true}); err != nil {
+			if err := s.tiers.DemoteAs(ks, b.Lo, tier.RewriteFrom{Lose: true}); err != nil {
 				return nil, fmt.Errorf("saving what is left of %s: %w", path, err)
 			}
 			now := ks.Dir.Load().Find(b.Lo).Cold

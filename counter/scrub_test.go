@@ -1,3 +1,5 @@
+// Scenario: files that rotted are found by the background.
+
 package counter
 
 import (
@@ -39,7 +41,7 @@ func TestScrubAsked(t *testing.T) {
 			t.Fatalf("%d files verified, %d damaged; before %d", st.Scrubs, st.ScrubErrors, before.Scrubs)
 		}
 	}
-	flip(t, s.scrubber.files()[0].Name(), 5000)
+	flip(t, s.scrubber.Files()[0].Name(), 5000)
 	if st := round(); st.ScrubErrors != 1 {
 		t.Errorf("%d damaged files found, want 1", st.ScrubErrors)
 	}
@@ -89,7 +91,7 @@ func TestReplaceRange(t *testing.T) {
 	if len(DamagedRanges(s)) != 0 {
 		t.Fatal("damage before there is any")
 	}
-	file := s.scrubber.files()[0]
+	file := s.scrubber.Files()[0]
 	for i := range file.Pages() {
 		flip(t, file.Name(), int64(i<<12+200))
 	}

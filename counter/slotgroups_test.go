@@ -1,3 +1,5 @@
+// Scenario: posts by groups of hash slots, of which clients may touch some.
+
 package counter
 
 import (
@@ -383,14 +385,14 @@ func TestOpenBlocksShrink(t *testing.T) {
 		return hi, lo
 	}
 	hi, lo := sum()
-	limit := s.tiers.memory() / 2
-	s.tiers.limit.Store(limit)
-	for s.tiers.shrink() {
+	limit := s.tiers.Memory() / 2
+	s.tiers.Limit.Store(limit)
+	for s.tiers.Shrink() {
 	}
-	if got := s.tiers.memory(); got > limit {
+	if got := s.tiers.Memory(); got > limit {
 		t.Errorf("memory is %d of a limit of %d, and nothing is done", got, limit)
 	}
-	s.tiers.limit.Store(0)
+	s.tiers.Limit.Store(0)
 	if h, l := sum(); h != hi || l != lo {
 		t.Errorf("the sum of all posts became %d, %d from %d, %d", h, l, hi, lo)
 	}

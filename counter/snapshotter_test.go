@@ -1,3 +1,5 @@
+// Scenario: counters are dropped and cleared while a snapshot is made.
+
 package counter
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: disks that are small or full, and what is kept free on them.
+
 package counter
 
 import (
@@ -10,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/counterd/counterd/counter/internal/durable"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
@@ -42,7 +46,7 @@ func load(t *testing.T, s *Store, rng *rand.Rand, n int) (refused error) {
 			t.Fatalf("what was let in did not fit: %v", err)
 		}
 		s.data.Log.Tick()
-		s.snapshots.snapshotIfDue()
+		s.snapshots.SnapshotIfDue()
 		if refused != nil {
 			return refused
 		}
@@ -118,7 +122,7 @@ func TestReserve(t *testing.T) {
 			t.Fatal("the way out does not fit:", err)
 		}
 	}
-	s.snapshots.snapshotIfDue()
+	s.snapshots.SnapshotIfDue()
 	s.data.Log.Tick()
 	if err := load(t, s, rng, 10_000); err != nil {
 		t.Error("refused though there is room:", err)
@@ -187,22 +191,22 @@ func testSnapshotPause(t *testing.T) {
 	if err := load(t, s, rng, 200_000); err != nil {
 		t.Fatal(err)
 	}
-	pauses := []time.Duration{s.snapshots.pause}
+	pauses := []time.Duration{s.snapshots.Pause}
 	for range 7 {
-		if s.snapshots.snapshotIfDue(); s.snapshots.due(false) {
+		if s.snapshots.SnapshotIfDue(); s.snapshots.Due(false) {
 			t.Fatal("no pause after a failure")
 		}
-		s.snapshots.stats.LastStarted = time.Now().Add(-2 * maxPause)
-		s.snapshots.snapshotIfDue()
-		pauses = append(pauses, s.snapshots.pause)
+		s.snapshots.Stats.LastStarted = time.Now().Add(-2 * durable.MaxPause)
+		s.snapshots.SnapshotIfDue()
+		pauses = append(pauses, s.snapshots.Pause)
 	}
-	if pauses[0] != time.Second || pauses[1] != 2*time.Second || pauses[7] != maxPause {
+	if pauses[0] != time.Second || pauses[1] != 2*time.Second || pauses[7] != durable.MaxPause {
 		t.Error("pauses:", pauses)
 	}
 	faulty.Clear()
-	s.snapshots.stats.LastStarted = time.Now().Add(-2 * maxPause)
-	if s.snapshots.snapshotIfDue(); s.snapshots.pause != 0 || s.Admin().Snapshots().LastErr != nil {
-		t.Errorf("pause %v, %+v", s.snapshots.pause, s.Admin().Snapshots())
+	s.snapshots.Stats.LastStarted = time.Now().Add(-2 * durable.MaxPause)
+	if s.snapshots.SnapshotIfDue(); s.snapshots.Pause != 0 || s.Admin().Snapshots().LastErr != nil {
+		t.Errorf("pause %v, %+v", s.snapshots.Pause, s.Admin().Snapshots())
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -278,9 +282,9 @@ func TestMakeRoom(t *testing.T) {
 			}
 			sim.SetCapacity(1 << 40)
 			space, _ := sim.Space("/")
-			sim.SetCapacity(1<<40 - space.Free + s.space.snapshotBytes()/2)
+			sim.SetCapacity(1<<40 - space.Free + s.space.SnapshotBytes()/2)
 			first := s.data.Log.Stats().First
-			s.snapshots.snapshotIfDue()
+			s.snapshots.SnapshotIfDue()
 			if gaveUp := len(s.data.Dir.Manifests()) < snapshots || s.data.Log.Stats().First > first; gaveUp == damaged {
 				t.Fatalf("%d snapshots, damaged %v: %d left, log from %d", snapshots, damaged, len(s.data.Dir.Manifests()), s.data.Log.Stats().First)
 			}

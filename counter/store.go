@@ -3,6 +3,12 @@ package counter
 import (
 	"errors"
 
+	"github.com/counterd/counterd/counter/internal/replica"
+
+	"github.com/counterd/counterd/counter/internal/tier"
+
+	"github.com/counterd/counterd/counter/internal/durable"
+
 	"github.com/counterd/counterd/counter/internal/core"
 
 	"github.com/counterd/counterd/persist/format"
@@ -14,19 +20,19 @@ import (
 type Store struct {
 	data core.Data
 	opts Options
-	repl Replication
+	repl *Replication
 
-	tiers    tiers
-	repacker repacker
+	tiers    tier.Tiers
+	repacker tier.Repacker
 
 	// nil where data is in memory only
-	snapshots *snapshotter
-	scrubber  *scrubber
+	snapshots *durable.Snapshots
+	scrubber  *durable.Scrubber
 
-	pins      Pins
-	space     spaceWatch
-	retention retention
-	packing   packing
+	pins      *Pins
+	space     durable.Space
+	retention durable.Retention
+	packing   durable.Packing
 }
 
 // Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is
@@ -38,51 +44,47 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: opts}
-	s.data.Init(opts.config(), newCache(opts.MaxMemory))
+	s.data.Init(opts.config(), tier.NewCache(opts.MaxMemory))
 	s.connect()
 	if dir != "" {
 		if err := s.recover(dir); err != nil {
 			return nil, errors.Join(err, s.release())
 		}
-		s.snapshots.start()
-		s.scrubber.start()
-		s.packing.start()
+		s.snapshots.Start()
+		s.scrubber.Start()
+		s.packing.Start()
 	}
-	s.tiers.start()
-	s.repacker.start()
+	s.tiers.Start()
+	s.repacker.Start()
 	return s, nil
 }
 
-// connect gives each part of the store what it uses of the others.
+// connect gives each part of the store the parts that it uses.
 func (s *Store) connect() {
 	d, opts := &s.data, &s.opts
-	s.pins = Pins{s: d, verify: func(m *format.Manifest) error { return s.snapshots.verifyImages(m, nil) }}
-	s.repl = Replication{s: d, pins: &s.pins, archive: s.Admin().Archive}
-	s.repl.boot = boot{s: d, id: opts.bootID(), durable: opts.AppendFsync == SyncAlways}
-	s.retention.s, s.retention.pins = d, &s.pins
-	s.retention.bytes.Store(opts.RetainBytes)
-	s.packing.s, s.packing.retention = d, &s.retention
-	s.packing.on.Store(opts.CompressLog)
-	s.space.s, s.space.retention = d, &s.retention
-	s.tiers.init(d, &s.space, opts.MaxMemory)
-	s.repacker.init(d, &s.tiers)
+	s.pins = durable.NewPins(d, func(m *format.Manifest) error { return s.snapshots.VerifyImages(m, nil) })
+	s.repl = replica.NewReplication(d, s.pins, s.Admin().Archive, opts.bootID(), opts.AppendFsync == SyncAlways)
+	s.retention.Init(d, s.pins, opts.RetainBytes)
+	s.packing.Init(d, &s.retention, opts.CompressLog)
+	s.space.Init(d, &s.retention)
+	s.tiers.Init(d, &s.space, opts.MaxMemory)
+	s.repacker.Init(d, &s.tiers)
 }
 
-// recover brings back what a directory has.
+// recover reads the store of a directory.
 func (s *Store) recover(path string) error {
 	opts := &s.opts
-	found, err := (&recovery{s: &s.data, opts: recoverOptions{opts.AppendFsync, opts.SegmentBytes, opts.Progress, opts.giveUp}}).run(path)
+	found, err := durable.Recover(&s.data, path, durable.RecoverOptions{Policy: opts.AppendFsync, SegmentBytes: opts.SegmentBytes, Progress: opts.Progress, GiveUp: opts.giveUp})
 	if err != nil {
 		return err
 	}
-	s.snapshots = newSnapshotter(&s.data, &s.space, &s.retention, &s.packing, opts.SnapshotGrowth)
-	s.snapshots.lineage, s.snapshots.eachLook = s.repl.Lineage, s.repl.writePending
-	s.scrubber = newScrubber(&s.data, s.snapshots)
-	if err := s.repl.recover(found.lineage, &found.Recovery); err != nil {
+	s.snapshots = durable.NewSnapshots(&s.data, &s.space, &s.retention, &s.packing, opts.SnapshotGrowth, s.repl.Lineage, func() { replica.WritePending(s.repl) })
+	s.scrubber = durable.NewScrubber(&s.data, s.snapshots)
+	if err := replica.RecoverLineage(s.repl, found.Lineage, &found.Recovery); err != nil {
 		return err
 	}
-	s.snapshots.recovered(found.Recovery)
-	if err := s.retention.removeOrphans(); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
+	s.snapshots.NoteStart(found.Recovery)
+	if err := s.retention.RemoveOrphans(); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
 		return err
 	}
 	return nil
@@ -99,18 +101,20 @@ func (s *Store) Close() error {
 	if was {
 		return ErrClosed
 	}
-	s.tiers.stop()
-	s.repacker.stop()
-	s.packing.stop()
+	s.tiers.Stop()
+	s.repacker.Stop()
+	s.packing.Stop()
 	if s.snapshots != nil {
-		s.scrubber.stop()
-		s.snapshots.stop()
+		s.scrubber.Stop()
+		s.snapshots.Stop()
 	}
 	return s.release()
 }
 
 // release closes files and frees memory.
-func (s *Store) release() error { return s.data.Release(s.repl.boot.end) }
+func (s *Store) release() error {
+	return s.data.Release(func() error { return replica.NoteClosed(s.repl) })
+}
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch { return s.data.NewBatch() }
@@ -121,3 +125,39 @@ func (s *Store) Schema() *schema.Schema { return s.data.Schema.Load() }
 
 // Cold tells whether there are posts in cold files, which may have to be waited for.
 func (s *Store) Cold() bool { return s.data.Files.Some() }
+
+// Crowded tells whether changes that need new rows are refused, but only since a moment ago: a caller that may wait should
+// call AwaitRoom first. Two atomic loads at most.
+func (s *Store) Crowded() bool {
+	return s.tiers.Crowded()
+}
+
+// AwaitRoom returns when there is memory again, or the store is no longer Crowded: a second at most. REQUIRES that the
+// caller has no Batch open.
+func (s *Store) AwaitRoom() {
+	s.tiers.AwaitRoom()
+}
+
+// Snapshot makes a snapshot now, beside all other work. The error is ErrBusy while another is being made, ErrInMemory,
+// ErrClosed, or an error of the disk; the last snapshot counts then.
+func (s *Store) Snapshot() error {
+	if s.snapshots == nil {
+		return ErrInMemory
+	}
+	return s.snapshots.Make()
+}
+
+// Replication is the store's side of replication.
+func (s *Store) Replication() *Replication { return s.repl }
+
+// Pins keep files and log from being removed while they are copied.
+func (s *Store) Pins() *Pins { return s.pins }
+
+// Replica tells whether the store follows a primary: it takes no changes but that one's.
+func (s *Store) Replica() bool { return s.data.Replica.Load() }
+
+// Groups are the store's posts by groups of hash slots.
+func (s *Store) Groups() Groups { return replica.NewGroups(&s.data, s.repl) }
+
+// SlotGroups tells whether items are kept by group of hash slots: see Options.SlotGroups.
+func (s *Store) SlotGroups() bool { return s.data.SlotGroups }

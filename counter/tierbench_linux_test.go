@@ -34,7 +34,7 @@ func benchTier(b *testing.B, row func(*stream) [3]uint64) {
 			b.Fatal(err)
 		}
 		defer s.Close()
-		s.tiers.stop() // or the ranges would be promoted
+		s.tiers.Stop() // or the ranges would be promoted
 		if err := s.AlterScript(seedScript); err != nil {
 			b.Fatal(err)
 		}

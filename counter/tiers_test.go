@@ -1,3 +1,5 @@
+// Scenario: blocks move between memory and files while they are used.
+
 package counter
 
 import (
@@ -9,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/counterd/counterd/counter/internal/tier"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
@@ -31,7 +35,7 @@ func TestConcurrentTiers(t *testing.T) {
 	var writing sync.WaitGroup
 	var written atomic.Uint64
 	some := func() bool { // of each, which takes more rounds on a busy machine
-		return s.tiers.demotions.Load() > 0 && s.tiers.rewrites.Load() > 0 && s.tiers.promotions.Load() > 0
+		return s.tiers.Demotions.Load() > 0 && s.tiers.Rewrites.Load() > 0 && s.tiers.Promotions.Load() > 0
 	}
 	for w := range writers {
 		writing.Add(1)
@@ -131,7 +135,7 @@ func TestConcurrentTiers(t *testing.T) {
 		}
 	}
 	check(s, "in memory")
-	t.Logf("%d demotions, %d rewrites, %d promotions", s.tiers.demotions.Load(), s.tiers.rewrites.Load(), s.tiers.promotions.Load())
+	t.Logf("%d demotions, %d rewrites, %d promotions", s.tiers.Demotions.Load(), s.tiers.Rewrites.Load(), s.tiers.Promotions.Load())
 	opts.FS = sim.Kill()
 	again, err := Open("data", opts)
 	if err != nil {
@@ -153,7 +157,7 @@ func TestMaxMemory(t *testing.T) {
 	opts := Options{MaxMemory: MinMaxMemory, BlockItems: 16 << 10}
 	s := openDir(t, dir, opts, seedScript)
 	mids := fill(t, s, n, 11)
-	for end := time.Now().Add(20 * time.Second); s.tiers.memory() > opts.MaxMemory && time.Now().Before(end); {
+	for end := time.Now().Add(20 * time.Second); s.tiers.Memory() > opts.MaxMemory && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	share := 1 // of the posts, one in so many is read
@@ -195,7 +199,7 @@ func TestMaxMemory(t *testing.T) {
 		}
 		defer b.End()
 		tiers := s.Admin().Tiers(b)
-		if tiers.Memory > opts.MaxMemory+headroom || tiers.ColdItems == 0 || tiers.HotItems+tiers.ColdItems != int64(n) {
+		if tiers.Memory > opts.MaxMemory+tier.Headroom || tiers.ColdItems == 0 || tiers.HotItems+tiers.ColdItems != int64(n) {
 			t.Errorf("%s: got %+v", what, tiers)
 		}
 		t.Logf("%s: %d hot, %d cold items in %d blocks, %.2f B/item in files, memory %.1f MB", what, tiers.HotItems, tiers.ColdItems, tiers.ColdBlocks,
@@ -232,25 +236,25 @@ func TestAwaitRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, free := range []time.Duration{100 * time.Millisecond, time.Hour} {
-			span, err := s.data.Arena.Alloc(limit+headroom+1, false)
+			span, err := s.data.Arena.Alloc(limit+tier.Headroom+1, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.tiers.updateFull(); !s.Crowded() {
+			if s.tiers.UpdateFull(); !s.Crowded() {
 				t.Fatal("not crowded where memory is full")
 			}
 			began := time.Now()
 			go func() {
 				time.Sleep(free)
 				s.data.Arena.Free(span)
-				s.tiers.updateFull()
+				s.tiers.UpdateFull()
 			}()
 			s.AwaitRoom()
-			if waited, want := time.Since(began), min(free, fullWait); waited < want || waited > want+2*time.Millisecond {
+			if waited, want := time.Since(began), min(free, tier.FullWait); waited < want || waited > want+2*time.Millisecond {
 				t.Errorf("room after %v: waited %v, want %v", free, waited, want)
 			}
 			err = s.Set("2.cntrn", 1)
-			if full := free > fullWait; errors.Is(err, ErrMaxMemory) != full {
+			if full := free > tier.FullWait; errors.Is(err, ErrMaxMemory) != full {
 				t.Errorf("room after %v: a new post: got %v", free, err)
 			}
 			if s.Crowded() {
@@ -354,8 +358,8 @@ func TestUnusedColdFilesGo(t *testing.T) {
 			if err != nil || len(files) > 0 {
 				t.Errorf("got files %v, %v, want none", files, err)
 			}
-			if s.tiers.failed.Load() > 0 {
-				t.Errorf("%d failures", s.tiers.failed.Load())
+			if s.tiers.Failed.Load() > 0 {
+				t.Errorf("%d failures", s.tiers.Failed.Load())
 			}
 		})
 	}

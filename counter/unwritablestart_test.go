@@ -53,7 +53,7 @@ func TestStartUnwritable(t *testing.T) {
 		}
 		check("started", s)
 		for range 3 {
-			s.snapshots.snapshotIfDue()
+			s.snapshots.SnapshotIfDue()
 			s.data.Log.Tick()
 			if _, err := s.Incr("5.n", 1); !errors.Is(err, ErrNotReady) || !errors.Is(err, errno) {
 				t.Fatalf("INCR: got %v", err)

@@ -1,9 +1,13 @@
+// Scenario: the memory and the files of each counter are counted.
+
 package counter
 
 import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/counterd/counterd/counter/internal/tier"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -15,7 +19,7 @@ func TestUsage(t *testing.T) {
 	sim := vfs.NewSim()
 	opts := Options{BlockItems: 64, FS: sim, Manual: true}
 	s := openDir(t, dir, opts, "add counter a\nadd column a v hint=2 max=40 suffix=v\nadd counter b\nadd column b w hint=8 max=8 suffix=w\nadd counter gone\ndrop counter gone")
-	const n = 3 * usageStep // blocks of a may be as many, so that it is counted in several steps
+	const n = 3 * tier.UsageStep // blocks of a may be as many, so that it is counted in several steps
 	for i := range n {
 		if err := s.Set(fmt.Sprintf("%d.v", i*1000), uint64(i)<<20); err != nil {
 			t.Fatal(err)
@@ -79,7 +83,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the oldest snapshot is of %v, the newest of %v", kept.OldestTime, kept.LastTime)
 	}
 	var file string
-	for _, f := range s.scrubber.files() {
+	for _, f := range s.scrubber.Files() {
 		file = f.Name()
 	}
 	if err := s.Close(); err != nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/counter/internal/tier"
+
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -21,15 +23,15 @@ func playWidths(t testing.TB, rng *rand.Rand, s *Store, mid uint64) {
 	var err error
 	switch rng.IntN(3) {
 	case 0:
-		err = s.tiers.reshapeBeside(ks, mid, ks.TightenPlans)
+		err = s.tiers.ReshapeBeside(ks, mid, ks.TightenPlans)
 	case 1:
-		err = s.tiers.reshapeBeside(ks, mid, repackPlans)
+		err = s.tiers.ReshapeBeside(ks, mid, tier.RepackPlans)
 	default:
 		b := ks.Lock(mid)
 		b, err = ks.Repack(b, mid)
 		b.Mu.Unlock()
 	}
-	if err != nil && !errors.Is(err, errReshaped) {
+	if err != nil && !errors.Is(err, tier.ErrReshaped) {
 		t.Fatal(err)
 	}
 }
@@ -135,7 +137,7 @@ func TestWidths(t *testing.T) {
 		}
 		edits, open := b.Edits, b.Open()
 		b.Mu.Unlock()
-		if err := s.tiers.reshapeBeside(ks, b.Lo, ks.TightenPlans); err != nil && !open {
+		if err := s.tiers.ReshapeBeside(ks, b.Lo, ks.TightenPlans); err != nil && !open {
 			t.Fatal(err)
 		}
 		if b = ks.Lock(b.Lo); b.TightenDue(time.Now().Add(2 * block.TightenAfter)) {

@@ -61,8 +61,8 @@
 //	CONFIRMED                                     note of a node of a cluster: how far its     package repl
 //	                                              log was confirmed. No tool and no copy takes
 //	                                              it along
-//	MONITORED                                     note that Sentinel watches the node           counter/role.go
-//	BOOT                                          note of the last end, of a node of a cluster  counter/boot.go
+//	MONITORED                                     note that Sentinel watches the node           counter/internal/replica/role.go
+//	BOOT                                          note of the last end, of a node of a cluster  counter/internal/replica/boot.go
 //	*.tmp                                         a file that never got its name: removed       vfs/atomic.go
 //	                                              at start
 //	*.broken-<n>                                  what a tool took out                          past/aside.go

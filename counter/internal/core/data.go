@@ -18,7 +18,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Data is the posts of a store, in memory and in cold files, and what its batches need to read and change them: the
+// Data is the posts of a store, in memory and in cold files, and everything that its batches need to read and change them: the
 // schema, the log that has every change, and whether changes are taken. Batches, the background work that moves blocks,
 // snapshots and replication all work on it.
 //
@@ -63,7 +63,7 @@ type Data struct {
 	Changing atomic.Bool           // a change of role is under way
 	Refusal  atomic.Pointer[error] // why the owner of the store refuses changes; nil: it does not
 
-	// What the background says to batches, and they to it.
+	// Messages between the background and batches.
 	Full       atomic.Bool          // changes that need new rows are refused
 	Clock      atomic.Int64         // seconds since start, plus 1; coarse
 	ReadErrors atomic.Int64         // of cold files
@@ -84,7 +84,7 @@ type Data struct {
 	Producers  ledger
 }
 
-// Config is what a Data is made with.
+// Config has the options of a Data.
 type Config struct {
 	FS         vfs.FS
 	Logger     *slog.Logger
@@ -158,8 +158,11 @@ func (d *Data) Release(closed func() error) error {
 	return errors.Join(append(errs, d.Arena.Close())...)
 }
 
-// DataOf is what a batch works on, for the packages beside this one.
+// DataOf is the Data of a batch, for the packages beside this one.
 func DataOf(b *Batch) *Data { return b.data }
 
-// NoteSeen remembers that what the log has below pos is in the results of what a batch has read.
+// NoteSeen remembers that the results of a batch depend on the log below pos.
 func NoteSeen(b *Batch, pos uint64) { b.seen.noteSeen(pos) }
+
+// ImageSlack is how many bytes an image has besides its table.
+const ImageSlack = 4 << 10

@@ -2,28 +2,28 @@
 // of the log that these make. It knows the log and the data directory as values that it is given. It opens no files, and it
 // starts no goroutine.
 //
-// Data is the posts and what guards them. A Batch belongs to one goroutine and works on one Data. The packages beside this
+// Data is the posts and their guards. A Batch belongs to one goroutine and works on one Data. The packages beside this
 // one move blocks between memory and files, make snapshots and follow a primary: each of them works on the same Data, and
 // takes the locks in the order that stands at its type.
 //
-// Package counter gives the exported types of batches to the users of a store by its own names. What other packages beside
-// this one need of a batch, and a user must not have, is a function here: DataOf, NoteSeen.
+// Package counter gives the exported types of batches to the users of a store by its own names. Access that other packages beside
+// this one need to a batch, and a user must not have, is a function here: DataOf, NoteSeen.
 //
 // # Files
 //
-//	data.go spaces.go          the posts of a store, and what guards them; keyspaces by counter and group of hash slots
+//	data.go spaces.go          the posts of a store, and their guards; keyspaces by counter and group of hash slots
 //	gate.go                    the lock that batches share
 //	admission.go errors.go     whether changes are taken; why not
 //	schemachange.go            changes of the schema, and of all posts at once
 //	owned.go moving.go         groups of hash slots: which clients may touch, which are on their way
-//	batch.go op.go ack.go      operations, run together; what they wait for before they are acknowledged
+//	batch.go op.go ack.go      operations, run together; their acknowledgement
 //	bounds.go setrow.go        additions within bounds; several columns of a post at once
 //	locate.go                  the blocks of operations, and the pages of cold files that a batch waits for
-//	stretch.go sight.go        what a batch logs at once; how far the log must be for what it has seen
+//	stretch.go sight.go        changes that are logged at once; how far the log must be for the results
 //	changeset.go longread.go   operations that stand or fall together; very many reads of one moment
-//	once.go ledger.go          numbered changes, and what is kept of the producers that made them
+//	once.go ledger.go          numbered changes, and the table of their producers
 //	update.go updaterow.go     changes of the posts that a query finds
-//	view.go scancache.go       what queries see of a batch; sorted mids of blocks, for scans
+//	view.go scancache.go       a batch as queries see it; sorted mids of blocks, for scans
 //	replay.go                  records of the log, made again at the start and on a replica
 //	pace.go                    turns of background work
 package core

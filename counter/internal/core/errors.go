@@ -9,6 +9,9 @@ import (
 
 // Errors of operations and of batches.
 var (
+	// ErrInMemory: the store has no directory.
+	ErrInMemory = errors.New("counter: data is kept in memory only: there is no directory")
+
 	// ErrOutOfRange: the value would leave [0, min(2^max-1, 2^63-1)] of its column. Nothing was changed.
 	ErrOutOfRange = errors.New("counter: value out of range")
 

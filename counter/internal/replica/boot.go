@@ -1,0 +1,173 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/persist"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// boot is the knowledge of the machine's last end. Under appendfsync everysec and no, a machine that loses power loses the
+// changes acknowledged last; a killed process does not. So an Elected store notes durably in which time since a start of
+// the machine it works, and at its end that all it had is durable. One that comes back in another time without such an end
+// is behind: it may lack what it acknowledged, until it has caught up with a primary. So is one whose log was cut for a
+// primary.
+//
+// The file BOOT is text:
+//
+//	counterd boot 1
+//	id <of the time since the machine's start; empty: not known>
+//	durable <true|false>   all that was acknowledged is: the end was clean, or appendfsync is always
+//	behind <true|false>
+//	end crc32c <8 hex digits>
+type boot struct {
+	s       *core.Data
+	id      string // of the time since the machine's start; empty: not known
+	durable bool   // all that is acknowledged is durable, as appendfsync is always
+
+	mu    sync.Mutex
+	begun bool
+	note  bootNote // that is in force and on disk
+}
+
+type bootNote struct {
+	id              string
+	durable, behind bool
+}
+
+const (
+	bootName  = "BOOT"
+	bootTitle = "counterd boot "
+	bootEnd   = "end crc32c "
+	maxBoot   = 1 << 10
+)
+
+func (n *bootNote) text() []byte {
+	b := fmt.Appendf(nil, "%s1\nid %s\ndurable %t\nbehind %t\n", bootTitle, n.id, n.durable, n.behind)
+	return fmt.Appendf(b, "%s%08x\n", bootEnd, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// parseBoot is the inverse of text. An unreadable note says nothing about durable changes.
+func parseBoot(text []byte) (n bootNote, ok bool) {
+	id, rest, _ := bytes.Cut(bytes.TrimPrefix(text, []byte(bootTitle+"1\nid ")), []byte("\n"))
+	n.id = string(id)
+	n.durable = bytes.HasPrefix(rest, []byte("durable true\n"))
+	n.behind = bytes.Contains(rest, []byte("\nbehind true\n"))
+	return n, bytes.Equal(n.text(), text)
+}
+
+// begin reads the note of the process before, and notes that this one works. Once it has done so it does nothing.
+func (b *boot) begin() error {
+	if !b.s.Config.Elected {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.begun {
+		return nil
+	}
+	now := bootNote{id: b.id, durable: b.durable}
+	text, err := vfs.ReadFile(b.s.Config.FS, filepath.Join(b.s.Dir.Path(), bootName), maxBoot)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && vfs.IsTrouble(err) {
+		return err
+	}
+	if was, ok := parseBoot(text); !errors.Is(err, fs.ErrNotExist) {
+		now.behind = !ok || was.behind || !was.durable && (was.id != now.id || now.id == "")
+	}
+	b.note.behind = now.behind // also while it cannot be noted
+	if err := b.write(now); err != nil {
+		return err
+	}
+	if b.begun = true; now.behind {
+		b.s.Config.Logger.Warn("this node may lack acknowledged changes until it has caught up with a primary: its machine lost power, or a repair dropped data")
+	}
+	return nil
+}
+
+// write puts a note in force that is durable. REQUIRES: mu.
+func (b *boot) write(n bootNote) error {
+	err := vfs.WriteFileAtomic(b.s.Config.FS, filepath.Join(b.s.Dir.Path(), bootName), n.text())
+	if err == nil {
+		b.note = n
+	}
+	return err
+}
+
+// change writes the note anew, if begin has.
+func (b *boot) change(f func(n *bootNote)) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.begun {
+		return nil
+	}
+	n := b.note
+	if f(&n); n == b.note {
+		return nil
+	}
+	return b.write(n)
+}
+
+// policy notes that changes may be acknowledged from now on before they are durable. A policy that is stricter than
+// before is not noted: acknowledged changes may not be durable yet.
+func (b *boot) policy(p persist.SyncPolicy) error {
+	if p == persist.SyncAlways {
+		return nil
+	}
+	return b.change(func(n *bootNote) { n.durable = false })
+}
+
+// end notes that all is durable.
+func (b *boot) end() error { return b.change(func(n *bootNote) { n.durable = true }) }
+
+// MarkBehind notes, durably, that an Elected store may lack what it acknowledged: its log is about to be cut. Of any other
+// store nothing is noted.
+func (r *Replication) MarkBehind() error {
+	if r.s.Log == nil || !r.s.Config.Elected {
+		return nil
+	}
+	if err := r.boot.begin(); err != nil {
+		return err
+	}
+	return r.boot.change(func(n *bootNote) { n.behind = true })
+}
+
+// Behind tells whether an Elected store may lack what it acknowledged, as the machine went down under it, or as its log
+// was cut.
+func (r *Replication) Behind() bool {
+	r.boot.mu.Lock()
+	defer r.boot.mu.Unlock()
+	return r.boot.note.behind
+}
+
+// ClearBehind notes that the store has all that it ever acknowledged: it has caught up with a primary.
+func (r *Replication) ClearBehind() error {
+	if r.s.Log == nil {
+		return nil
+	}
+	return r.boot.change(func(n *bootNote) { n.behind = false })
+}
+
+// NoteBehind notes, durably, in a data directory that is not open that its store may lack what it acknowledged, and
+// reports whether it did: a repair is about to give up a part of the directory. The directory of a store that was never
+// Elected has no such note, and stays as it is.
+func NoteBehind(fsys vfs.FS, dir string) (noted bool, err error) {
+	name := filepath.Join(dir, bootName)
+	text, err := vfs.ReadFile(fsys, name, maxBoot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil && vfs.IsTrouble(err) {
+		return false, err
+	}
+	n, _ := parseBoot(text) // a directory whose note cannot be read counts as behind, too
+	n.behind = true
+	return true, vfs.WriteFileAtomic(fsys, name, n.text())
+}
