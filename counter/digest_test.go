@@ -485,3 +485,49 @@ func TestCompareModel(t *testing.T) {
 	}
 	t.Logf("%+v", all)
 }
+
+// TestCopyEndsFrame: a frame of the log ends where a range is copied, also in the middle of a larger write.
+func TestCopyEndsFrame(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.AlterScript(seedScript); err != nil {
+		t.Fatal(err)
+	}
+	def, b := s.Schema().Counter("weibo"), s.NewBatch()
+	set := func(mid uint64) {
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Arg: 1})
+		b.Run()
+		b.End()
+	}
+	from := s.Replication().Position()
+	set(1)
+	var at uint64
+	if _, err := NewRangeCopier(s).First(PostRange{Counter: def.ID, Hi: 1 << 63}, func(_ PostRange, offset uint64) { at = offset }); err != nil {
+		t.Fatal(err)
+	}
+	set(2)
+	end := s.Replication().Position()
+	if err := s.Replication().CommitHere(end); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Replication().NewReader(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for r.Pos() < at {
+		if f, err := r.TryNext(); err != nil || f == nil {
+			t.Fatalf("frame %v, %v", f, err)
+		}
+	}
+	if r.Pos() != at || at <= from || at >= end {
+		t.Errorf("copied at %d between %d and %d, a frame ends at %d", at, from, end, r.Pos())
+	}
+}
