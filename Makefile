@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge bench-nats chaos fuzz crash proof proof-sim console failover fault faults clean
+.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge bench-nats suite-valkey chaos fuzz crash proof proof-sim console failover fault faults clean
 
 help:
 	@echo 'Run it'
@@ -34,6 +34,7 @@ help:
 	@echo '  make fault N=17     run the tests that find a known fault again; BREAK=1 reverses its mend first (docs/internals/faults.md)'
 	@echo '  make faults         run the tests of all known faults; BREAK=1'
 	@echo '  make chaos          300 faults in a cluster with real etcd (hours; partitions need root); FAULTS= ONLY= CHAOS_LOG= OLDER=counterd-of-another-version'
+	@echo '  make suite-valkey   Valkey'"'"'s own tests against counterd, through a proxy that maps keys; VALKEY=folder of a checkout'
 	@echo '  make proof          all of the above in turns for TIME=30m, and one page about it in PROOF=bin/proof; resumes'
 	@echo ''
 	@echo 'Measure'
@@ -213,6 +214,9 @@ NODE_TIMEOUT ?= 2s
 chaos: setup
 	@mkdir -p bin
 	$(GO) test -count=1 -run 'TestClusterChaos$$' -timeout 48h -v ./cmd/counterd/e2e/cluster -cluster-faults $(FAULTS) -cluster-log $(abspath $(CHAOS_LOG)) -cluster-only '$(ONLY)' -node-timeout $(NODE_TIMEOUT) $(if $(OLDER),-cluster-older $(abspath $(OLDER)))
+
+suite-valkey: build
+	$(GO) run ./cmd/counterd/e2e/suites valkey --path $(VALKEY)
 
 TIME ?= 30m
 PROOF ?= bin/proof

@@ -1,6 +1,6 @@
 // Command suites runs the test suites of other projects against counterd.
 //
-//	go run ./cmd/counterd/e2e/suites valkey --path ~/src/valkey
+//	make suite-valkey VALKEY=~/src/valkey
 //	go run ./cmd/counterd/e2e/suites keymap --listen 127.0.0.1:7000 --server 127.0.0.1:6379
 //
 // It fetches nothing: --path names a checkout of the project. The suite of Valkey needs tclsh and runs in its external mode, in which it
