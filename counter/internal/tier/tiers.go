@@ -38,7 +38,6 @@ type Tiers struct {
 
 	one     sync.Mutex    // held while a block changes its tier
 	Backoff block.Backoff // of all blocks, after a failure that others may have too; of the tiers' goroutine
-	broken  atomic.Int64  // files that could not be opened at the start
 
 	quit     chan struct{}
 	done     chan struct{}

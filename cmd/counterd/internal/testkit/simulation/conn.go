@@ -36,7 +36,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		if late {
 			return 0, c.failed("read", os.ErrDeadlineExceeded)
 		}
-		n, err, more := c.in.read(b)
+		n, more, err := c.in.read(b)
 		if err != nil {
 			return n, c.failed("read", err)
 		}

@@ -172,7 +172,7 @@ func (h *half) vanish() {
 }
 
 // read reads what is ready; none: it returns what to wait for.
-func (h *half) read(b []byte) (n int, err error, more <-chan struct{}) {
+func (h *half) read(b []byte) (n int, more <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.ready) > 0 {
@@ -183,9 +183,9 @@ func (h *half) read(b []byte) (n int, err error, more <-chan struct{}) {
 		return n, nil, nil
 	}
 	if h.ended != nil {
-		return 0, h.ended, nil
+		return 0, nil, h.ended
 	}
-	return 0, nil, h.changed
+	return 0, h.changed, nil
 }
 
 // atEnd tells whether a read would find the end.
