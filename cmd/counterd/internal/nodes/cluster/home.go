@@ -110,7 +110,8 @@ type Directory struct {
 
 var _ Home = (*Directory)(nil)
 
-// OpenDirectory reads the note of a data directory, and makes one where there is none. The directory must be locked.
+// OpenDirectory reads the note of a data directory, and makes one where there is none. The directory must be locked. One whole
+// file is enough: a disk that takes no writes does not prevent a start, and the next change writes both files.
 func OpenDirectory(fsys vfs.FS, dir string) (*Directory, error) {
 	d := &Directory{fs: fsys, path: filepath.Join(dir, HomeName), copy: filepath.Join(dir, HomeCopyName)}
 	var err error
@@ -118,15 +119,14 @@ func OpenDirectory(fsys vfs.FS, dir string) (*Directory, error) {
 		return nil, err
 	}
 	second, cerr := readNote(fsys, d.copy)
-	same := func(*note) {}
 	switch {
 	case err == nil && cerr == nil:
 		return d, nil
 	case err == nil:
-		return d, d.change(same)
+		return d, d.writeBoth()
 	case cerr == nil:
 		d.note = second
-		return d, d.change(same)
+		return d, d.writeBoth()
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case !errors.Is(cerr, fs.ErrNotExist):
@@ -150,6 +150,14 @@ func readNote(fsys vfs.FS, path string) (note, error) {
 		return note{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return n, nil
+}
+
+// writeBoth writes the note as it is, where one of its files is damaged or gone. A disk that takes no writes is no error.
+func (d *Directory) writeBoth() error {
+	if err := d.change(func(*note) {}); err != nil && !vfs.IsTrouble(err) {
+		return err
+	}
+	return nil
 }
 
 // change writes the note with a change; behind an error it is as before.

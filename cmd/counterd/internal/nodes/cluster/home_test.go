@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"reflect"
+	"syscall"
 	"testing"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
@@ -97,5 +98,36 @@ func TestDirectoryCopy(t *testing.T) {
 	}
 	if again, err := OpenDirectory(disk, filetest.Dir); !errors.Is(err, format.ErrCorrupt) {
 		t.Fatalf("%+v, %v, want ErrCorrupt", again, err)
+	}
+}
+
+// TestDirectoryFullDisk: where one of the two files is damaged or gone and the disk takes no writes, the other one is enough for
+// a start, as the file of an older program is, which has no copy. The next change writes both.
+func TestDirectoryFullDisk(t *testing.T) {
+	paths := []string{filepath.Join(filetest.Dir, HomeName), filepath.Join(filetest.Dir, HomeCopyName)}
+	for _, lost := range paths {
+		disk := filetest.NewFS(t)
+		d, err := OpenDirectory(disk, filetest.Dir)
+		filetest.Must(t, err)
+		filetest.Must(t, d.Join("abc"))
+		filetest.Must(t, disk.Remove(lost))
+		full := vfs.NewFaulty(disk)
+		full.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.ENOSPC})
+		again, err := OpenDirectory(full, filetest.Dir)
+		if err != nil || !reflect.DeepEqual(again.note, d.note) {
+			t.Fatalf("without %s on a full disk: %v", lost, err)
+		}
+		full.Clear()
+		filetest.Must(t, again.SetStarts([]topology.Start{{Count: 1, Token: "a"}}))
+		for _, path := range paths {
+			if n, err := readNote(disk, path); err != nil || !reflect.DeepEqual(n, again.note) {
+				t.Errorf("%s is %+v behind a change, %v", path, n, err)
+			}
+		}
+	}
+	full := vfs.NewFaulty(filetest.NewFS(t))
+	full.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.ENOSPC})
+	if _, err := OpenDirectory(full, filetest.Dir); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a new node's directory on a full disk: %v", err)
 	}
 }
