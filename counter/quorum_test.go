@@ -258,6 +258,26 @@ func TestNoteBehind(t *testing.T) {
 	}
 }
 
+// TestBootNotesLaterPolicy: the note that a disk refused at the start is written later, with the policy of that moment. A node
+// whose machine went down then is behind, as its acknowledged changes were not durable.
+func TestBootNotesLaterPolicy(t *testing.T) {
+	sim := vfs.NewSim()
+	faulty := vfs.NewFaulty(sim)
+	always := func(o *Options) { o.AppendFsync = SyncAlways }
+	close1(t, openElected(t, sim, always))
+	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating &^ vfs.OpMkdir, Every: 1, Err: syscall.ENOSPC})
+	s := openElected(t, faulty, always)
+	s.Admin().SetAppendFsync(SyncEverySec)
+	faulty.Clear()
+	heal(t, s, 0)
+	sim = killed(t, s, sim)
+	s = openElected(t, sim, func(o *Options) { o.BootID, o.AppendFsync = "2", SyncAlways })
+	if !s.Replication().Behind() {
+		t.Error("not behind, though changes were acknowledged before they were durable")
+	}
+	close1(t, s)
+}
+
 // killed is the disk of a process that was killed; what is not durable yet is there still.
 func killed(t *testing.T, s *Store, sim *vfs.Sim) *vfs.Sim {
 	next := sim.Kill()

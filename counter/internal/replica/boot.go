@@ -29,13 +29,13 @@ import (
 //	behind <true|false>
 //	end crc32c <8 hex digits>
 type boot struct {
-	s       *core.Data
-	id      string // of the time since the machine's start; empty: not known
-	durable bool   // all that is acknowledged is durable, as appendfsync is always
+	s  *core.Data
+	id string // of the time since the machine's start; empty: not known
 
-	mu    sync.Mutex
-	begun bool
-	note  bootNote // that is in force and on disk
+	mu      sync.Mutex // guards the rest
+	durable bool       // all that is acknowledged is durable, as appendfsync is always; begin notes it
+	begun   bool
+	note    bootNote // that is in force and on disk
 }
 
 type bootNote struct {
@@ -116,11 +116,16 @@ func (b *boot) change(f func(n *bootNote)) error {
 }
 
 // policy notes that changes may be acknowledged from now on before they are durable. A policy that is stricter than
-// before is not noted: acknowledged changes may not be durable yet.
+// before is not noted: acknowledged changes may not be durable yet. Where begin has not written its note yet, begin notes it.
 func (b *boot) policy(p persist.SyncPolicy) error {
 	if p == persist.SyncAlways {
 		return nil
 	}
+	b.mu.Lock()
+	if !b.begun {
+		b.durable = false
+	}
+	b.mu.Unlock()
 	return b.change(func(n *bootNote) { n.durable = false })
 }
 
