@@ -11,7 +11,7 @@ func Size(b []byte) int {
 	pos := 0
 	for left := 1; left > 0; left-- {
 		end := bytes.IndexByte(b[pos:], '\n')
-		if end < 1 {
+		if end < 2 { // a line ends with \r\n
 			return len(b)
 		}
 		kind, line := b[pos], b[pos+1:pos+end-1]

@@ -24,6 +24,11 @@ func TestSize(t *testing.T) {
 		},
 		func(r *Replies) { r.Push(2); r.BulkString("invalidate"); r.Array(1); r.BulkString("key") },
 	}
+	for _, b := range []string{"\n", "+\n", "*1\r\n+\n", "$1\n"} {
+		if got := Size([]byte(b)); got != len(b) {
+			t.Errorf("%q: got %d, want %d", b, got, len(b))
+		}
+	}
 	for _, proto := range []int{2, 3, Neutral} {
 		for i, kind := range kinds {
 			var r Replies
