@@ -43,8 +43,9 @@ func (l *Log) CommitWithin(ctx context.Context, pos uint64) error {
 // under SyncAlways a power failure does not, and neither does another node that replaces this one. CommitRead does what Commit
 // does, except that it does not wait for a disk that fell behind: a reader adds no bytes.
 //
-// Under SyncAlways, and where the disk hangs, CommitRead returns the errors of Commit. It always returns an *UnconfirmedError.
-// Otherwise what is in memory is shown although the disk takes nothing: until the disk is well, a kill may take it back.
+// Under SyncAlways, and where the disk hangs, CommitRead returns the errors of Commit. It returns an *UnconfirmedError under
+// any policy. Otherwise what is in memory is shown although the disk takes nothing: until the disk is well, a kill may take it
+// back.
 func (l *Log) CommitRead(pos uint64) error {
 	if err := l.CommitReadHere(pos); err != nil {
 		return err

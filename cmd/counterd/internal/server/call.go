@@ -108,7 +108,7 @@ func (c *call) adoptStore() {
 	}
 }
 
-// refreshStore is begin behind a wait, where data is being loaded or another store is served by now.
+// refreshStore is adoptStore behind a wait, where data is being loaded or another store is served by now.
 func (c *call) refreshStore() {
 	if c.loading || c.store != c.srv.current.Load() {
 		c.adoptStore()

@@ -16,7 +16,7 @@ type tracker struct {
 	session *front.Session
 
 	known atomic.Pointer[tracking.Client] // nil: it never tracked, nor did it get invalidations of others
-	ended atomic.Bool                     // end was called
+	ended atomic.Bool                     // forget was called
 }
 
 // enter returns what package tracking knows the connection by. It is made by the first CLIENT TRACKING, or when another
@@ -27,7 +27,7 @@ func (t *tracker) enter() *tracking.Client {
 	}
 	t.known.CompareAndSwap(nil, tracking.NewClient(t.session.ID(), t.session.Wake))
 	c := t.known.Load()
-	if t.ended.Load() { // end saw none, and what others are told there would be lost
+	if t.ended.Load() { // forget saw none, and what others are told there would be lost
 		t.keys.End(c)
 	}
 	return c

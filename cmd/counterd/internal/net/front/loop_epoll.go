@@ -22,7 +22,7 @@ import (
 // command each that takes 8 to 16 % less processor time than a goroutine for each, which pays for a switch to it, for a read
 // that finds nothing, and for the scheduler's notice of each system call.
 //
-// Nothing in a loop waits. A session that must wait leaves it (leave) for a goroutine of its own, which goes on with it and
+// Nothing in a loop waits. A session that must wait leaves it (letGo) for a goroutine of its own, which goes on with it and
 // brings it back. A write of the log is waited for in the loop, as it takes some µs. A turn that takes long keeps only its
 // own session and goroutine: another goroutine goes on with the loop (relief_epoll.go).
 //

@@ -7,7 +7,7 @@ const retainOut = 16 << 10
 // look for others.
 const maxWrite = 128 << 10
 
-// sendAll executes the planned operations, makes the changes durable that the replies confirm, and sends the replies.
+// sendAll executes the planned operations, commits the changes that the replies confirm, and sends the replies.
 // Nothing is left planned: sending may take as long as the client likes, and planned operations may hold a lock that others
 // need.
 func (s *Session) sendAll() error {

@@ -77,7 +77,7 @@ type Handler interface {
 	Flush()
 	// Committed tells whether the replies can be sent, or Commit has to make their changes durable first.
 	Committed() bool
-	// Commit executes the planned operations and makes the changes durable that the replies confirm, or calls LeaveLoop.
+	// Commit executes the planned operations and commits the changes that the replies confirm, or calls LeaveLoop.
 	Commit()
 	// Detach gives the memory back, as everything was executed.
 	Detach() (memory any)
