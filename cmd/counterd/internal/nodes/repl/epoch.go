@@ -48,6 +48,10 @@ func (n *Node) LeadAt(epoch uint64) error {
 		return err
 	}
 	n.end()
+	if n.Healing() != nil { // the link that has just ended opened the store again, and found damage
+		n.host.RoleChanged()
+		return ErrHealing
+	}
 	log := n.host.Store().Replication()
 	at, err := log.LeadAt(epoch)
 	if err != nil {

@@ -181,6 +181,9 @@ func (n *Node) Lead() error {
 		return ErrHealing
 	}
 	before := n.unlink()
+	if n.Healing() != nil { // the link that has just ended opened the store again, and found damage
+		return n.goBack(before, ErrHealing)
+	}
 	store := n.host.Store()
 	if store.Replica() {
 		began := time.Now()
