@@ -144,16 +144,17 @@ func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 }
 
 // Healed notes, durably, that the directory has all data again, and removes the sets of files that were set aside before
-// the newest. kept is how many files and folders stay.
+// the newest. kept is how many files and folders stay, among them those that cannot be removed. After an
+// error the directory may still be one that is healing.
 func Healed(fsys vfs.FS, dir string) (kept int, err error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return 0, err
+	}
 	if err := vfs.RemoveIfThere(fsys, format.HealingPath(dir)); err != nil {
 		return 0, err
 	}
 	if err := fsys.SyncDir(dir); err != nil {
-		return 0, err
-	}
-	names, err := fsys.List(dir)
-	if err != nil {
 		return 0, err
 	}
 	newest := uint64(0)
@@ -163,14 +164,8 @@ func Healed(fsys vfs.FS, dir string) (kept int, err error) {
 		}
 	}
 	for _, name := range names {
-		switch _, n, ok := format.ParseDamaged(name); {
-		case !ok:
-		case n == newest:
-			kept++
-		default:
-			if err := removeAll(fsys, filepath.Join(dir, name)); err != nil {
-				return kept, err
-			}
+		if _, n, ok := format.ParseDamaged(name); ok && (n == newest || removeAll(fsys, filepath.Join(dir, name)) != nil) {
+			kept++ // the disk may be damaged where an old set is, which does no harm: the next healing tries again
 		}
 	}
 	return kept, nil

@@ -173,3 +173,18 @@ func TestHealingDamaged(t *testing.T) {
 		t.Errorf("files %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
+
+// TestHealedKeepsWhatStays: an old set that cannot be removed does not keep the node from being whole.
+func TestHealedKeepsWhatStays(t *testing.T) {
+	disk, _, _, _, _ := installed(t)
+	persisttest.Must(t, GiveUp(disk, persisttest.Dir, "a bad page", 7))
+	folder := filepath.Join(persisttest.Dir, format.DamagedName(format.LogDirName, 1), "lost+found")
+	persisttest.Must(t, disk.MkdirAll(folder))
+	persisttest.Must(t, vfs.WriteFileAtomic(disk, filepath.Join(folder, "1"), []byte("of a person")))
+	persisttest.Must(t, GiveUp(disk, persisttest.Dir, "again", 7))
+	kept, err := Healed(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	if h, err := ReadHealing(disk, persisttest.Dir); h != nil || err != nil || kept < 2 {
+		t.Errorf("%+v, %v, %d kept", h, err, kept)
+	}
+}
