@@ -42,6 +42,11 @@ func (n *Node) Open(dir string, helped bool, open func() (*counter.Store, error)
 	if dir == "" {
 		return store, err
 	}
+	for try := 1; try < openTries && unreadable(err); try++ {
+		n.logger.Error("the disk fails while the data directory is opened; trying again", "dir", dir, "error", err)
+		time.Sleep(openAgain)
+		store, err = open()
+	}
 	if err != nil && damaged(err) {
 		if !helped {
 			note, _ := readAddress(n.fs, notePath(dir, primaryName))
@@ -85,6 +90,17 @@ func openEmptied(fs vfs.FS, dir string, damage error, open func() (*counter.Stor
 func damaged(err error) bool {
 	return !errors.Is(err, format.ErrUnsupportedFormat) && (errors.Is(err, format.ErrCorrupt) || errors.Is(err, syscall.EIO))
 }
+
+// A disk that cannot be reached for a moment fails reads of files that are whole, on all nodes at once if they share it.
+// Nobody would have the data if all of them set their files aside.
+const (
+	openTries = 5
+	openAgain = 500 * time.Millisecond
+)
+
+// unreadable tells whether an error of opening a store says that the disk fails. Where a file needed for the start cannot be
+// read, that may be the cause of an ErrCorrupt.
+func unreadable(err error) bool { return errors.Is(err, syscall.EIO) }
 
 // healed ends the healing when the store has all that the primary had when the link came up.
 func (s *session) healed(log *counter.Replication) {
