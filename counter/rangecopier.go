@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/replica"
@@ -226,7 +227,7 @@ func (c *RangeCopier) Rows(r PostRange, most int, publish func(r PostRange, at u
 	b := ks.Lock(r.Lo)
 	defer b.Mu.Unlock()
 	r.Hi = min(r.Hi, b.Hi)
-	rows, err := rangeRows(ks, b, r.Lo, r.Hi)
+	rows, err := rangeRows(ks, b, r.Lo, r.Hi, most+1)
 	if err != nil {
 		return err
 	}
@@ -240,11 +241,12 @@ func (c *RangeCopier) Rows(r PostRange, most int, publish func(r PostRange, at u
 	return err
 }
 
-// rangeRows reads the posts of a block in [lo, hi). REQUIRES b.Mu held.
-func rangeRows(ks *block.Keyspace, b *block.Block, lo, hi uint64) (rows []PostRow, err error) {
+// rangeRows reads the first posts of a block in [lo, hi), most of them at most: clients wait for the block meanwhile.
+// REQUIRES b.Mu held.
+func rangeRows(ks *block.Keyspace, b *block.Block, lo, hi uint64, most int) (rows []PostRow, err error) {
 	if b.Cold != nil {
 		err = ks.ColdRows(b, max(lo, b.Lo), nil, func(mid uint64, row []uint64) error {
-			if mid >= hi {
+			if mid >= hi || len(rows) == most {
 				return errEnough
 			}
 			rows = append(rows, PostRow{Mid: mid, Values: slices.Clone(row)})
@@ -255,16 +257,25 @@ func rangeRows(ks *block.Keyspace, b *block.Block, lo, hi uint64) (rows []PostRo
 		}
 		return rows, err
 	}
+	type place struct {
+		mid uint64
+		ref hot.Ref
+	}
+	var found []place
 	b.Tab.Each(func(mid uint64, ref hot.Ref) {
-		if mid < lo || mid >= hi || err != nil {
-			return
+		if mid >= lo && mid < hi {
+			found = append(found, place{mid, ref})
 		}
-		var row []uint64
-		row, err = ks.AppendRow(nil, b, mid, block.Location{Where: block.InTable, Ref: ref})
-		rows = append(rows, PostRow{Mid: mid, Values: row})
 	})
-	slices.SortFunc(rows, func(a, b PostRow) int { return cmp.Compare(a.Mid, b.Mid) })
-	return rows, err
+	slices.SortFunc(found, func(a, b place) int { return cmp.Compare(a.mid, b.mid) })
+	for _, p := range found[:min(most, len(found))] {
+		row, err := ks.AppendRow(nil, b, p.mid, block.Location{Where: block.InTable, Ref: p.ref})
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, PostRow{Mid: p.mid, Values: row})
+	}
+	return rows, nil
 }
 
 // MendRange gives a range of a replica the posts that its primary has at a log offset, in order of mid, and returns the
@@ -290,7 +301,7 @@ func MendRange(s *Store, r PostRange, at uint64, want []PostRow) (were []PostRow
 	var have []PostRow
 	for lo := r.Lo; lo < r.Hi; {
 		blk := ks.Lock(lo)
-		rows, err := rangeRows(ks, blk, lo, min(r.Hi, blk.Hi))
+		rows, err := rangeRows(ks, blk, lo, min(r.Hi, blk.Hi), math.MaxInt)
 		lo = blk.Hi
 		if blk.Mu.Unlock(); err != nil {
 			return nil, err
