@@ -144,9 +144,9 @@ func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 }
 
 // Healed notes, durably, that the directory has all data again, and removes the sets of files that were set aside before
-// the newest. kept is how many files and folders stay, among them those that cannot be removed. After an
+// the newest; keep: none, as the other node lacked something. kept is how many files and folders stay, among them those that cannot be removed. After an
 // error the directory may still be one that is healing.
-func Healed(fsys vfs.FS, dir string) (kept int, err error) {
+func Healed(fsys vfs.FS, dir string, keep bool) (kept int, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return 0, err
@@ -164,7 +164,7 @@ func Healed(fsys vfs.FS, dir string) (kept int, err error) {
 		}
 	}
 	for _, name := range names {
-		if _, n, ok := format.ParseDamaged(name); ok && (n == newest || removeAll(fsys, filepath.Join(dir, name)) != nil) {
+		if _, n, ok := format.ParseDamaged(name); ok && (keep || n == newest || removeAll(fsys, filepath.Join(dir, name)) != nil) {
 			kept++ // the disk may be damaged where an old set is, which does no harm: the next healing tries again
 		}
 	}

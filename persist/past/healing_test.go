@@ -141,7 +141,7 @@ func TestHealed(t *testing.T) {
 	if got := filesOf(t, disk, 1); !maps.EqualFunc(got, want, bytes.Equal) {
 		t.Fatalf("files %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
-	kept, err := Healed(disk, persisttest.Dir)
+	kept, err := Healed(disk, persisttest.Dir, false)
 	persisttest.Must(t, err)
 	if h, err := ReadHealing(disk, persisttest.Dir); h != nil || err != nil || kept == 0 {
 		t.Errorf("%+v, %v, %d kept", h, err, kept)
@@ -182,7 +182,7 @@ func TestHealedKeepsWhatStays(t *testing.T) {
 	persisttest.Must(t, disk.MkdirAll(folder))
 	persisttest.Must(t, vfs.WriteFileAtomic(disk, filepath.Join(folder, "1"), []byte("of a person")))
 	persisttest.Must(t, GiveUp(disk, persisttest.Dir, "again", 7))
-	kept, err := Healed(disk, persisttest.Dir)
+	kept, err := Healed(disk, persisttest.Dir, false)
 	persisttest.Must(t, err)
 	if h, err := ReadHealing(disk, persisttest.Dir); h != nil || err != nil || kept < 2 {
 		t.Errorf("%+v, %v, %d kept", h, err, kept)

@@ -425,6 +425,49 @@ func TestHealing(t *testing.T) {
 	}
 }
 
+// TestHealsFromDamaged: a replica whose directory is useless copies a primary that has lost a cold file. The files that were
+// set aside have its posts, so nobody is told to remove them, and a later healing does not either.
+func TestHealsFromDamaged(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	b.start(a.addr())
+	w := a.dial()
+	for i := range 400 {
+		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
+	}
+	same(t, a, b)
+	for _, n := range []*replNode{a, b} {
+		n.dial().want("SAVE", "+OK")
+		n.dial().want("COUNTER.DEMOTE weibo 3", "+OK")
+		w.want("INCR 399.cntrn", ":"+map[*replNode]string{a: "1", b: "2"}[n])
+		same(t, a, b)
+		n.dial().want("SAVE", "+OK")
+	}
+	b.stop()
+	files, err := filepath.Glob(filepath.Join(a.dir, "cold", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	damageFile(t, files[0], func(path string, b []byte) error { b[len(b)/3] ^= 1; return os.WriteFile(path, b, 0o640) })
+	for n := 1; n <= 2; n++ {
+		if err := os.WriteFile(filepath.Join(b.dir, format.HistoryName), []byte("counterd history 1\n"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		b.forget()
+		b.start("")
+		until(t, "the replica has what there is", func() bool { return b.info("counterd_healing") == "0" })
+		if b.said("this node has all data again") || !b.said("keep the damaged files") {
+			t.Error("it does not say that posts are lost")
+		}
+		b.stop()
+		for set := 1; set <= n; set++ {
+			if kept, _ := filepath.Glob(filepath.Join(b.dir, fmt.Sprintf("cold.damaged-%d", set), "*")); len(kept) == 0 {
+				t.Errorf("the cold files of set %d are gone", set)
+			}
+		}
+	}
+}
+
 // TestClusterNodeHeals damages a file of a stopped node of a shard that was in sync. The node starts, leaves the in-sync set,
 // never leads while it lacks something, and is in sync again.
 func TestClusterNodeHeals(t *testing.T) {

@@ -118,6 +118,12 @@ func (s *session) copy(a answer) error {
 	if err := s.reopen(func(string) error { return in.Finish() }); err != nil {
 		return err
 	}
+	s.lost = 0
+	for _, file := range files {
+		if file.lost {
+			s.lost++
+		}
+	}
 	s.fetched.installed()
 	// The start forgot the terms that begin after the installed data: the stream goes on into them.
 	if _, err := s.node.host.Store().Replication().Follow(lineage); err != nil {
@@ -144,7 +150,7 @@ func (s *session) files(m *format.Manifest, files []*fetchedFile, dir string) er
 			s.progress(int64(b.Bytes))
 			return nil
 		}
-		file.whole = false // it is gone, as the store was opened again for one: what comes now is another
+		file.whole, file.lost = false, false // it is gone, as the store was opened again for one: what comes now is another
 		if err := s.fetchWhole(c, b, path, file, buf); err != nil {
 			return err
 		}
@@ -176,6 +182,7 @@ func (s *session) fetchWhole(c *format.CounterFiles, b *format.BlockFile, path s
 		case b.Tier == format.TierCold && (lost || errors.As(err, &fault) && again):
 			s.node.logger.Warn("a cold file of the primary is damaged, and so is its copy; its unreadable posts return errors here, too", "primary", s.primary.String(),
 				"file", file.theirs, "counter", c.Name, "lo", b.Lo, "hi", b.Hi, "error", err)
+			file.lost = true
 			return nil
 		case fault != nil:
 		default:

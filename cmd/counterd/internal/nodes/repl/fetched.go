@@ -37,6 +37,7 @@ type fetchedFile struct {
 	theirs string // its name at the primary
 	ours   string // and here
 	whole  bool   // it was read, and agrees with the manifest
+	lost   bool   // the primary cannot read it either, and it was taken as it is
 }
 
 // rename gives the files of a manifest their names here, and pins them in the store. It returns them in the order of

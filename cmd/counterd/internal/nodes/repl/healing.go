@@ -109,14 +109,19 @@ func (s *session) healed(log *counter.Replication) {
 	if was == nil || log.Durable() < s.goal {
 		return
 	}
-	kept, err := past.Healed(s.node.fs, s.node.host.Store().Path())
+	kept, err := past.Healed(s.node.fs, s.node.host.Store().Path(), s.lost > 0)
 	if err != nil {
 		s.node.logger.Warn("cannot record that this node has all data again", "error", err)
 		return
 	}
 	h.now.Store(nil)
 	h.done.Add(1)
-	s.node.logger.Warn("this node has all data again; the damaged files can be removed when they were examined", "reason", was.Reason,
-		"took", time.Since(time.UnixMilli(was.Since)).Round(time.Millisecond), "files", kept)
+	if s.lost > 0 {
+		s.node.logger.Error("this node has all data that its primary can read; keep the damaged files: they may have the posts that the primary has lost",
+			"reason", was.Reason, "lost_files", s.lost, "files", kept)
+	} else {
+		s.node.logger.Warn("this node has all data again; the damaged files can be removed when they were examined", "reason", was.Reason,
+			"took", time.Since(time.UnixMilli(was.Since)).Round(time.Millisecond), "files", kept)
+	}
 	s.node.host.RoleChanged()
 }

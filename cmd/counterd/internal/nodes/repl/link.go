@@ -34,6 +34,7 @@ type Link struct {
 	mending bool          // for posts that cannot be read here (mend.go)
 	mends   int           // how often that was done
 	fetched fetched       // of a snapshot
+	lost    int           // cold files of the last copy that the primary could not read
 	saved   ownData       // the archive that saveOwn made
 	rest    time.Duration // before the next connection, as the store was closed and opened again for nothing; 0: it was not
 
