@@ -1,3 +1,5 @@
+// Scenario: another node asks for a few posts of a range.
+
 package counter
 
 import "testing"

@@ -145,7 +145,7 @@ func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 
 // Healed notes, durably, that the directory has all data again, and removes the sets of files that were set aside before
 // the newest; keep: none, as the other node lacked something. kept is how many files and folders stay, among them those that cannot be removed. After an
-// error the directory may still be one that is healing.
+// error the directory may still be healing.
 func Healed(fsys vfs.FS, dir string, keep bool) (kept int, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {

@@ -150,7 +150,7 @@ func (s *session) files(m *format.Manifest, files []*fetchedFile, dir string) er
 			s.progress(int64(b.Bytes))
 			return nil
 		}
-		file.whole, file.lost = false, false // it is gone, as the store was opened again for one: what comes now is another
+		file.whole, file.lost = false, false // the file is gone, as the store was opened again: another file comes now
 		if err := s.fetchWhole(c, b, path, file, buf); err != nil {
 			return err
 		}

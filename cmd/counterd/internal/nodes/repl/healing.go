@@ -118,7 +118,7 @@ func (s *session) healed(log *counter.Replication) {
 	h.done.Add(1)
 	if s.lost > 0 {
 		s.node.logger.Error("this node has all data that its primary can read; keep the damaged files: they may have the posts that the primary has lost",
-			"reason", was.Reason, "lost_files", s.lost, "files", kept)
+			"reason", was.Reason, "lost", s.lost, "files", kept)
 	} else {
 		s.node.logger.Warn("this node has all data again; the damaged files can be removed when they were examined", "reason", was.Reason,
 			"took", time.Since(time.UnixMilli(was.Since)).Round(time.Millisecond), "files", kept)
