@@ -14,7 +14,7 @@ import (
 //
 //	counterd healing 1
 //	step <aside|copy>          the files are being set aside; the data of another node is awaited
-//	set <n>                    the files are named *.damaged-<n>
+//	set <n> first <m>          the files are named *.damaged-<n>; set m has those of before the first damage, 0: not known
 //	since <unix ms>
 //	reason <text>              what was damaged, in one line
 //	end crc32c <8 hex digits>
@@ -23,6 +23,7 @@ import (
 type Healing struct {
 	Aside  bool   // the files are being set aside
 	Set    uint64 // number of the set of files, from 1 on
+	First  uint64 // set of this healing's first damage: those between are parts of copies. 0: not known, as HEALING was damaged
 	Since  int64  // unix ms
 	Reason string // one line
 }
@@ -53,7 +54,7 @@ func (h *Healing) Text() []byte {
 		}
 		return r
 	}, h.Reason)
-	b := fmt.Appendf(nil, "%s%d\nstep %s\nset %d\nsince %d\nreason %s\n", healingTitle, healingVersion, step, h.Set, h.Since, reason[:min(len(reason), maxReason)])
+	b := fmt.Appendf(nil, "%s%d\nstep %s\nset %d first %d\nsince %d\nreason %s\n", healingTitle, healingVersion, step, h.Set, h.First, h.Since, reason[:min(len(reason), maxReason)])
 	return fmt.Appendf(b, "%s%08x\n", manifestEnd, Checksum(b))
 }
 
@@ -79,8 +80,8 @@ func DecodeHealing(name string, text []byte) (h Healing, err error) {
 	}
 	h.Aside = lines[1] == "step aside"
 	h.Reason = strings.TrimSuffix(strings.TrimPrefix(lines[4], "reason "), "\n")
-	n, _ := fmt.Sscanf(lines[2]+" "+lines[3], "set %d since %d", &h.Set, &h.Since)
-	if n != 2 || string(h.Text()) != string(text) {
+	n, _ := fmt.Sscanf(lines[2]+" "+lines[3], "set %d first %d since %d", &h.Set, &h.First, &h.Since)
+	if n != 3 || string(h.Text()) != string(text) {
 		return corrupt("the text as this program writes it", string(text))
 	}
 	return h, nil

@@ -9,9 +9,9 @@ import (
 
 // TestHealingText: what is written is read back, the text is that of the golden, and any damage is found.
 func TestHealingText(t *testing.T) {
-	h := Healing{Aside: true, Set: 3, Since: 1764000000000, Reason: "corrupt file d/HISTORY\nat byte 7: want %d"}
+	h := Healing{Aside: true, Set: 3, First: 2, Since: 1764000000000, Reason: "corrupt file d/HISTORY\nat byte 7: want %d"}
 	text := h.Text()
-	const golden = "counterd healing 1\nstep aside\nset 3\nsince 1764000000000\nreason corrupt file d/HISTORY at byte 7: want %d\nend crc32c "
+	const golden = "counterd healing 1\nstep aside\nset 3 first 2\nsince 1764000000000\nreason corrupt file d/HISTORY at byte 7: want %d\nend crc32c "
 	if !strings.HasPrefix(string(text), golden) {
 		t.Fatalf("%q", text)
 	}

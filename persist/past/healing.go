@@ -21,10 +21,12 @@ import (
 //  3. it writes a HISTORY of a replica that has no log yet
 //  4. it notes that another node's data is awaited
 //  5. an Install brings the data
-//  6. Healed removes HEALING, when the node has all that the other one had; then it removes sets before the newest
+//  6. Healed removes HEALING, when the node has all that the other one had; then it removes sets of earlier healings, and
+//     sets between the first one and the newest
 //
 // A crash at any point leaves HEALING: a start goes on with step 2, which may be done again. The files that are set aside
-// are never removed before the node is whole, and the newest set not even then: it may hold the last copy of a change.
+// are never removed before the node is whole, and the first and the newest set not even then: they may hold the last copy of
+// a change. Where damage comes again before the node is whole, the sets behind the first one are parts of a copy.
 
 // GiveUp sets the files of a data directory aside, as damage made it useless. now is in unix ms. Nobody may have the
 // directory open (vfs.ErrLocked).
@@ -48,6 +50,16 @@ func giveUp(fsys vfs.FS, dir string, h format.Healing) error {
 		if _, n, ok := format.ParseDamaged(name); ok {
 			h.Set = max(h.Set, n+1)
 		}
+	}
+	switch was, err := ReadHealing(fsys, dir); {
+	case errors.Is(err, format.ErrCorrupt):
+		h.First = 0
+	case err != nil:
+		return err
+	case was != nil:
+		h.First = was.First
+	default:
+		h.First = h.Set
 	}
 	if err := writeHealing(fsys, dir, &h); err != nil {
 		return err
@@ -143,14 +155,19 @@ func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 	return lock, nil
 }
 
-// Healed notes, durably, that the directory has all data again, and removes the sets of files that were set aside before
-// the newest; keep: none, as the other node lacked something. kept is how many files and folders stay, among them those that cannot be removed. After an
-// error the directory may still be healing.
+// Healed notes, durably, that the directory has all data again, and removes the sets of files that were set aside, but for
+// the first of this healing and the newest; keep: none, as the other node lacked something. kept is how many files and
+// folders stay, among them those that cannot be removed. After an error the directory may still be healing.
 func Healed(fsys vfs.FS, dir string, keep bool) (kept int, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return 0, err
 	}
+	h, err := ReadHealing(fsys, dir)
+	if err != nil && !errors.Is(err, format.ErrCorrupt) {
+		return 0, err
+	}
+	keep = keep || h == nil || h.First == 0
 	if err := vfs.RemoveIfThere(fsys, format.HealingPath(dir)); err != nil {
 		return 0, err
 	}
@@ -164,7 +181,7 @@ func Healed(fsys vfs.FS, dir string, keep bool) (kept int, err error) {
 		}
 	}
 	for _, name := range names {
-		if _, n, ok := format.ParseDamaged(name); ok && (keep || n == newest || removeAll(fsys, filepath.Join(dir, name)) != nil) {
+		if _, n, ok := format.ParseDamaged(name); ok && (keep || n == newest || n == h.First || removeAll(fsys, filepath.Join(dir, name)) != nil) {
 			kept++ // the disk may be damaged where an old set is, which does no harm: the next healing tries again
 		}
 	}

@@ -146,13 +146,31 @@ func TestHealed(t *testing.T) {
 	if h, err := ReadHealing(disk, persisttest.Dir); h != nil || err != nil || kept == 0 {
 		t.Errorf("%+v, %v, %d kept", h, err, kept)
 	}
+	// Set 2 was a part of a copy. Set 1 may hold the last copy of a change.
+	if got := damagedSets(t, disk); !slices.Equal(got, []uint64{1, 3}) {
+		t.Errorf("sets %d are left, want 1 and 3", got)
+	}
+	persisttest.Must(t, GiveUp(disk, persisttest.Dir, "another damage", 8))
+	if _, err := Healed(disk, persisttest.Dir, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := damagedSets(t, disk); !slices.Equal(got, []uint64{4}) {
+		t.Errorf("sets %d are left behind another healing, want 4", got)
+	}
+}
+
+// damagedSets returns the numbers of the sets of a directory.
+func damagedSets(t *testing.T, disk vfs.FS) (sets []uint64) {
+	t.Helper()
 	names, err := disk.List(persisttest.Dir)
 	persisttest.Must(t, err)
 	for _, name := range names {
-		if _, n, ok := format.ParseDamaged(name); ok && n != 3 {
-			t.Errorf("%s is left", name)
+		if _, n, ok := format.ParseDamaged(name); ok && !slices.Contains(sets, n) {
+			sets = append(sets, n)
 		}
 	}
+	slices.Sort(sets)
+	return sets
 }
 
 // TestHealingDamaged: a HEALING that cannot be read sets the files aside once more, and keeps those of before.
@@ -166,7 +184,7 @@ func TestHealingDamaged(t *testing.T) {
 	}
 	persisttest.Must(t, FinishBegun(disk, persisttest.Dir))
 	h, err := ReadHealing(disk, persisttest.Dir)
-	if err != nil || h == nil || h.Set != 2 || h.Aside {
+	if err != nil || h == nil || h.Set != 2 || h.First != 0 || h.Aside {
 		t.Fatalf("%+v, %v, want set 2", h, err)
 	}
 	if got := filesOf(t, disk, 1); !maps.EqualFunc(got, want, bytes.Equal) {
@@ -181,6 +199,9 @@ func TestHealedKeepsWhatStays(t *testing.T) {
 	folder := filepath.Join(persisttest.Dir, format.DamagedName(format.LogDirName, 1), "lost+found")
 	persisttest.Must(t, disk.MkdirAll(folder))
 	persisttest.Must(t, vfs.WriteFileAtomic(disk, filepath.Join(folder, "1"), []byte("of a person")))
+	if _, err := Healed(disk, persisttest.Dir, false); err != nil {
+		t.Fatal(err)
+	}
 	persisttest.Must(t, GiveUp(disk, persisttest.Dir, "again", 7))
 	kept, err := Healed(disk, persisttest.Dir, false)
 	persisttest.Must(t, err)
