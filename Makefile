@@ -216,7 +216,7 @@ chaos: setup
 	$(GO) test -count=1 -run 'TestClusterChaos$$' -timeout 48h -v ./cmd/counterd/e2e/cluster -cluster-faults $(FAULTS) -cluster-log $(abspath $(CHAOS_LOG)) -cluster-only '$(ONLY)' -node-timeout $(NODE_TIMEOUT) $(if $(OLDER),-cluster-older $(abspath $(OLDER)))
 
 suite-valkey: build
-	$(GO) run ./cmd/counterd/e2e/suites valkey --path $(VALKEY)
+	$(GO) run ./internal/testkit/suites valkey --path $(VALKEY)
 
 TIME ?= 30m
 PROOF ?= bin/proof

@@ -1,7 +1,7 @@
 // Command suites runs the test suites of other projects against counterd.
 //
 //	make suite-valkey VALKEY=~/src/valkey
-//	go run ./cmd/counterd/e2e/suites keymap --listen 127.0.0.1:7000 --server 127.0.0.1:6379
+//	go run ./internal/testkit/suites keymap --listen 127.0.0.1:7000 --server 127.0.0.1:6379
 //
 // It fetches nothing: --path names a checkout of the project. The suite of Valkey needs tclsh and runs in its external mode, in which it
 // leaves out all tests that configure a server of their own.
