@@ -289,10 +289,16 @@ func TestReplicaHeals(t *testing.T) {
 			until(t, "the replica is whole", func() bool {
 				return p.honest(p.b, want) && p.b.info("master_link_status") == "up" && p.b.info("cold_files_unusable") == "0" && p.b.info("counterd_healing") == "0"
 			})
-			same(t, p.a, p.b)
+			compare := func() { same(t, p.a, p.b) }
+			if kind.name == "packed log" {
+				// A snapshot stands above this segment. No start reads it, so it may stay damaged until it is dropped; readers of it
+				// get a *CorruptError.
+				compare = func() { samePosts(t, p.a, p.b) }
+			}
+			compare()
 			p.b.stop()
 			p.b.start(primary)
-			same(t, p.a, p.b)
+			compare()
 			if names, err := os.ReadDir(p.b.dir); err != nil || slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() == format.HealingName }) {
 				t.Errorf("%s is left, %v", format.HealingName, err)
 			}
