@@ -47,7 +47,8 @@ type options struct {
 // runner is one run of the command.
 type runner struct {
 	options
-	root    string // of the module
+	root    string          // of the module
+	seeded  map[string]bool // test binaries that know -seed, of those built
 	journal *Journal
 	mu      sync.Mutex
 	plan    *plan
@@ -127,8 +128,8 @@ func (r *runner) search(ctx context.Context, used time.Duration) error {
 }
 
 func (r *runner) round(ctx context.Context, step Step, expected time.Duration) error {
-	seed := uint64(time.Now().UnixNano()) & (1<<40 - 1)
-	round, output, err := step.runRound(ctx, r.root, r.binary(step), seed)
+	seed, binary := uint64(time.Now().UnixNano())&(1<<40-1), r.binary(step)
+	round, output, err := step.runRound(ctx, r.root, binary, r.seeded[binary], seed)
 	if ctx.Err() != nil {
 		return nil // an interrupted round is neither a success nor a finding
 	}
@@ -165,13 +166,12 @@ func (r *runner) binary(s Step) string {
 
 // compile builds the test binaries, each once, and the programs that end-to-end tests run.
 func (r *runner) compile(ctx context.Context, chosen []Step) error {
-	built := map[string]bool{}
+	r.seeded = map[string]bool{}
 	for _, s := range chosen {
 		binary := r.binary(s)
-		if built[binary] {
+		if _, built := r.seeded[binary]; built {
 			continue
 		}
-		built[binary] = true
 		args := []string{"test", "-c", "-vet=off", "-o", binary}
 		if s.Tags != "" {
 			args = append(args, "-tags", s.Tags)
@@ -182,6 +182,7 @@ func (r *runner) compile(ctx context.Context, chosen []Step) error {
 		if err := r.goTool(ctx, append(args, s.Package)...); err != nil {
 			return err
 		}
+		r.seeded[binary] = !s.Fuzz && hasSeedFlag(binary)
 	}
 	programs := filepath.Join(r.folder, "programs")
 	os.Setenv("COUNTERD_PROGRAMS", programs)

@@ -4,10 +4,12 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"os"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/counterd/counterd/internal/atomicfile"
 )
 
 // page is the data of both forms of the page.
@@ -103,11 +105,11 @@ func writePages(folder string, header Header, steps []Step, rounds []Round) (fin
 		return 0, err
 	}
 	for name, content := range map[string]string{"proof.md": p.markdown(), "proof.html": html.String()} {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path+".new", []byte(content), 0o644); err != nil {
-			return 0, err
-		}
-		if err := os.Rename(path+".new", path); err != nil {
+		err := atomicfile.Replace(filepath.Join(folder, name), 0o644, func(w io.Writer) error {
+			_, err := io.WriteString(w, content)
+			return err
+		})
+		if err != nil {
 			return 0, err
 		}
 	}

@@ -96,15 +96,15 @@ func TestBad(t *testing.T) { t.Fatalf("replay with -seed %d", *n) }
 	if err := r.goTool(context.Background(), "test", "-c", "-o", binary, "."); err != nil {
 		t.Fatal(err)
 	}
-	one, _, err := good.runRound(context.Background(), root, binary, 3)
+	one, _, err := good.runRound(context.Background(), root, binary, hasSeedFlag(binary), 3)
 	if err != nil || one.Failed || one.Counted != 12 || one.Seed != 3 || one.Took <= 0 {
 		t.Errorf("a good round: %+v, %v", one, err)
 	}
-	two, output, err := bad.runRound(context.Background(), root, binary, 4)
+	two, output, err := bad.runRound(context.Background(), root, binary, hasSeedFlag(binary), 4)
 	if err != nil || !two.Failed || !strings.Contains(strings.Join(two.Replay, "\n"), "-seed 4") || !strings.Contains(string(output), "-seed 4") {
 		t.Errorf("a bad round: %+v, %v\n%s", two, err, output)
 	}
-	if _, _, err := good.runRound(context.Background(), root, binary+"none", 4); err == nil {
+	if _, _, err := good.runRound(context.Background(), root, binary+"none", false, 4); err == nil {
 		t.Error("a binary that is not there is no finding and no error")
 	}
 	n, err := writePages(r.folder, Header{Commit: "abc"}, []Step{good, bad}, []Round{one, two})

@@ -25,8 +25,9 @@ type Round struct {
 	Replay  []string      `json:"replay,omitempty"` // lines of the output that tell how to replay a failure
 }
 
-// runRound runs a step's binary in the folder of its package. A failing test is a result; the error is that the binary could not run.
-func (s Step) runRound(ctx context.Context, root, binary string, seed uint64) (r Round, output []byte, err error) {
+// runRound runs a step's binary in the folder of its package; seeded: the binary knows -seed. A failing test is a result; the error is
+// that the binary could not run.
+func (s Step) runRound(ctx context.Context, root, binary string, seeded bool, seed uint64) (r Round, output []byte, err error) {
 	args := []string{"-test.count=1", "-test.v", "-test.timeout=3h"}
 	if s.Fuzz {
 		args = append(args, "-test.run=^$", "-test.fuzz=^"+s.Run+"$", "-test.fuzzcachedir="+filepath.Join(filepath.Dir(binary), "fuzz"))
@@ -36,11 +37,8 @@ func (s Step) runRound(ctx context.Context, root, binary string, seed uint64) (r
 	cmd := exec.CommandContext(ctx, binary, append(args, s.Flags...)...)
 	cmd.Dir = filepath.Join(root, s.Package)
 	cmd.Env = append(os.Environ(), s.Env...)
-	if !s.Fuzz {
-		// A test of the simulated cluster traces the one run of SEED, so the seed of a round is a flag wherever the binary has it.
-		if hasSeedFlag(binary) {
-			cmd.Args = append(cmd.Args, "-seed", strconv.FormatUint(seed, 10))
-		}
+	if seeded {
+		cmd.Args = append(cmd.Args, "-seed", strconv.FormatUint(seed, 10))
 	}
 	r = Round{Step: s.Name, Seed: seed, Began: time.Now().UTC()}
 	output, err = cmd.CombinedOutput()

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 )
 
 // keymap is the proxy: each connection of a client has one of its own to the server.
@@ -15,7 +14,6 @@ type keymap struct {
 	listener net.Listener
 	server   string
 	names    *names
-	conns    sync.WaitGroup
 }
 
 func newKeymap(listen, server string, n *names) (*keymap, error) {
@@ -35,7 +33,7 @@ func (k *keymap) serve() {
 		if err != nil {
 			break
 		}
-		k.conns.Go(func() { k.relay(client) })
+		go k.relay(client)
 	}
 }
 
