@@ -116,7 +116,7 @@ func (d *Disk) FlipBit(at float64, chosen func(path string) bool) (string, error
 	defer f.Close()
 	var one [1]byte
 	offset := int64(float64(size) * at)
-	// A log is allocated ahead: its end is zeros, which nobody reads. The bit is in what was written.
+	// A log is allocated ahead, and nobody reads the zeros at its end. So the bit is flipped in bytes that were written.
 	for ; offset > 0; offset /= 2 {
 		if _, err := f.ReadAt(one[:], offset); err != nil {
 			return "", err

@@ -41,7 +41,7 @@ func (r *round) say(format string, args ...any) {
 	r.result.Said = append(r.result.Said, fmt.Sprintf(format, args...))
 }
 
-// run starts the system, puts load on it, makes the fault, and counts what is there.
+// run starts the system, puts load on it, makes the fault, and counts the records afterwards.
 func (r *round) run(ctx context.Context, fault func(context.Context, *load) error) error {
 	r.result.System = r.system.Name()
 	defer r.system.Stop()

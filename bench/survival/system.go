@@ -6,7 +6,7 @@ import "context"
 type System interface {
 	// Name has the version and how the system syncs.
 	Name() string
-	// Start starts all nodes for the first time and makes what is written to, replicated on all nodes.
+	// Start starts all nodes for the first time, and makes the counter or stream for the records, with a copy on each node.
 	Start(ctx context.Context) error
 	// Write writes a record. It returns nil if and only if the system acknowledged the record. It may be called from many goroutines.
 	Write(ctx context.Context, id uint64) error
