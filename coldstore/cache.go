@@ -19,6 +19,7 @@ type Cache struct {
 	shards  []cacheShard  // a power of two of them
 	files   atomic.Uint32 // files opened so far; the number of a file is in its keys
 	reads   atomic.Uint64 // pages taken from files
+	damaged atomic.Uint64 // files that were found damaged
 }
 
 type cacheShard struct {
@@ -92,6 +93,9 @@ func (c *Cache) SetLimit(limit int64) {
 		c.entries.release()
 	}
 }
+
+// Damages is how many files with this cache were found damaged since the cache was made. It is one atomic load.
+func (c *Cache) Damages() uint64 { return c.damaged.Load() }
 
 // Stats returns the metrics of the cache.
 func (c *Cache) Stats() CacheStats {

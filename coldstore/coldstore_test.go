@@ -9,6 +9,7 @@ import (
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/coldtest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -213,13 +214,10 @@ func equal(a, b []uint64) bool {
 
 // TestRoundTrip writes random files of random schemas and compares all that can be read with the rows.
 func TestRoundTrip(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rnd := newRand(t)
 	cache := NewCache(1 << 20)
-	rounds := 20
-	if testing.Short() {
-		rounds = 15
-	}
-	for range rounds {
+	for range 20 {
 		cols := 1 + rnd.IntN(6)
 		if rnd.IntN(8) == 0 {
 			cols = 1 + rnd.IntN(60)
@@ -285,6 +283,7 @@ func TestSmall(t *testing.T) {
 // 0.1 bytes of memory a row for the index of any schema of up to 60 columns, and for the bounds
 // 0.3 % of real posts' bytes.
 func TestSize(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rnd := newRand(t)
 	for _, n := range []int{1 << 14, 1 << 16, 1 << 18} {
 		st := posts(rnd, n, 4000).write(t, vfs.NewSim(), "posts")

@@ -67,3 +67,10 @@ func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable
 func inputErrorf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInput, fmt.Sprintf(format, args...))
 }
+
+// NoteDamage notes that the file is to be replaced by another, and counts it. Reads that find damage call it.
+func (f *File) NoteDamage() {
+	if !f.damaged.Swap(true) && f.cache != nil {
+		f.cache.damaged.Add(1)
+	}
+}

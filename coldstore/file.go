@@ -383,7 +383,7 @@ func (f *File) badPage(i int, bad string) error {
 		return nil
 	}
 	off, _ := f.extent(i)
-	f.damaged.Store(true)
+	f.NoteDamage()
 	return &CorruptError{File: f.name, Offset: off, Part: bad}
 }
 
@@ -401,7 +401,7 @@ func (f *File) readPage(b []byte, i int) error {
 	}
 	if err := f.data.copyAt(b, off); err != nil {
 		if !errors.Is(err, ErrClosed) {
-			f.damaged.Store(true)
+			f.NoteDamage()
 		}
 		return err
 	}
@@ -417,7 +417,7 @@ func (f *File) readPage(b []byte, i int) error {
 func (f *File) checkPage(raw []byte, i int) error {
 	err := f.comparePage(raw, i)
 	if err != nil {
-		f.damaged.Store(true)
+		f.NoteDamage()
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/coldstore/page"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // columnsOf turns rows into columns.
@@ -22,6 +23,7 @@ func columnsOf(r *rows, n int) [][]uint64 {
 
 // TestRows takes rows to pages and back: random values, which are large, and those of posts, which are not.
 func TestRows(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rnd := newRand(t)
 	var enc RowsEncoder
 	var dec Rows

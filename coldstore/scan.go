@@ -109,10 +109,10 @@ func (s *scanner) read(from, to int) error {
 	if err == nil {
 		err = readFull(s.file, s.buf, start)
 		if err != nil && to-from == 1 { // of more, another page may be the one
-			s.f.damaged.Store(true)
+			s.f.NoteDamage()
 		}
 	} else if vfs.IsNotExist(err) {
-		s.f.damaged.Store(true)
+		s.f.NoteDamage()
 	}
 	if err != nil {
 		s.to = s.from
@@ -174,7 +174,13 @@ const maxVerifyErrors = 100
 //
 // After each page it calls pace, if not nil, with the number of bytes read; pace may sleep to limit the rate. An
 // error of pace ends the verification and is returned.
-func (f *File) Verify(pace func(bytes int) error) error {
+func (f *File) Verify(pace func(bytes int) error) error { return verify(f, pace, true) }
+
+// VerifySums is Verify of the checksums alone: a disk that loses or swaps bits does not leave them right. It takes 1 ns for each
+// post, and Verify 130 ns.
+func (f *File) VerifySums(pace func(bytes int) error) error { return verify(f, pace, false) }
+
+func verify(f *File, pace func(bytes int) error, rows bool) error {
 	if f.broken != nil {
 		return f.broken
 	}
@@ -188,7 +194,7 @@ func (f *File) Verify(pace func(bytes int) error) error {
 	var items uint64
 	for i := range f.index {
 		err := s.load(i, len(f.index)-1)
-		if err == nil {
+		if err == nil && rows {
 			var n int
 			n, err = s.verifyPage(i)
 			items += uint64(n)
@@ -207,6 +213,9 @@ func (f *File) Verify(pace func(bytes int) error) error {
 				return err
 			}
 		}
+	}
+	if !rows {
+		return errors.Join(errs...)
 	}
 	for k := range f.bounds {
 		if x := &f.bounds[k]; len(errs) == 0 && (x.least != s.all[k][0] || x.most != s.all[k][1]) && items > 0 {

@@ -135,7 +135,8 @@ func (a Admin) Archive() (*Archive, error) {
 func (a Admin) TierCounts() TierStats {
 	st := a.s.tiers.Totals()
 	if c := a.s.scrubber; c != nil {
-		st.Scrubs, st.ScrubErrors, st.Scrubbing = c.Totals()
+		n := c.Totals()
+		st.Scrubs, st.ScrubErrors, st.ScrubMended, st.ScrubRounds, st.Scrubbing, st.BrokenLog = n.Good, n.Bad, n.Mended, n.Rounds, n.Under, int64(n.Broken)
 	}
 	return st
 }

@@ -103,6 +103,9 @@ func TestArchiveOfDamaged(t *testing.T) {
 			defer opened.Close()
 			lost := 0
 			for i, mid := range mids {
+				if !*long && i%10 > 0 { // a page has more than a thousand posts
+					continue
+				}
 				key := fmt.Sprintf("%d.cntrn", mid)
 				got, found, err := opened.Get(key)
 				want, _, werr := s.Get(key)
@@ -113,7 +116,7 @@ func TestArchiveOfDamaged(t *testing.T) {
 					t.Fatalf("%d: got %d, %v, %v, want %d, %v", i, got, found, err, want, werr)
 				}
 			}
-			if (lost > 0) == image || lost > 90_000 {
+			if (lost > 0) == image || lost > len(mids)*9/10 {
 				t.Errorf("%d posts are lost", lost)
 			}
 			if v, _, err := opened.Get(young); v != 5 || err != nil {

@@ -163,3 +163,53 @@ func TestSealedAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestReshapeRests: a block that is made again gives way to connections after every 512 items that are counted or copied, and
+// after every 256 that changed meanwhile and are carried over, whatever the block's size.
+func TestReshapeRests(t *testing.T) {
+	const items, step = 16 << 10, 8 * hot.RestBuckets
+	s := openDir(t, "data", Options{BlockItems: 2 * items, FS: vfs.NewSim(), Manual: true}, "add counter a\nadd column a v hint=2 max=40 suffix=v")
+	defer s.Close()
+	for mid := range items {
+		if err := s.Set(fmt.Sprintf("%d.v", mid), uint64(mid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ks := s.data.Spaces[s.Schema().Counter("a").ID][0]
+	block := ks.Dir.Load().Find(0)
+	block.Packed = time.Time{} // or it would be made in a hurry: it may be full in no time
+	const changed = 1000
+	rests, carried := 0, 0
+	s.tiers.Rest = func() {
+		block.Mu.Lock()
+		left := len(block.Moved)
+		block.Mu.Unlock()
+		if rests++; rests == 1 {
+			for mid := range changed {
+				if _, err := s.Incr(fmt.Sprintf("%d.v", mid), 1); err != nil {
+					t.Error(err)
+				}
+			}
+		} else if left < changed {
+			carried++
+		}
+	}
+	if err := s.tiers.ReshapeBeside(ks, 0, tier.RepackPlans); err != nil {
+		t.Fatal(err)
+	}
+	if carried < changed/256-1 {
+		t.Errorf("%d rests while %d items were carried, want one behind each 256", carried, changed)
+	}
+	if want := items / step; rests-carried < want {
+		t.Errorf("%d rests while %d items were copied, want %d at least", rests-carried, items, want)
+	}
+	for mid := range items {
+		want := uint64(mid)
+		if mid < changed {
+			want++
+		}
+		if got, _, err := s.Get(fmt.Sprintf("%d.v", mid)); err != nil || got != want {
+			t.Fatalf("%d: got %d, %v, want %d", mid, got, err, want)
+		}
+	}
+}

@@ -530,3 +530,39 @@ func TestNoMemoryChangesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeChangeSetBehindSplits: a large change set locks the blocks that its operations were located in, and others where
+// operations before it in the same batch have split these.
+func TestLargeChangeSetBehindSplits(t *testing.T) {
+	s := openDir(t, "data", Options{BlockItems: 128, FS: vfs.NewSim(), Manual: true}, "add counter a\nadd column a v hint=4 max=40 suffix=v")
+	defer s.Close()
+	def := s.Schema().CounterNamed([]byte("a"))
+	set := func(b *Batch, mid uint64, v uint64) { b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Arg: v}) }
+	b := s.NewBatch()
+	for round := range uint64(4) {
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		for i := range uint64(300) { // new posts among the old ones: blocks are split
+			set(b, 16*i+round, 1)
+		}
+		first := b.Len()
+		for i := range uint64(600) {
+			set(b, 8*(599-i)+7, 100*round+i)
+		}
+		b.ChangeSet(first)
+		b.Run()
+		b.End()
+		for i := range b.Len() {
+			if op := b.Op(i); op.Err != nil || !op.Done {
+				t.Fatalf("round %d, operation %d: %v", round, i, op.Err)
+			}
+		}
+		for i := range uint64(600) {
+			if got, _, err := s.Get(fmt.Sprintf("%d.v", 8*(599-i)+7)); err != nil || got != 100*round+i {
+				t.Fatalf("round %d: got %d, %v, want %d", round, got, err, 100*round+i)
+			}
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 // TestCacheGivesWay: what reads of cold posts cache never takes MaxMemory away from changes. It has what the tables
 // leave, and while it is full and misses pages, room is made for it, step by step.
 func TestCacheGivesWay(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	const limit = 1 << 30
 	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, MaxMemory: limit, BlockItems: 64}, seedScript)
 	defer s.Close()

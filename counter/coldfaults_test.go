@@ -79,6 +79,7 @@ func TestDamagedColdFile(t *testing.T) {
 
 // TestNewerColdFile: a cold file of a newer program stops the start, is no damage for the tools, and is left alone.
 func TestNewerColdFile(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{Manual: true}, seedScript)
 	mids := fill(t, s, 100_000, 3)
@@ -224,6 +225,7 @@ func TestEmptiedOverlayAfterSchemaChange(t *testing.T) {
 // TestDamagedColdBlockRests: a cold block whose file cannot be read is due to be merged, and fails each time. Other
 // blocks are demoted and merged meanwhile, at once, and memory comes down.
 func TestDamagedColdBlockRests(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{Manual: true, BlockItems: 8 << 10}, seedScript)
 	mids := fill(t, s, 100_000, 3)

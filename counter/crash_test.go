@@ -22,14 +22,14 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-var long = flag.Bool("long", false, "run the crash tests for as many points as make crash wants")
+var long = flag.Bool("long", false, "run the random tests for as many rounds, and on as many posts, as make crash wants")
 
 // TestCrash runs random work and lets the power fail after every operation of the file system; what is recovered must
 // be the acknowledged state or one that a prefix of what was under way leads to. And again with kill -9.
 func TestCrash(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	newRand(t)
-	runs, points := 3, 0
+	runs, points := 2, 0
 	if *long {
 		runs = 2000
 	}
@@ -79,8 +79,12 @@ func TestFaultEveryOperation(t *testing.T) {
 	if !*long { // one of them, another one each time
 		kinds = kinds[*seed%2:][:1]
 	}
+	first, step := int(*seed/2%3), 3 // every third operation, others each time
+	if *long {
+		first, step = 0, 1
+	}
 	for _, kind := range kinds {
-		for n := 0; ; n++ {
+		for n := first; ; n += step {
 			sim := vfs.NewSim()
 			faulty := vfs.NewFaulty(sim)
 			p := &player{rng: rand.New(rand.NewPCG(*seed, 9)), sim: sim, states: []map[string]string{{"schema": ""}},

@@ -4,8 +4,15 @@ import "github.com/counterd/counterd/counter/internal/tier"
 
 // DamagedRanges are the ranges of the cold blocks whose file is missing or damaged, as far as a read or the scrubber has
 // found. ReplaceRange ends the damage.
+//
+// While there is no damage, it takes two atomic loads: the blocks are walked over if a file was found damaged since the last
+// walk that found none.
 func DamagedRanges(store *Store) (found []PostRange) {
 	s := &store.data
+	known := s.Cache.Damages() + 1 // before the walk
+	if store.undamaged.Load() == known {
+		return nil
+	}
 	s.Gate.RLock()
 	defer s.Gate.RUnlock()
 	if s.Closed {
@@ -17,6 +24,9 @@ func DamagedRanges(store *Store) (found []PostRange) {
 				found = append(found, PostRange{Counter: ks.ID, Group: ks.Group, Lo: b.Lo, Hi: b.Hi})
 			}
 		}
+	}
+	if len(found) == 0 {
+		store.undamaged.Store(known)
 	}
 	return found
 }

@@ -322,7 +322,7 @@ func (p *pair) judge(t *testing.T, of *RangeCopier, r PostRange, all *compared) 
 		}
 	}
 	read()
-	want, wrong := judge.Correct(r.Lo, r.Hi, rows)
+	want, wrong := judge.Correct(s.Schema().CounterByID(r.Counter), r.Lo, r.Hi, rows)
 	if wrong != 0 || len(want) != len(rows) {
 		t.Fatalf("at %d: %d of %d posts of %+v contradict the log", at, wrong, len(rows), r)
 	}
@@ -340,7 +340,7 @@ func (p *pair) judge(t *testing.T, of *RangeCopier, r PostRange, all *compared) 
 		t.Fatal(err)
 	}
 	read()
-	want, wrong = judge.Correct(r.Lo, r.Hi, rows)
+	want, wrong = judge.Correct(s.Schema().CounterByID(r.Counter), r.Lo, r.Hi, rows)
 	if wrong > 1 || wrong == 1 && !slices.EqualFunc(want, good, func(a, b PostRow) bool { return a.Mid == b.Mid && slices.Equal(a.Values, b.Values) }) {
 		t.Fatalf("%d posts are wrong by the log, want them to be %v, not %v", wrong, good, want)
 	}
@@ -398,6 +398,7 @@ func TestCompareModel(t *testing.T) {
 		runs = 1000
 	}
 	var all compared
+	counts := map[string]int{}
 	for run := range runs {
 		runSeed := *seed + uint64(run)
 		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
@@ -465,6 +466,7 @@ func TestCompareModel(t *testing.T) {
 				t.Errorf("found %v, want %v", found, planted)
 			}
 			all.mended += len(found)
+			p.tally(t, counts, run == runs-1)
 			if err := replica.s.Snapshot(); err != nil {
 				t.Fatal(err)
 			}
@@ -483,7 +485,7 @@ func TestCompareModel(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%+v", all)
+	t.Logf("%+v %v", all, counts)
 }
 
 // TestCopyEndsFrame: a frame of the log ends where a range is copied, also in the middle of a larger write.

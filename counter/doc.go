@@ -189,6 +189,7 @@
 //	reader.go scan.go randomitem.go       reads of a batch without keys: blocks, items in order of mid, one by chance
 //	digest.go rangecopier.go              comparisons of nodes, block by block or at one moment
 //	admin.go                              for operators: metrics, options that change while the store is open, tiers by hand
+//	brokenlog.go                          damaged segments of the log, and frames of another node for them
 //	damagedranges.go                      ranges whose file is damaged, and posts of another node for them
 //	files.go holdsdata.go salvage.go      files as tools show and salvage them: see internal/durable
 //	replication.go                        replication, and groups of hash slots: see internal/replica

@@ -14,6 +14,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/core"
 
 	"github.com/counterd/counterd/counter/internal/query"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -339,6 +340,7 @@ func playUpdate(t *testing.T, rng *rand.Rand, s *Store, q query.Query, most int,
 
 // TestUpdateWhole makes updates that are one change, or none.
 func TestUpdateWhole(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
 	s, m, mids := playedStore(t, rng, 12_000)
 	def := s.Schema().Counter("a")

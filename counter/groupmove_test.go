@@ -10,6 +10,7 @@ import (
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -209,5 +210,44 @@ func TestImportBegunAnew(t *testing.T) {
 	var refused *TermError
 	if _, err := destination.Groups().In(7).Drop("m", set); !errors.As(err, &refused) || !errors.Is(err, ErrDeposed) {
 		t.Errorf("a drop in the name of an epoch that is not led: %v", err)
+	}
+}
+
+// TestImportRefusesRecords: records that no export makes end with an error, wherever they stand. An import that comes back to a
+// record that it can neither take nor refuse would hold the store's lock for ever.
+func TestImportRefusesRecords(t *testing.T) {
+	m := newMovers(t, rand.New(rand.NewPCG(7, 8)))
+	defer func() {
+		for _, n := range m.nodes {
+			close1(t, n.s)
+		}
+	}()
+	s := m.nodes[1].s
+	def := s.Schema().Counters()[0]
+	set := func(dst []byte) []byte { return format.AppendSet(dst, def.ID, def.Columns[0].ID, 5, 1) }
+	define := func(dst []byte) []byte { return format.AppendDefine(dst, 3, 1, 0, []byte("p")) }
+	next := func(dst []byte) []byte {
+		return format.AppendOnce(dst, 3, 1, 7, 0, format.Result{Kind: format.ResultNext})
+	}
+	flush := func(dst []byte) []byte { return format.AppendFlush(dst) }
+	once := func(dst []byte) []byte {
+		return format.AppendOnce(dst, 3, 2, 7, slot.Group(5), format.Result{Kind: format.ResultInt})
+	}
+	type records []func([]byte) []byte
+	for i, list := range []records{{next}, {define, next}, {set, next}, {define, next, flush}, {define, next, next}, {define, next, once}, {next, define}, {once}, {next, set}} {
+		in, err := s.Groups().Import("m", slot.AllGroups())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var given []byte
+		for _, f := range list {
+			given = f(given)
+		}
+		if _, done, err := in.Apply(given); !errors.Is(err, format.ErrCorrupt) || done >= len(given) {
+			t.Errorf("records %d: %d of %d bytes were taken over, %v; want %v", i, done, len(given), err, format.ErrCorrupt)
+		}
+		if end, done, err := in.Apply(set(nil)); err != nil || done == 0 || end == 0 {
+			t.Errorf("records %d: behind them: %d bytes, offset %d, %v", i, done, end, err)
+		}
 	}
 }

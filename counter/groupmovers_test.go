@@ -2,6 +2,7 @@ package counter
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -25,6 +26,7 @@ type movers struct {
 	move   *testMove
 	counts map[string]int
 	moves  int
+	full   bool // the last try found no place for its producer
 }
 
 type moverNode struct {
@@ -45,16 +47,20 @@ type testMove struct {
 	place    ExportPlace
 	offset   uint64
 	left     []byte // records not applied yet
+	failed   bool   // the destination had no place for a producer
 }
 
 const moversSchema = "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd column a w hint=8 max=40 default=2 suffix=w"
 
-func newMovers(t *testing.T, rng *rand.Rand) *movers {
+func newMovers(t *testing.T, rng *rand.Rand, change ...func(*Options)) *movers {
 	t.Helper()
 	m := &movers{rng: rng, posts: map[uint64][2]uint64{}, seqs: map[string]uint64{}, made: map[string]Once{}, mids: map[string]uint64{}, counts: map[string]int{}}
 	for i := range m.nodes {
 		n := &moverNode{sim: vfs.NewSim()}
 		n.opts = Options{BlockItems: 16 + rng.IntN(100), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: SyncAlways, SlotGroups: rng.IntN(2) == 0}
+		for _, f := range change {
+			f(&n.opts)
+		}
 		m.nodes[i] = n
 		n.open(t)
 		if err := n.s.AlterScript(moversSchema); err != nil {
@@ -166,6 +172,9 @@ func (m *movers) try(t *testing.T, op Op, key string) (value uint64, done bool) 
 	}
 	value = b.Op(0).Value
 	if o != nil {
+		if m.full = errors.As(o.Err, new(*ProducersFullError)); m.full {
+			return 0, false
+		}
 		if o.Err != nil {
 			t.Fatalf("%s: %v", key, o.Err)
 		}
@@ -239,6 +248,9 @@ func (m *movers) advance(t *testing.T) {
 		t.Helper()
 		v.left = append(v.left, records...)
 		_, done, err := v.i.Apply(v.left)
+		if v.failed = v.failed || errors.As(err, new(*ProducersFullError)); v.failed {
+			return
+		}
 		must(err)
 		if done != len(v.left) {
 			t.Fatalf("%d of %d bytes taken", done, len(v.left))
@@ -246,6 +258,13 @@ func (m *movers) advance(t *testing.T) {
 		v.left = v.left[:0]
 	}
 	var err error
+	defer func() {
+		if v.failed {
+			m.own(v.from)
+			v.step, v.failed = -1, false
+			m.counts["move found no place"]++
+		}
+	}()
 	switch v.step {
 	case -1: // the two may begin anew at any time
 		if v.x != nil {
@@ -282,7 +301,9 @@ func (m *movers) advance(t *testing.T) {
 		must(source.Replication().CommitHere(end))
 		v.step = 9
 		for v.offset < end {
-			m.catchUp(t, apply, 1<<20)
+			if m.catchUp(t, apply, 1<<20); v.failed {
+				return
+			}
 		}
 		must(destination.Replication().CommitHere(destination.Replication().Position()))
 		if m.rng.IntN(4) == 0 { // canceled
@@ -398,23 +419,11 @@ func (m *movers) replica(t *testing.T, n *moverNode) {
 	if err := n.s.data.Log.Commit(n.s.data.Log.Position()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := n.s.data.Log.NewReader(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	for {
-		f, err := r.TryNext()
-		if err != nil {
+	eachFrame(t, n.s, 0, func(raw []byte) {
+		if _, err := s.repl.Replicate(raw); err != nil {
 			t.Fatal(err)
 		}
-		if f == nil {
-			break
-		}
-		if _, err := s.repl.Replicate(bytes.Clone(f.Raw)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	set := n.s.Groups().Owned()
 	s.Groups().Own(set)
 	if got, want := dump(t, s), dump(t, n.s); !maps.Equal(got, want) {

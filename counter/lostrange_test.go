@@ -67,10 +67,12 @@ func lostDir(t *testing.T, which func(*format.BlockFile) bool, prepare func(*Sto
 		return &partialModel{t: t, s: s, truth: map[uint64][3]uint64{}, since: map[uint64][3]bool{}, whole: map[uint64]bool{}, r: rand.New(rand.NewPCG(*seed, 2))}
 	}
 	m, others = model(), model()
-	for _, mid := range mids {
+	for i, mid := range mids {
 		of := others
 		if file.Lo <= mid && mid < file.Hi {
 			of = m
+		} else if !*long && i%5 > 0 { // the image has at most 2,000 posts; 13,000 others would take six times as long
+			continue
 		} else {
 			of.whole[mid] = true
 		}

@@ -118,6 +118,10 @@ func TestModel(t *testing.T) {
 		"few":     func(int) uint64 { return rng.Uint64N(50) },
 		"ends":    func(int) uint64 { return []uint64{0, 1, hot.EndMid - 1, hot.EndMid - 2, 1 << 40}[rng.IntN(5)] },
 	}
+	steps := 600
+	if *long {
+		steps = 1500
+	}
 	for name, next := range orders {
 		for _, blockItems := range []int{16, 17, 50, 300, -16, -100} {
 			tiers := blockItems < 0 // also on disk, with blocks demoted, merged and promoted all the time
@@ -143,7 +147,7 @@ add column b x hint=1 max=1 suffix=x`)
 				m := model{"a": {}, "b": {}}
 				var mids []uint64
 				added := 0
-				for i := range 1500 {
+				for i := range steps {
 					if i%100 == 99 {
 						playSchema(t, rng, s, m, &added)
 					}
@@ -168,7 +172,7 @@ add column b x hint=1 max=1 suffix=x`)
 							return next(rng.IntN(i + 1))
 						})
 					}
-					if i%300 == 0 {
+					if i%200 == 0 {
 						checkStore(t, s, m)
 					}
 				}

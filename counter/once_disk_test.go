@@ -16,6 +16,7 @@ import (
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/filetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -298,6 +299,7 @@ func TestOnceArchive(t *testing.T) {
 // room, in the log too: a restart, from the log or a snapshot, knows the same producers. The limits hold, what does not
 // fit is refused before any change, and no number is made twice while its producer is known.
 func TestOnceLimits(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
 	limits := ProducerLimits{Producers: 6, Bytes: 64 << 10, MinIdle: 10}
 	dir, now := t.TempDir(), time.Now()

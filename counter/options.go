@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/counterd/counterd/counter/internal/core"
 
@@ -77,6 +78,9 @@ type Options struct {
 	// BootID names the time since the machine was switched on, for Elected. Default: the kernel's, where there is one.
 	BootID string
 
+	// Now is the clock, by default time.Now. Tests have clocks that differ and that are set.
+	Now func() time.Time
+
 	// Manual starts no background work for the log and snapshots: for tests that replay from a seed.
 	Manual bool
 
@@ -118,7 +122,7 @@ func (o Options) withDefaults() (Options, error) {
 // config is the part of the options that concerns the data.
 func (o *Options) config() core.Config {
 	return core.Config{FS: o.FS, Logger: o.Logger, Manual: o.Manual, Elected: o.Elected, BlockItems: o.BlockItems, HashSeed: o.HashSeed, Probes: o.probes,
-		SlotGroups: o.SlotGroups, Producers: o.Producers}
+		SlotGroups: o.SlotGroups, Producers: o.Producers, Now: o.Now}
 }
 
 // MinMaxMemory is the least MaxMemory: two open blocks and the block being written must fit.

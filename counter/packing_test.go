@@ -38,7 +38,7 @@ func TestPacking(t *testing.T) {
 	var states []map[string]string
 	snapshot := func() {
 		t.Helper()
-		if err := load(t, s, rng, 40_000); err != nil {
+		if err := load(t, s, rng, 15_000); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil { // the next start begins a segment
@@ -154,7 +154,7 @@ func TestPackingDamaged(t *testing.T) {
 	opts := Options{FS: sim, Manual: true, RetainBytes: 1 << 40, BlockItems: 4096, HashSeed: 1, SnapshotGrowth: -1, CompressLog: true}
 	s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
 	for range 3 {
-		if err := load(t, s, rng, 40_000); err != nil {
+		if err := load(t, s, rng, 15_000); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil { // the next start begins a segment

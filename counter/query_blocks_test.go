@@ -92,9 +92,9 @@ func demoteBlocks(t testing.TB, s *Store) {
 func TestQueryBlocks(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
-	items, rounds := 25_000, 30
-	if testing.Short() {
-		items, rounds = 12_000, 25
+	items, rounds := 12_000, 8
+	if *long {
+		items, rounds = 25_000, 30
 	}
 	for _, slotGroups := range []bool{false, true} {
 		opts := Options{BlockItems: 5000, HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true}
@@ -252,9 +252,9 @@ func TestQueryWhileReplaced(t *testing.T) {
 // is found must meet it, and come in order.
 func TestQueryConcurrent(t *testing.T) {
 	rng := newRand(t)
-	items, queries := 12_000, 60
-	if testing.Short() {
-		items, queries = 6_000, 20
+	items, queries := 6_000, 20
+	if *long {
+		items, queries = 12_000, 60
 	}
 	s, m, mids := playedStore(t, rng, items)
 	still := map[uint64]map[string]uint64{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -90,6 +91,7 @@ func TestFindGroupDamaged(t *testing.T) {
 // TestFindWindow: the newest few posts of a store made of groups are found without those of all groups being copied, and
 // all of them without more than some windows' rows in memory.
 func TestFindWindow(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	s, err := Open("", Options{SlotGroups: true})
 	if err != nil {
 		t.Fatal(err)

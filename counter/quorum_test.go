@@ -323,3 +323,28 @@ func TestBootIsNoted(t *testing.T) {
 	}
 	close1(t, s)
 }
+
+// TestRestsFromTheStart: an elected store confirms nothing before it has a role, and its owner's Doubt does not make a store that
+// rests wait again.
+func TestRestsFromTheStart(t *testing.T) {
+	s := openElected(t, vfs.NewSim(), nil)
+	defer close1(t, s)
+	if got := s.Replication().Confirmed(); got != 0 {
+		t.Errorf("confirmed up to %d without a role", got)
+	}
+	if _, err := s.Replication().LeadAt(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Replication().Yield(); err != nil {
+		t.Fatal(err)
+	}
+	s.Replication().Doubt(nil)
+	if s.data.Log.Quorum().Await(1<<40, waiterFunc(func() {})) {
+		t.Error("a client waits for a store that leads no more")
+	}
+}
+
+// waiterFunc is a Waiter.
+type waiterFunc func()
+
+func (f waiterFunc) Resume() { f() }

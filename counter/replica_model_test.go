@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
@@ -26,6 +27,9 @@ type pair struct {
 	cuts     int // tails taken back
 	links    int
 	restarts int
+	seq      uint64 // the last number of any producer
+	clock    pairClock
+	counts   map[string]int // of rare steps
 }
 
 // pairNode is one of the two, over its restarts.
@@ -61,11 +65,11 @@ add column b x hint=1 max=1 suffix=x`
 
 func newPair(t *testing.T, rng *rand.Rand) *pair {
 	t.Helper()
-	p := &pair{rng: rng}
+	p := &pair{rng: rng, clock: pairClock{begun: time.Now()}, counts: map[string]int{}}
 	for i := range p.nodes {
 		n := &pairNode{sim: vfs.NewSim(), states: map[uint64]pairState{0: {model{}, ""}}}
 		n.opts = Options{BlockItems: 16 + rng.IntN(40), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: []SyncPolicy{SyncAlways, SyncEverySec}[rng.IntN(2)],
-			SlotGroups: rng.IntN(2) == 0}
+			SlotGroups: rng.IntN(2) == 0, Producers: ProducerLimits{Producers: 3, MinIdle: 30}, Now: p.clock.of(i)}
 		p.nodes[i] = n
 		n.open(t)
 	}
@@ -152,6 +156,8 @@ func (p *pair) step(t *testing.T) {
 		p.restart(t, any)
 	case k < 53:
 		p.swap(t)
+	case k < 63:
+		p.other(t)
 	default:
 		p.write(t, primary)
 	}
@@ -350,6 +356,10 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	before := lineage.Cut(at)
 	before.Replica = true
 	tail, err := past.Cut(n.sim, "data", at, before)
+	if errors.Is(err, format.ErrGone) && p.counts["restored"] > 0 {
+		p.copy(t, n)
+		return
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +388,7 @@ func TestReplicaModel(t *testing.T) {
 	if *long {
 		runs = 1000
 	}
-	var total pair
+	total := pair{counts: map[string]int{}}
 	for run := range runs {
 		runSeed := *seed + uint64(run)
 		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
@@ -400,8 +410,9 @@ func TestReplicaModel(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			p.tally(t, total.counts, run == runs-1)
 			total.cuts, total.links, total.restarts = total.cuts+p.cuts, total.links+p.links, total.restarts+p.restarts
 		})
 	}
-	t.Logf("%d links, %d restarts, %d tails taken back", total.links, total.restarts, total.cuts)
+	t.Logf("%d links, %d restarts, %d tails taken back, %v", total.links, total.restarts, total.cuts, total.counts)
 }

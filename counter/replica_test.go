@@ -3,6 +3,7 @@
 package counter
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,13 +13,10 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// ship applies all frames of a's log that b lacks, as a link does.
-func ship(t *testing.T, a, b *Store) {
+// eachFrame gives the frames of a log, from an offset on.
+func eachFrame(t testing.TB, s *Store, from uint64, to func(raw []byte)) {
 	t.Helper()
-	if err := a.data.Log.Commit(a.data.Log.Position()); err != nil {
-		t.Fatal(err)
-	}
-	r, err := a.data.Log.NewReader(b.data.Log.Position())
+	r, err := s.data.Log.NewReader(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,16 +27,27 @@ func ship(t *testing.T, a, b *Store) {
 			t.Fatal(err)
 		}
 		if f == nil {
-			break
+			return
 		}
-		end, err := b.repl.Replicate(f.Raw)
+		to(bytes.Clone(f.Raw))
+	}
+}
+
+// ship applies all frames of a's log that b lacks, as a link does.
+func ship(t *testing.T, a, b *Store) {
+	t.Helper()
+	if err := a.data.Log.Commit(a.data.Log.Position()); err != nil {
+		t.Fatal(err)
+	}
+	eachFrame(t, a, b.data.Log.Position(), func(raw []byte) {
+		end, err := b.repl.Replicate(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := b.data.Log.Commit(end); err != nil {
 			t.Fatal(err)
 		}
-	}
+	})
 }
 
 func digestOf(t *testing.T, s *Store) string {

@@ -3,7 +3,6 @@
 package counter
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,21 +40,8 @@ func twoTerms(t *testing.T) (a *Store, frames [][]byte) {
 	if err := a.data.Log.Commit(a.data.Log.Position()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.data.Log.NewReader(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	for {
-		f, err := r.TryNext()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f == nil {
-			return a, frames
-		}
-		frames = append(frames, bytes.Clone(f.Raw))
-	}
+	eachFrame(t, a, 0, func(raw []byte) { frames = append(frames, raw) })
+	return a, frames
 }
 
 // TestStrangeTerm: a replica takes no frame of a term that its history does not have, and takes it behind Follow, whether

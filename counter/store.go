@@ -2,6 +2,7 @@ package counter
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/counterd/counterd/counter/internal/replica"
 
@@ -9,8 +10,10 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/durable"
 
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/core"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
@@ -21,6 +24,8 @@ type Store struct {
 	data core.Data
 	opts Options
 	repl *Replication
+
+	undamaged atomic.Uint64 // DamagedRanges found none: Damages of the cache then, and 1
 
 	tiers    tier.Tiers
 	repacker tier.Repacker
@@ -74,12 +79,18 @@ func (s *Store) connect() {
 // recover reads the store of a directory.
 func (s *Store) recover(path string) error {
 	opts := &s.opts
-	found, err := durable.Recover(&s.data, path, durable.RecoverOptions{Policy: opts.AppendFsync, SegmentBytes: opts.SegmentBytes, Progress: opts.Progress, GiveUp: opts.giveUp})
+	found, err := durable.Recover(&s.data, path, durable.RecoverOptions{Policy: opts.AppendFsync, SegmentBytes: opts.SegmentBytes, Progress: opts.Progress, GiveUp: opts.giveUp,
+		Torn: func() error { return replica.NoteTorn(s.repl) }})
 	if err != nil {
 		return err
 	}
 	s.snapshots = durable.NewSnapshots(&s.data, &s.space, &s.retention, &s.packing, opts.SnapshotGrowth, s.repl.Lineage, func() { replica.WritePending(s.repl) })
 	s.scrubber = durable.NewScrubber(&s.data, s.snapshots)
+	s.scrubber.Anew = s.rewriteCold
+	for _, note := range []func(*Replication) (damage, err error){replica.VerifyHistory, replica.VerifyBoot, replica.VerifyMonitored} {
+		s.scrubber.Notes = append(s.scrubber.Notes, func() (damage, err error) { return note(s.repl) })
+	}
+	s.scrubber.Notes = append(s.scrubber.Notes, func() (damage, err error) { return persist.VerifyClaim(s.data.Log) })
 	if err := replica.RecoverLineage(s.repl, found.Lineage, &found.Recovery); err != nil {
 		return err
 	}
@@ -88,6 +99,14 @@ func (s *Store) recover(path string) error {
 		return err
 	}
 	return nil
+}
+
+// rewriteCold writes the file of a cold block again.
+func (s *Store) rewriteCold(ks *block.Keyspace, b *block.Block) error {
+	if ks.Dir.Load().Find(b.Lo) != b {
+		return nil // it was replaced meanwhile
+	}
+	return s.tiers.Demote(ks, b.Lo)
 }
 
 // Close waits for running batches, makes the log durable and frees all memory. Later calls answer ErrClosed.

@@ -149,9 +149,9 @@ func TestConcurrentTiers(t *testing.T) {
 // exact, before and after a restart.
 func TestMaxMemory(t *testing.T) {
 	racetest.Skip(t, "TestConcurrentTiers moves posts beside writers; this needs two million")
-	n := 2_400_000
-	if testing.Short() {
-		n = 2_000_000
+	n := 2_000_000
+	if *long {
+		n = 2_400_000
 	}
 	dir := t.TempDir()
 	opts := Options{MaxMemory: MinMaxMemory, BlockItems: 16 << 10}
@@ -160,9 +160,9 @@ func TestMaxMemory(t *testing.T) {
 	for end := time.Now().Add(20 * time.Second); s.tiers.Memory() > opts.MaxMemory && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	share := 1 // of the posts, one in so many is read
-	if testing.Short() {
-		share = 10
+	share := 10 // of the posts, one in so many is read
+	if *long {
+		share = 1
 	}
 	verify := func(what string) {
 		t.Helper()

@@ -280,3 +280,70 @@ func TestClaimFails(t *testing.T) {
 		t.Error(leaks)
 	}
 }
+
+// TestClaimMended damages each byte of DURABLE under an open log, cuts it and removes it. The log writes it again, and a start
+// finds the claim.
+func TestClaimMended(t *testing.T) {
+	m, disk, opts := sampleLog(t)
+	opts.History.Replica = true // frames claim nothing
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	must(t, l.Commit(m.appendSome(t, l, 3)))
+	must(t, l.Sync())
+	l.Tick()
+	l.Tick()
+	name := format.ClaimPath(testDir)
+	if damage, err := VerifyClaim(l); damage != nil || err != nil {
+		t.Fatal(damage, err)
+	}
+	for k := range 300 {
+		switch k {
+		case 0:
+			must(t, vfs.TruncateTo(disk, name, 100))
+		case 1:
+			must(t, disk.Remove(name))
+		default:
+			must(t, flipAt(disk, name, int64(k*31%format.ClaimFileLen)))
+		}
+		if damage, err := VerifyClaim(l); damage == nil || err != nil {
+			t.Fatalf("damage %d: %v, %v", k, damage, err)
+		}
+		l.Tick()
+		must(t, logfile.VerifyClaim(disk, testDir))
+		if c, err := logfile.ReadClaim(disk, testDir); err != nil || c.Offset != l.Durable() {
+			t.Fatalf("damage %d: the claim is %d, want %d, %v", k, c.Offset, l.Durable(), err)
+		}
+	}
+	must(t, l.Close())
+}
+
+// TestClaimNotMended: as long as DURABLE cannot be written again, VerifyClaim does not say that it was.
+func TestClaimNotMended(t *testing.T) {
+	m, disk, opts := sampleLog(t)
+	faulty := vfs.NewFaulty(disk)
+	opts.FS = faulty
+	opts.History.Replica = true // frames claim nothing
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	must(t, l.Commit(m.appendSome(t, l, 3)))
+	must(t, l.Sync())
+	l.Tick()
+	l.Tick()
+	must(t, flipAt(disk, format.ClaimPath(testDir), 20))
+	faulty.Inject(vfs.Rule{Ops: vfs.OpOpenRW, Glob: "DURABLE", Every: 1, Err: syscall.EIO})
+	if damage, err := VerifyClaim(l); damage == nil || err != nil {
+		t.Fatal(damage, err)
+	}
+	for range 3 {
+		l.Tick()
+		if damage, err := VerifyClaim(l); damage == nil || err == nil {
+			t.Fatalf("%v, %v, want an error", damage, err)
+		}
+	}
+	faulty.Clear()
+	l.Tick()
+	if damage, err := VerifyClaim(l); damage != nil || err != nil {
+		t.Fatal(damage, err)
+	}
+	must(t, l.Close())
+}

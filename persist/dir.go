@@ -1,8 +1,10 @@
 package persist
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -210,6 +212,72 @@ func (d *Dir) WriteManifest(m *format.Manifest) error {
 		}
 	}
 	return d.fsys.SyncDir(d.path) // the removal is durable before anything that only they named goes
+}
+
+// CompareFile says how a small file differs from the text that memory has of it: a *CorruptError, or the error of a read.
+func CompareFile(fsys vfs.FS, name string, want []byte) error {
+	got, err := vfs.ReadFile(fsys, name, int64(len(want)))
+	switch {
+	case errors.Is(err, vfs.ErrTooLarge):
+		return &format.CorruptError{File: name, Want: fmt.Sprintf("%d bytes", len(want)), Got: "more", Err: err}
+	case err != nil:
+		return err
+	case !bytes.Equal(got, want):
+		return &format.CorruptError{File: name, Want: fmt.Sprintf("the %d bytes that were written", len(want)), Got: "others"}
+	}
+	return nil
+}
+
+// LogMended logs how the verification of a small file ended, and tells whether the file was damaged and written again: damage is how
+// it differed from memory, and err why it could not be verified or written. A file of a store that closes is neither.
+func LogMended(log *slog.Logger, damage, err error) bool {
+	switch {
+	case damage == nil && err == nil, errors.Is(err, format.ErrClosed):
+		return false
+	case err != nil:
+		log.Error("a file cannot be verified, or written again", "damage", damage, "error", err)
+		return false
+	}
+	log.Error("a file was damaged; it was written again from memory", "error", damage)
+	return true
+}
+
+// VerifyManifest compares the file of a kept manifest with the manifest in memory, and writes it again if they differ. damage
+// is the difference, and err the reason why the file could not be written.
+func (d *Dir) VerifyManifest(m *format.Manifest) (damage, err error) {
+	name := filepath.Join(d.path, format.ManifestName(m.Generation))
+	if damage = compareManifest(d.fsys, name, m); damage == nil {
+		return nil, nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Contains(d.manifests, m) { // it has gone meanwhile
+		return nil, nil
+	}
+	if err := d.CheckLock(); err != nil {
+		return damage, err
+	}
+	return damage, vfs.WriteFileAtomic(d.fsys, name, m.AppendText(nil))
+}
+
+// compareManifest is CompareFile for a manifest, which an older program may have written in other words.
+func compareManifest(fsys vfs.FS, name string, m *format.Manifest) error {
+	text, err := vfs.ReadFile(fsys, name, format.MaxManifest)
+	if err != nil {
+		return err
+	}
+	want := m.AppendText(nil)
+	if bytes.Equal(text, want) {
+		return nil
+	}
+	is, err := format.ParseManifest(name, text)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(is.AppendText(nil), want) {
+		return &format.CorruptError{File: name, Want: "the manifest that was written", Got: "another"}
+	}
+	return nil
 }
 
 // Orphans returns the paths of block files that no manifest kept names. The caller removes those that it is not about

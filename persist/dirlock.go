@@ -41,7 +41,11 @@ func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 
 func newDirLock(fsys vfs.FS, path string) (*dirLock, error) {
 	l := &dirLock{fsys: fsys, path: path}
-	if err := l.lockFile(); err != nil {
+	err := l.lockFile()
+	if errors.Is(err, vfs.ErrLocked) {
+		err = fmt.Errorf("%w: a counterd has the directory open, or a counterctl reads it; start again when that has ended", err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", path, err)
 	}
 	l.dir = logfile.NameOf(fsys, path)

@@ -58,6 +58,8 @@
 //	PRIMARY, HANDOVER                             notes of a replica: whom it follows, to whom  package repl
 //	                                              it was handing its role over. No tool and no
 //	                                              copy takes them along
+//	REPLICAS                                      note of a primary: its last replicas. No       package repl
+//	                                              tool and no copy takes it along
 //	CONFIRMED                                     note of a node of a cluster: how far its     package repl
 //	                                              log was confirmed. No tool and no copy takes
 //	                                              it along
@@ -163,6 +165,7 @@
 //	names.go         whether the files still have their names
 //	reader.go        reads a log that is written meanwhile
 //	verify.go        SegmentList.Verify: verifies a log that is open
+//	restore.go       SegmentList.Restore: makes a damaged segment again
 //	stats.go         numbers of a log
 //	histogram.go     a histogram
 //	dir.go           Dir

@@ -40,6 +40,9 @@ func TestDoubts(t *testing.T) {
 	}
 	in[3], in[4] = true, true
 	check("failing", true, false)
+	if !l.Doubts(1, 50, l.Durable()-1, l.Position()) {
+		t.Error("what the tail has no more of is not in doubt")
+	}
 	_, err := l.AppendItem(1, 105, []format.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 2}}) // was let in before the trouble
 	must(t, err)
 	in[105] = true
@@ -59,9 +62,9 @@ func TestDoubts(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestManyDoubts: a tail that changes very many items puts all in doubt.
+// TestManyDoubts: a tail that changes very many items puts all in doubt, until the disk is well again.
 func TestManyDoubts(t *testing.T) {
-	l, faulty, _ := openFaulty(t, func(o *LogOptions) { o.Policy, o.SegmentBytes = SyncAlways, 64<<20 })
+	l, faulty, c := openFaulty(t, func(o *LogOptions) { o.Policy, o.SegmentBytes = SyncAlways, 64<<20 })
 	for mid := range uint64(maxDoubted + 1) {
 		l.AppendSet(1, 1, mid, 1)
 	}
@@ -71,6 +74,19 @@ func TestManyDoubts(t *testing.T) {
 	}
 	if !l.Doubts(1, 1<<40, l.Visible(), l.Position()) {
 		t.Error("not in doubt")
+	}
+	faulty.Clear()
+	c.At = c.At.Add(maxHealDelay)
+	l.Tick()
+	must(t, l.Commit(l.Position()))
+	safe := l.Visible()
+	l.AppendSet(1, 1, 7, 7)
+	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.EIO})
+	if l.Commit(l.Position()) == nil {
+		t.Fatal("committed")
+	}
+	if !l.Doubts(1, 7, safe, l.Position()) || l.Doubts(1, 8, safe, l.Position()) {
+		t.Error("the disk was well in between: the changed post alone should be in doubt")
 	}
 	faulty.Clear()
 	must(t, l.Close())

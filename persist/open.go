@@ -196,10 +196,18 @@ func takeOver(opts *LogOptions, w *logfile.Walker, segs []logfile.Segment) (*ope
 		return o
 	}
 	if w.Torn != nil { // before the rewrite removes it
-		if w.Torn.Kept, err = w.KeepTail(); err != nil {
+		keep := func() (string, error) {
+			if opts.Torn != nil {
+				if err := opts.Torn(); err != nil {
+					return "", err
+				}
+			}
+			return w.KeepTail()
+		}
+		if w.Torn.Kept, err = keep(); err != nil {
 			err = fmt.Errorf("keep the log's torn tail: %w", err)
 			if !o.rotate && opts.goesOn(err) {
-				o.keepTail = w.KeepTail
+				o.keepTail = keep
 				return inTrouble(err), nil
 			}
 			return nil, err

@@ -67,6 +67,9 @@ type LogOptions struct {
 	// KnownDurable is corrupt, as the same offsets would be given out a second time.
 	KnownDurable uint64
 
+	// Torn, if set, is called before a torn tail is cut. Its error is treated as one of keeping the tail.
+	Torn func() error
+
 	// Past is the content of HISTORY; nil, or a Past without terms, admits all frames. Recovery.Strange reports the first frame
 	// that Past does not admit.
 	Past *format.Lineage

@@ -119,3 +119,43 @@ func TestCommitConfirmed(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestAwaitMeetsConfirm: an offset that is confirmed while Await waits for the lock is not waited for.
+func TestAwaitMeetsConfirm(t *testing.T) {
+	q := &quorumLog(t).quorum
+	q.Require(true)
+	const askers = 16
+	var asked sync.WaitGroup
+	waits := make(chan bool, askers)
+	q.mu.Lock()
+	for range askers {
+		asked.Add(1)
+		go func() {
+			asked.Done()
+			waits <- q.Await(100, &counted{})
+		}()
+	}
+	asked.Wait()
+	time.Sleep(20 * time.Millisecond) // they wait for the lock now, or find the offset confirmed later: both are fine
+	q.confirmed.Store(100)
+	q.mu.Unlock()
+	for range askers {
+		if <-waits {
+			t.Fatal("it waits for an offset that is confirmed: nobody tells it")
+		}
+	}
+}
+
+// TestEndStays: the end of a log answers callers whatever its owner says later.
+func TestEndStays(t *testing.T) {
+	q := &quorumLog(t).quorum
+	q.Require(true)
+	q.endWaits()
+	q.Doubt(nil)
+	if err := q.wait(100); !errors.Is(err, format.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+	if w := new(counted); q.Await(100, w) {
+		t.Error("somebody waits for a log that has ended")
+	}
+}

@@ -42,6 +42,15 @@ func (l *Log) NewReader(from uint64) (*Reader, error) { return l.readers.open(fr
 // replica must not have what a crash of its primary takes back. The first frame may be behind that.
 func (l *Log) NewFollower(from uint64) (*Reader, error) { return l.readers.open(from, l.Visible) }
 
+// NewReaderAt is NewReader for an offset where a frame begins: nothing before it is read.
+func (l *Log) NewReaderAt(from uint64) (*Reader, error) {
+	if w := l.Written(); from > w {
+		return nil, fmt.Errorf("log offset %d, the log ends at %d: %w", from, w, format.ErrAhead)
+	}
+	r := &Reader{log: &l.readers, end: l.Written}
+	return r, r.open(from, true)
+}
+
 func (rs *readers) open(from uint64, end func() uint64) (*Reader, error) {
 	written := rs.progress.written.Load
 	if w := written(); from > w {

@@ -10,14 +10,21 @@ import (
 	"github.com/counterd/counterd/persist/logfile"
 )
 
-// Verify reads all of the log that is kept and durable, and returns what is damaged: a *CorruptError a segment, with the
-// first bad place in it, or the error of a read. Segments that are dropped meanwhile are passed over. pace, if not nil,
+// BadSegment is a segment that is damaged: Err is a *CorruptError with the first bad place in it, or the error of a read.
+type BadSegment struct {
+	Start, End uint64 // log offsets; the last segment ends at the written offset
+	Last       bool   // it is appended to
+	Err        error
+}
+
+// Verify reads all of the log that is kept and durable, and returns what is damaged. Segments that are dropped meanwhile are passed over. pace, if not nil,
 // is called now and then with the bytes read since; an error of pace ends it, and is returned as err. It takes no lock
 // while it reads.
-func (s *SegmentList) Verify(pace func(bytes int) error) (bad []error, err error) {
+func (s *SegmentList) Verify(pace func(bytes int) error) (bad []*BadSegment, err error) {
 	durable := s.files.progress.durable.Load()
 	v := verifier{list: s, pace: pace}
-	for _, seg := range s.List() {
+	segs := s.List()
+	for i, seg := range segs {
 		end := min(seg.End, durable)
 		if seg.Start >= end {
 			continue
@@ -29,7 +36,7 @@ func (s *SegmentList) Verify(pace func(bytes int) error) (bad []error, err error
 		case errors.As(err, &stopped):
 			return bad, stopped.err
 		default:
-			bad = append(bad, err)
+			bad = append(bad, &BadSegment{Start: seg.Start, End: seg.End, Last: i == len(segs)-1, Err: err})
 		}
 	}
 	return bad, nil

@@ -2,9 +2,11 @@ package persist
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 )
 
 // TestVerify flips bits in the segments of a log that is open: each is found, in the segment and at the frame where it
@@ -45,7 +47,7 @@ func TestVerify(t *testing.T) {
 			bad, err := l.Segments().Verify(nil)
 			must(t, err)
 			var corrupt *format.CorruptError
-			if len(bad) != 1 || !errors.As(bad[0], &corrupt) || corrupt.File != s.Path || corrupt.Offset > at {
+			if len(bad) != 1 || !errors.As(bad[0].Err, &corrupt) || corrupt.File != s.Path || corrupt.Offset > at {
 				// The chain of a header is that of the frame before: both may be said to be wrong, never another.
 				t.Fatalf("segment %d byte %d: %v", i, at, bad)
 			}
@@ -74,4 +76,31 @@ func TestVerify(t *testing.T) {
 		t.Errorf("%v, %v", bad, err)
 	}
 	must(t, l.Close())
+}
+
+// TestVerifyChain: a segment of another log, whole in itself, does not follow the one before it.
+func TestVerifyChain(t *testing.T) {
+	m, disk, opts := sampleLog(t)
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	defer l.Close()
+	must(t, l.Commit(m.appendSome(t, l, 3)))
+	must(t, l.Sync())
+	seg := l.Segments().List()[1]
+	file, err := disk.OpenRW(seg.Path)
+	must(t, err)
+	h, fault, err := logfile.ReadSegmentHeader(file, seg.Segment())
+	if err != nil || fault != nil {
+		t.Fatal(fault, err)
+	}
+	for change, want := range map[uint32]int{1: 1, 0: 0} {
+		other := h
+		other.Chain ^= change
+		_, err := file.WriteAt(other.AppendTo(nil), 0)
+		must(t, err)
+		if bad, err := l.Segments().Verify(nil); len(bad) != want || err != nil || want == 1 && !strings.Contains(bad[0].Err.Error(), "chain") {
+			t.Errorf("a chain changed by %d: %v, %v", change, bad, err)
+		}
+	}
+	must(t, file.Close())
 }

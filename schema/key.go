@@ -2,6 +2,8 @@ package schema
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"strconv"
 )
 
@@ -19,15 +21,20 @@ const WholeItem = -1
 // if b is none of them, or names a counter or suffix that does not exist. It
 // allocates nothing and keeps nothing of b.
 func (s *Schema) ParseKey(b []byte) (k Key, ok bool) {
-	c, mid, b, ok := s.parseName(b)
-	if !ok {
-		return Key{}, false
-	}
-	if len(b) > 0 {
-		if b[0] != '.' {
+	var c *Counter
+	mid, n := parseDigits(b) // nearly all keys begin with the mid
+	if n == 0 {
+		var rest []byte
+		if c, mid, rest, ok = s.parseName(b); !ok {
 			return Key{}, false
 		}
-		a := s.suffixes.find(b, len(b)-1)
+		n = len(b) - len(rest)
+	}
+	if n < len(b) {
+		if b[n] != '.' {
+			return Key{}, false
+		}
+		a := s.suffixes.find(b, len(b)-n-1)
 		if a.counter == nil || c != nil && a.counter != c {
 			return Key{}, false
 		}
@@ -111,9 +118,71 @@ func parseMid(b []byte) (mid uint64, n int) {
 }
 
 // parseDigits reads the decimal number that b starts with, at most MaxMid, and
-// says how many bytes it has; 0 if there is none. Eight digits at a time with
-// SWAR saves 1 ns of 11 on 16 digits, so it goes digit by digit.
+// says how many bytes it has; 0 if there is none. It goes eight bytes at a time:
+// digit by digit, an id of 12 digits takes twice as many instructions.
 func parseDigits(b []byte) (v uint64, n int) {
+	if len(b) < wordSize {
+		return parseEachDigit(b)
+	}
+	x, n := digits(binary.LittleEndian.Uint64(b))
+	if n < wordSize {
+		return joined(upper(x, n)), n
+	}
+	v = joined(x)
+	var w uint64 // the bytes behind the first eight digits; zeros in the place of missing ones
+	if len(b) >= 2*wordSize {
+		w = binary.LittleEndian.Uint64(b[wordSize:])
+	} else {
+		w = binary.LittleEndian.Uint64(b[len(b)-wordSize:]) >> 8 >> (8 * uint(2*wordSize-1-len(b)) & 63)
+	}
+	x, more := digits(w)
+	if more < wordSize {
+		return v*tens[more&7] + joined(upper(x, more)), wordSize + more
+	}
+	v = v*1e8 + joined(x)
+	for n = 2 * wordSize; n < len(b); n++ {
+		d := b[n] - '0'
+		if d > 9 {
+			break
+		}
+		if n == 19 { // it has leading zeros, or is too large
+			return parseEachDigit(b)
+		}
+		v = v*10 + uint64(d)
+	}
+	if v > MaxMid {
+		return 0, 0
+	}
+	return v, n
+}
+
+// tens has the powers of ten.
+var tens = [wordSize]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7}
+
+// digits counts the decimal digits at the start of w, the lowest byte first. x
+// has their values. The bytes of x behind them mean nothing.
+//
+//	other   bit 7 of each byte from the first on that is no digit: below '0' the
+//	        subtraction sets it, above '9' the addition. Neither carries out of a
+//	        digit, so the first other byte is found.
+func digits(w uint64) (x uint64, n int) {
+	x = w - 0x3030303030303030
+	other := (x | (w + 0x4646464646464646)) & 0x8080808080808080
+	return x, bits.TrailingZeros64(other) >> 3
+}
+
+// upper moves the first n bytes of x, 0 to 7, to its upper end, behind zeros.
+func upper(x uint64, n int) uint64 { return x << 8 << ((56 - 8*uint(n)) & 63) }
+
+// joined is the number of eight digits, the bytes of x: neighbours are
+// joined to pairs, pairs to fours, fours to all.
+func joined(x uint64) uint64 {
+	x = x*10 + x>>8
+	return (x&0x000000ff000000ff*(100+1000000<<32) + x>>16&0x000000ff000000ff*(1+10000<<32)) >> 32
+}
+
+// parseEachDigit is parseDigits for any number of digits, one at a time.
+func parseEachDigit(b []byte) (v uint64, n int) {
 	for n < len(b) && b[n] == '0' {
 		n++
 	}

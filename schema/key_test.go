@@ -306,6 +306,32 @@ func TestParseKeyRandom(t *testing.T) {
 	}
 }
 
+// TestDigits: eight digits at a time give the number that one at a time gives, of any length and with any bytes behind it.
+func TestDigits(t *testing.T) {
+	racetest.Skip(t, "one goroutine parses many keys")
+	rng := newRand(t)
+	for range 100_000 {
+		b := make([]byte, rng.IntN(30))
+		for i := range b {
+			b[i] = '0' + byte(rng.IntN(10))
+		}
+		if rng.IntN(2) == 0 {
+			for i := range min(len(b), rng.IntN(25)) { // leading zeros
+				b[i] = '0'
+			}
+		}
+		for range rng.IntN(3) {
+			if len(b) > 0 {
+				b[rng.IntN(len(b))] = byte(rng.Uint32())
+			}
+		}
+		v, n := parseDigits(b)
+		if want, length := parseEachDigit(b); v != want || n != length {
+			t.Fatalf("%q: got %d of %d bytes, want %d of %d", b, v, n, want, length)
+		}
+	}
+}
+
 func FuzzParseKey(f *testing.F) {
 	for _, key := range []string{
 		"19089006004.cntcm", "weibo:1.cntrn", "reads:{0042}", "{9223372036854775807}.big", "9223372036854775808", "wide:7.", "weibo:", "",

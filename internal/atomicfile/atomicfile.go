@@ -35,6 +35,25 @@ func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return SyncDir(filepath.Dir(path))
 }
 
+// MkdirAll makes a directory and its missing parents, durably: the names of new directories outlast a power failure.
+func MkdirAll(path string, mode os.FileMode) error { return mkdirAll(path, mode, SyncDir) }
+
+func mkdirAll(path string, mode os.FileMode, sync func(dir string) error) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := mkdirAll(parent, mode, sync); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(path, mode); err != nil { // another process may have made it meanwhile
+		return err
+	}
+	return sync(parent)
+}
+
 // SyncDir makes the entries of a directory durable.
 func SyncDir(path string) error {
 	dir, err := os.Open(path)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 )
 
@@ -37,5 +39,31 @@ func TestReplace(t *testing.T) {
 	}
 	if err := Replace(filepath.Join(dir, "none", "a"), 0o600, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
+	}
+}
+
+// TestMkdirAll: the parent of each directory that is made is synced behind it, from the top down, and no other one.
+func TestMkdirAll(t *testing.T) {
+	top := t.TempDir()
+	path := filepath.Join(top, "a", "b", "c")
+	var synced []string
+	sync := func(dir string) error {
+		synced = append(synced, dir)
+		return SyncDir(dir)
+	}
+	for range 2 { // the second time all is there
+		if err := mkdirAll(path, 0o750, sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		t.Error(info, err)
+	}
+	if want := []string{top, filepath.Join(top, "a"), filepath.Join(top, "a", "b")}; !slices.Equal(synced, want) {
+		t.Errorf("synced %q, want %q", synced, want)
+	}
+	file := filepath.Join(top, "file")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), MkdirAll(filepath.Join(file, "d"), 0o750)); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("below a file: %v", err)
 	}
 }

@@ -73,3 +73,13 @@ func DecodeClaim(b []byte, name string) (number uint64, c Claim, ok bool, err er
 	copy(c.ReplID[:], b[32:])
 	return binary.LittleEndian.Uint64(b[16:]), c, true, nil
 }
+
+// WholeClaims returns the claims of a DURABLE file that may be damaged, as far as they can be read.
+func WholeClaims(file []byte) (list []Claim) {
+	for ; len(file) >= ClaimSlotLen; file = file[ClaimSlotLen:] {
+		if _, c, ok, err := DecodeClaim(file[:ClaimSlotLen], ClaimName); ok && err == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}

@@ -3,6 +3,7 @@ package format
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,8 @@ import (
 //	step <aside|copy>          the files are being set aside; the data of another node is awaited
 //	set <n> first <m>          the files are named *.damaged-<n>; set m has those of before the first damage, 0: not known
 //	since <unix ms>
+//	from <port> <host>         the node that has the data; without the line it is told in another way
+//	lead <40 hex digits>       the node is the primary in that term, and leads again; or the line is missing
 //	reason <text>              what was damaged, in one line
 //	end crc32c <8 hex digits>
 //
@@ -25,6 +28,9 @@ type Healing struct {
 	Set    uint64 // number of the set of files, from 1 on
 	First  uint64 // set of this healing's first damage: those between are parts of copies. 0: not known, as HEALING was damaged
 	Since  int64  // unix ms
+	Host   string // of the node that has the data; empty: not said
+	Port   int
+	Lead   ReplID // the term in which this node is the primary; zero: it is to follow
 	Reason string // one line
 }
 
@@ -36,7 +42,7 @@ const (
 	maxReason      = 1 << 10
 
 	// MaxHealing bounds the file, in bytes.
-	MaxHealing = maxReason + 256
+	MaxHealing = maxReason + 640
 )
 
 // HealingPath returns the path of the file HEALING.
@@ -54,7 +60,14 @@ func (h *Healing) Text() []byte {
 		}
 		return r
 	}, h.Reason)
-	b := fmt.Appendf(nil, "%s%d\nstep %s\nset %d first %d\nsince %d\nreason %s\n", healingTitle, healingVersion, step, h.Set, h.First, h.Since, reason[:min(len(reason), maxReason)])
+	b := fmt.Appendf(nil, "%s%d\nstep %s\nset %d first %d\nsince %d\n", healingTitle, healingVersion, step, h.Set, h.First, h.Since)
+	if h.Host != "" {
+		b = fmt.Appendf(b, "from %d %s\n", h.Port, h.Host)
+	}
+	if h.Lead != (ReplID{}) {
+		b = fmt.Appendf(b, "lead %s\n", h.Lead)
+	}
+	b = fmt.Appendf(b, "reason %s\n", reason[:min(len(reason), maxReason)])
 	return fmt.Appendf(b, "%s%08x\n", manifestEnd, Checksum(b))
 }
 
@@ -70,16 +83,28 @@ func DecodeHealing(name string, text []byte) (h Healing, err error) {
 	if want, got := fmt.Sprintf(manifestEnd+"%08x\n", Checksum(text[:end])), string(text[end:]); want != got {
 		return corrupt(want, got)
 	}
-	lines := strings.SplitN(string(text[:end]), "\n", 5)
+	lines := strings.Split(strings.TrimSuffix(string(text[:end]), "\n"), "\n")
 	var version uint32
-	if n, _ := fmt.Sscanf(lines[0], healingTitle+"%d", &version); n != 1 || len(lines) != 5 {
+	if n, _ := fmt.Sscanf(lines[0], healingTitle+"%d", &version); n != 1 || len(lines) < 5 || len(lines) > 7 {
 		return corrupt(healingTitle+"...", lines[0])
 	}
 	if version != healingVersion {
 		return h, &VersionError{File: name, Found: version, Oldest: healingVersion, Newest: healingVersion}
 	}
 	h.Aside = lines[1] == "step aside"
-	h.Reason = strings.TrimSuffix(strings.TrimPrefix(lines[4], "reason "), "\n")
+	for _, line := range lines[4:] {
+		word, rest, _ := strings.Cut(line, " ")
+		switch word {
+		case "from":
+			digits, host, _ := strings.Cut(rest, " ")
+			h.Host = host
+			h.Port, _ = strconv.Atoi(digits) // damage is found below
+		case "lead":
+			h.Lead, _ = ParseReplID(rest)
+		case "reason":
+			h.Reason = rest
+		}
+	}
 	n, _ := fmt.Sscanf(lines[2]+" "+lines[3], "set %d first %d since %d", &h.Set, &h.First, &h.Since)
 	if n != 3 || string(h.Text()) != string(text) {
 		return corrupt("the text as this program writes it", string(text))

@@ -17,6 +17,10 @@ func TestLineageHolds(t *testing.T) {
 			t.Errorf("offset %d of epoch %d: got %v, want %v", c.offset, c.epoch, got, c.want)
 		}
 	}
+	late := Lineage{Terms: []Term{{NewReplID(), 3, 100}}}
+	if late.Holds(2, 50, 300) {
+		t.Error("it is believed to hold an epoch that it never had")
+	}
 	full := Lineage{}
 	for i := range uint32(maxTerms + 3) { // the first three are forgotten
 		full.Add(Term{NewReplID(), 1 + i, 10 * uint64(i)})

@@ -66,6 +66,7 @@ func TestLineageAhead(t *testing.T) {
 		{"it ends where the term begins that both have", &t2, &t2, 100, 120, 100, true},
 		{"it leads since then, and they went on", &fork, &t1, 80, 120, 80, false},
 		{"they know of a term that they have nothing of", &t2, &t3, 120, 105, 105, false},
+		{"they began the next term before its end", &t2, &t3, 130, 140, 110, false},
 		{"strangers", &t1, &Lineage{Terms: []Term{{ReplID{9}, 1, 0}}}, 80, 120, 0, false},
 	} {
 		if at, _ := c.mine.Common(c.end, c.theirs, c.at); at != c.common {

@@ -59,6 +59,7 @@ const (
 	MaxSchemaText = 1 << 16           // bytes of one schema statement
 	MaxProducerID = 32                // bytes of a producer's id; 1 at least
 	MaxProducers  = 1 << 14           // numbers of producers are below: 2 bytes
+	MaxEpoch      = 1<<63 - 1         // of a producer: it can be told as an integer
 	MaxResult     = 64 << 10          // bytes of a result's blob
 	HashBits      = 21                // of the hash of a write's arguments are kept
 	MinDefineLen  = 1 + 2 + 1 + 1 + 1 // without an id, at most
@@ -168,8 +169,8 @@ func AppendSchema(dst []byte, text string) []byte {
 	return append(dst, text...)
 }
 
-// AppendDefine appends a KindDefine record to dst. REQUIRES: number < MaxProducers, len(id) <= MaxProducerID; without an
-// id epoch and base are 0.
+// AppendDefine appends a KindDefine record to dst. REQUIRES: number < MaxProducers, epoch <= MaxEpoch, len(id) <=
+// MaxProducerID; without an id epoch and base are 0.
 func AppendDefine(dst []byte, number uint32, epoch, base uint64, id []byte) []byte {
 	dst = append(dst, byte(KindDefine))
 	dst = binary.AppendUvarint(dst, uint64(number))
@@ -287,7 +288,7 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 		rec.Text = f.bytes("schema statement", f.uvarint("length", MaxSchemaText))
 	case KindDefine:
 		rec.Number = uint32(f.uvarint("number", MaxProducers-1))
-		rec.Epoch = f.uvarint("epoch", maxUint64)
+		rec.Epoch = f.uvarint("epoch", MaxEpoch)
 		rec.Seq = f.uvarint("base", maxUint64)
 		rec.Text = f.bytes("producer id", f.uvarint("length", MaxProducerID))
 		if f.fault == "" && len(rec.Text) == 0 && rec.Epoch|rec.Seq != 0 {

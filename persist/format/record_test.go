@@ -120,7 +120,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		case KindDefine:
 			want.Number = uint32(number(14))
 			if want.Text = make([]byte, rng.IntN(MaxProducerID+1)); len(want.Text) > 0 {
-				want.Epoch, want.Seq = number(64), number(64)
+				want.Epoch, want.Seq = number(63), number(64)
 			}
 		case KindOnce:
 			want.Number, want.Seq, want.Hash = uint32(number(14)), number(64), uint32(number(HashBits))
@@ -157,7 +157,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	if n := len(AppendOnce(nil, 1<<14-1, 1<<14-1, 1<<HashBits-1, 0, Result{})); n > 8 {
 		t.Errorf("a producer adds %d bytes to an INCR", n)
 	}
-	longest := AppendDefine(nil, MaxProducers-1, 1<<64-1, 1<<64-1, make([]byte, MaxProducerID))
+	longest := AppendDefine(nil, MaxProducers-1, MaxEpoch, 1<<64-1, make([]byte, MaxProducerID))
 	if len(longest) > MaxDefineLen {
 		t.Errorf("a define takes %d bytes, at most %d are said", len(longest), MaxDefineLen)
 	}
@@ -177,6 +177,7 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestRecordRefused(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"a number too high to define": AppendDefine(nil, MaxProducers, 0, 0, []byte("a")),
+		"an epoch too high":           AppendDefine(nil, 1, MaxEpoch+1, 0, []byte("a")),
 		"an epoch of nobody":          AppendDefine(nil, 1, 1, 0, nil),
 		"a base of nobody":            AppendDefine(nil, 1, 0, 1, nil),
 		"an id too long":              AppendDefine(nil, 1, 0, 0, make([]byte, MaxProducerID+1)),

@@ -107,10 +107,27 @@ type ClaimFile struct {
 
 // Write makes a claim durable. After an error the descriptor is not used again.
 func (c *ClaimFile) Write(claim format.Claim) error {
+	return c.write(claim, format.ClaimLen)
+}
+
+// Rewrite writes a claim into every slot, and zeros behind it, as the file was damaged, or is another than the open one.
+func (c *ClaimFile) Rewrite(claim format.Claim) error {
+	err := c.Close()
+	for range format.ClaimSlots {
+		if err == nil {
+			err = c.write(claim, format.ClaimSlotLen)
+		}
+	}
+	return err
+}
+
+// write writes a claim, and zeros up to n bytes.
+func (c *ClaimFile) write(claim format.Claim, n int) error {
 	err := c.open()
 	if err == nil {
 		number := c.number + 1
-		_, err = c.file.WriteAt(format.AppendClaim(nil, number, claim), int64(number%format.ClaimSlots)*format.ClaimSlotLen)
+		slot := append(format.AppendClaim(nil, number, claim), make([]byte, n-format.ClaimLen)...)
+		_, err = c.file.WriteAt(slot, int64(number%format.ClaimSlots)*format.ClaimSlotLen)
 		if err == nil {
 			err = c.file.Sync()
 		}

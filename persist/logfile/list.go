@@ -34,14 +34,19 @@ func Segments(fsys vfs.FS, dir string) ([]SegmentInfo, error) {
 
 // ListSegments returns the segments in dir/log by start offset. A missing directory gives none.
 func ListSegments(fsys vfs.FS, dir string) ([]Segment, error) {
-	names, err := vfs.ListDir(fsys, format.LogDir(dir))
+	return SegmentsIn(fsys, format.LogDir(dir))
+}
+
+// SegmentsIn is ListSegments for a folder with another name than that of a log.
+func SegmentsIn(fsys vfs.FS, folder string) ([]Segment, error) {
+	names, err := vfs.ListDir(fsys, folder)
 	if err != nil {
 		return nil, err
 	}
 	var segs []Segment
 	for _, name := range names { // sorted, and the names have one length
 		if start, ok := format.ParseSegmentName(name); ok {
-			segs = append(segs, Segment{start, filepath.Join(format.LogDir(dir), name)})
+			segs = append(segs, Segment{start, filepath.Join(folder, name)})
 		}
 	}
 	return segs, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -184,5 +185,32 @@ func TestCutBelowLog(t *testing.T) {
 	persisttest.Must(t, err)
 	if !bytes.Equal(before, after) {
 		t.Error("the log was changed")
+	}
+}
+
+// TestCutAtSnapshot: a log that is cut where a snapshot ends keeps the snapshot, and loses the later one. Files of a copy that was
+// begun before do not take part.
+func TestCutAtSnapshot(t *testing.T) {
+	_, disk, _ := persisttest.SampleDir(t)
+	good, _, err := snapfile.ReadManifests(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	if len(good) != 2 {
+		t.Fatalf("%d snapshots, want 2", len(good))
+	}
+	older := good[1]
+	persisttest.Must(t, vfs.WriteFileAtomic(disk, filepath.Join(persisttest.Dir, format.ManifestName(9)+format.StagedSuffix), []byte("of a copy")))
+	lineage := format.Lineage{Replica: true, Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}
+	crashed := disk.Kill()
+	_, err = Cut(disk, persisttest.Dir, older.Offset, lineage)
+	persisttest.Must(t, err)
+	left, _, err := snapfile.ReadManifests(disk, persisttest.Dir)
+	if err != nil || len(left) != 1 || left[0].Generation != older.Generation {
+		t.Errorf("%d snapshots are left, %v, want that of generation %d", len(left), err, older.Generation)
+	}
+	lineage.Cutting, lineage.CuttingAt = true, older.Offset
+	persisttest.Must(t, logfile.WriteLineage(crashed, persisttest.Dir, &lineage))
+	persisttest.Must(t, FinishBegun(crashed, persisttest.Dir))
+	if staged, err := listStaged(crashed, persisttest.Dir); err != nil || len(staged) > 0 {
+		t.Errorf("staged files are left: %v, %v", staged, err)
 	}
 }

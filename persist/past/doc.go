@@ -16,5 +16,7 @@
 //	install.go   takes over a primary's snapshot and log
 //	diverged.go  files that keep what was cut or replaced
 //	healing.go   sets the files of a damaged directory aside, until another node's data is there
+//	restored.go  puts the data of a backup in the place of a damaged directory's
+//	damagedlog.go reads the log of such files
 //	aside.go     files that tools take out of a directory
 package past

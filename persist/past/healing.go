@@ -21,6 +21,7 @@ import (
 //  3. it writes a HISTORY of a replica that has no log yet
 //  4. it notes that another node's data is awaited
 //  5. an Install brings the data
+//     or the data of a backup, which stand beside it already, get their names (place)
 //  6. Healed removes HEALING, when the node has all that the other one had; then it removes sets of earlier healings, and
 //     sets between the first one and the newest
 //
@@ -28,15 +29,16 @@ import (
 // are never removed before the node is whole, and the first and the newest set not even then: they may hold the last copy of
 // a change. Where damage comes again before the node is whole, the sets behind the first one are parts of a copy.
 
-// GiveUp sets the files of a data directory aside, as damage made it useless. now is in unix ms. Nobody may have the
-// directory open (vfs.ErrLocked).
-func GiveUp(fsys vfs.FS, dir, reason string, now int64) (err error) {
+// GiveUp sets the files of a data directory aside, as damage made it useless. Of h, Since, Reason and the source of the data are used.
+// Without a source, that of an earlier healing counts that has not ended. Nobody may have the directory
+// open (vfs.ErrLocked).
+func GiveUp(fsys vfs.FS, dir string, h format.Healing) (err error) {
 	lock, err := lockDir(fsys, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	return giveUp(fsys, dir, format.Healing{Since: now, Reason: reason})
+	return giveUp(fsys, dir, h)
 }
 
 // giveUp begins another set.
@@ -58,13 +60,34 @@ func giveUp(fsys vfs.FS, dir string, h format.Healing) error {
 		return err
 	case was != nil:
 		h.First = was.First
+		if h.Host == "" && !restores(&h) {
+			h.Host, h.Port, h.Lead = was.Host, was.Port, was.Lead
+		}
 	default:
 		h.First = h.Set
 	}
 	if err := writeHealing(fsys, dir, &h); err != nil {
 		return err
 	}
-	return finishGiveUp(fsys, dir, h)
+	if err := finishGiveUp(fsys, dir, h); err != nil {
+		return err
+	}
+	return dropParts(fsys, dir, h)
+}
+
+// dropParts removes the sets between the first one of a healing and the newest: they are parts of a copy. So a node that meets
+// damage at each start, and has nobody to copy, does not fill its disk.
+func dropParts(fsys vfs.FS, dir string, h format.Healing) error {
+	names, err := fsys.List(dir)
+	if err != nil || h.First == 0 {
+		return err
+	}
+	for _, name := range names {
+		if _, n, ok := format.ParseDamaged(name); ok && n > h.First && n < h.Set {
+			_ = removeAll(fsys, filepath.Join(dir, name)) // the disk may be damaged there: Healed tries again
+		}
+	}
+	return nil
 }
 
 // finishGiveUp does steps 2 to 4. It may be done again after a crash at any point.
@@ -89,7 +112,10 @@ func finishGiveUp(fsys vfs.FS, dir string, h format.Healing) error {
 		return err
 	}
 	h.Aside = false
-	return writeHealing(fsys, dir, &h)
+	if err := writeHealing(fsys, dir, &h); err != nil || !restores(&h) {
+		return err
+	}
+	return place(fsys, dir)
 }
 
 // isData tells whether a name in a data directory is of something that recovery reads, or of what is known of it.
@@ -130,7 +156,13 @@ func ReadHealing(fsys vfs.FS, dir string) (*format.Healing, error) {
 // resumeGiveUp goes on with what a crash broke off.
 func resumeGiveUp(fsys vfs.FS, dir string) (err error) {
 	if h, err := ReadHealing(fsys, dir); err == nil && (h == nil || !h.Aside) {
-		return nil
+		names, err := listRestored(fsys, dir)
+		if vfs.IsNotExist(err) { // a new store
+			return nil
+		}
+		if err != nil || len(names) == 0 {
+			return err
+		}
 	}
 	lock, err := lockDir(fsys, dir)
 	if err != nil {
@@ -141,8 +173,14 @@ func resumeGiveUp(fsys vfs.FS, dir string) (err error) {
 	switch {
 	case errors.Is(err, format.ErrCorrupt): // nobody knows what of the directory is data
 		return giveUp(fsys, dir, format.Healing{Reason: err.Error()})
-	case err != nil || h == nil || !h.Aside:
+	case err != nil:
 		return err
+	case h == nil:
+		return RemoveRestored(fsys, dir)
+	case !h.Aside && restores(h):
+		return place(fsys, dir)
+	case !h.Aside:
+		return nil
 	}
 	return finishGiveUp(fsys, dir, *h)
 }

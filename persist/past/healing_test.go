@@ -86,7 +86,9 @@ func TestGiveUpCrash(t *testing.T) {
 		}
 		return true
 	}
-	giveUp := func(disk *vfs.Sim) error { return GiveUp(disk, persisttest.Dir, "a bad page", 7) }
+	giveUp := func(disk *vfs.Sim) error {
+		return GiveUp(disk, persisttest.Dir, format.Healing{Reason: "a bad page", Since: 7})
+	}
 	whole := base.Kill()
 	before := whole.Ops()
 	persisttest.Must(t, giveUp(whole))
@@ -103,6 +105,9 @@ func TestGiveUpCrash(t *testing.T) {
 			t.Fatalf("operation %d: %v", n, err)
 		}
 		counts[judge(s.Kill(), fmt.Sprintf("killed at operation %d", n))]++
+		for draw := range uint64(12) {
+			counts[judge(s.Crash(seed+100*uint64(n)+draw, 50), fmt.Sprintf("power failure at operation %d, draw %d", n, draw))]++
+		}
 		for _, keep := range []int{0, 50, 100} {
 			disk := s.Crash(seed+uint64(n), keep)
 			for k := 0; ; k++ {
@@ -128,18 +133,21 @@ func TestGiveUpCrash(t *testing.T) {
 	}
 }
 
-// TestHealed: when the node is whole, the newest set of damaged files stays and earlier ones go. Until then none goes.
+// TestHealed: when the node is whole, the newest set of damaged files stays and earlier ones go. Until then the first one of the healing stays too.
 func TestHealed(t *testing.T) {
 	disk, _, _, _, _ := installed(t)
 	want := filesOf(t, disk, 1)
 	for n := range uint64(3) {
-		persisttest.Must(t, GiveUp(disk, persisttest.Dir, "again", 7))
+		persisttest.Must(t, GiveUp(disk, persisttest.Dir, format.Healing{Reason: "again", Since: 7}))
 		if h, err := ReadHealing(disk, persisttest.Dir); err != nil || h == nil || h.Set != n+1 {
 			t.Fatalf("%+v, %v, want set %d", h, err, n+1)
 		}
 	}
 	if got := filesOf(t, disk, 1); !maps.EqualFunc(got, want, bytes.Equal) {
 		t.Fatalf("files %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	if got := damagedSets(t, disk); !slices.Equal(got, []uint64{1, 3}) { // set 2 is a part of a copy
+		t.Errorf("sets %d are kept, want 1 and 3", got)
 	}
 	kept, err := Healed(disk, persisttest.Dir, false)
 	persisttest.Must(t, err)
@@ -150,7 +158,7 @@ func TestHealed(t *testing.T) {
 	if got := damagedSets(t, disk); !slices.Equal(got, []uint64{1, 3}) {
 		t.Errorf("sets %d are left, want 1 and 3", got)
 	}
-	persisttest.Must(t, GiveUp(disk, persisttest.Dir, "another damage", 8))
+	persisttest.Must(t, GiveUp(disk, persisttest.Dir, format.Healing{Reason: "another damage", Since: 8}))
 	if _, err := Healed(disk, persisttest.Dir, false); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +185,7 @@ func damagedSets(t *testing.T, disk vfs.FS) (sets []uint64) {
 func TestHealingDamaged(t *testing.T) {
 	disk, _, _, _, _ := installed(t)
 	want := filesOf(t, disk, 1)
-	persisttest.Must(t, GiveUp(disk, persisttest.Dir, "a bad page", 7))
+	persisttest.Must(t, GiveUp(disk, persisttest.Dir, format.Healing{Reason: "a bad page", Since: 7}))
 	persisttest.Must(t, vfs.WriteFileAtomic(disk, format.HealingPath(persisttest.Dir), []byte("counterd healing 1\n")))
 	if _, err := ReadHealing(disk, persisttest.Dir); !errors.Is(err, format.ErrCorrupt) {
 		t.Errorf("%v, want ErrCorrupt", err)
@@ -190,19 +198,41 @@ func TestHealingDamaged(t *testing.T) {
 	if got := filesOf(t, disk, 1); !maps.EqualFunc(got, want, bytes.Equal) {
 		t.Errorf("files %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
+	if _, err := Healed(disk, persisttest.Dir, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := damagedSets(t, disk); !slices.Equal(got, []uint64{1, 2}) { // nobody knows which set was the first
+		t.Errorf("sets %d are left, want 1 and 2", got)
+	}
+}
+
+// TestGiveUpTakesNotes: the notes of how far the old log was confirmed and durable go with it: a log that begins anew has neither.
+func TestGiveUpTakesNotes(t *testing.T) {
+	disk, _, _, _, _ := installed(t)
+	for _, name := range []string{ConfirmedName, format.ClaimName, "node.json", "PRIMARY"} {
+		persisttest.Must(t, vfs.WriteFileAtomic(disk, filepath.Join(persisttest.Dir, name), []byte(name)))
+	}
+	persisttest.Must(t, GiveUp(disk, persisttest.Dir, format.Healing{Reason: "a bad page", Since: 7}))
+	names, err := disk.List(persisttest.Dir)
+	persisttest.Must(t, err)
+	for name, stays := range map[string]bool{ConfirmedName: false, format.ClaimName: false, "node.json": true, "PRIMARY": true} {
+		if slices.Contains(names, name) != stays || slices.Contains(names, format.DamagedName(name, 1)) == stays {
+			t.Errorf("%s: want %v that it stays, got %v", name, stays, names)
+		}
+	}
 }
 
 // TestHealedKeepsWhatStays: an old set that cannot be removed does not keep the node from being whole.
 func TestHealedKeepsWhatStays(t *testing.T) {
 	disk, _, _, _, _ := installed(t)
-	persisttest.Must(t, GiveUp(disk, persisttest.Dir, "a bad page", 7))
+	persisttest.Must(t, GiveUp(disk, persisttest.Dir, format.Healing{Reason: "a bad page", Since: 7}))
 	folder := filepath.Join(persisttest.Dir, format.DamagedName(format.LogDirName, 1), "lost+found")
 	persisttest.Must(t, disk.MkdirAll(folder))
 	persisttest.Must(t, vfs.WriteFileAtomic(disk, filepath.Join(folder, "1"), []byte("of a person")))
 	if _, err := Healed(disk, persisttest.Dir, false); err != nil {
 		t.Fatal(err)
 	}
-	persisttest.Must(t, GiveUp(disk, persisttest.Dir, "again", 7))
+	persisttest.Must(t, GiveUp(disk, persisttest.Dir, format.Healing{Reason: "again", Since: 7}))
 	kept, err := Healed(disk, persisttest.Dir, false)
 	persisttest.Must(t, err)
 	if h, err := ReadHealing(disk, persisttest.Dir); h != nil || err != nil || kept < 2 {

@@ -60,6 +60,7 @@
 //	sim_content.go   the content of its files
 //	sim_handle.go    its open files, maps and locks
 //	sim_crash.go     what a power failure leaves
+//	sim_damage.go    files that decay
 //	sim_trace.go     the operations before a crash
 //	faulty.go        Faulty: makes chosen calls fail
 //	faulty_file.go   its files

@@ -22,6 +22,15 @@ func (s *Sim) Crash(seed uint64, keep int) *Sim {
 	return s.fork(func(n *node) *node { return n.crash("", lottery{seed: seed, keep: keep}, nil) })
 }
 
+// CrashNames returns the file system after the power failure that is worst for names, with nothing open or locked: each
+// name that was given and not synced is lost, also by a rename, each removal is done, and of bytes the durable ones are left.
+// A file whose directory should have been synced is missing then, and no old file or log is there in its place.
+func (s *Sim) CrashNames() *Sim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fork(func(n *node) *node { return n.crash("", lottery{removals: true}, nil) })
+}
+
 // ExplainCrash writes what Crash with the same arguments keeps and loses, a line for each part not synced.
 func (s *Sim) ExplainCrash(w io.Writer, seed uint64, keep int) {
 	s.mu.Lock()
@@ -93,7 +102,7 @@ func (n *node) crash(name string, lot lottery, report func(format string, args .
 	}
 	for i, change := range n.pending {
 		fate := "lost"
-		if lot.pick(1, uint64(i)) == 1 {
+		if lot.pick(1, uint64(i)) == 1 || lot.removals && change.kind == entryRemove {
 			fate = "kept"
 			change.apply(entries)
 		}
@@ -117,9 +126,10 @@ func (n *node) crash(name string, lot lottery, report func(format string, args .
 // lottery draws what survives. Each draw is a hash of the seed, the node and the part, not the next number of a
 // stream: the order of asking does not matter, and ExplainCrash repeats it.
 type lottery struct {
-	seed uint64
-	keep int // percent
-	ino  uint64
+	seed     uint64
+	keep     int  // percent
+	removals bool // all of them survive
+	ino      uint64
 }
 
 // pick returns how many of n changes of a part survive: all of them with a chance of keep percent, else any

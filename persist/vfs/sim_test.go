@@ -267,6 +267,36 @@ func TestCrashDirectory(t *testing.T) {
 	wantOutcomes(t, outcomes(s, 50, names("d/e")), "gone", "f=1", "")
 }
 
+// TestCrashNames: of the changes of a directory since its sync the removals are left and nothing else, and none behind a sync.
+func TestCrashNames(t *testing.T) {
+	s := NewSim()
+	write := func(name, content string) {
+		put(t, s, name, content)
+		f, err := s.OpenRW(name)
+		must(t, err)
+		must(t, errors.Join(f.Sync(), f.Close()))
+	}
+	must(t, s.MkdirAll("d"))
+	for _, name := range []string{"d/old", "d/gone", "d/other"} {
+		write(name, name)
+	}
+	must(t, errors.Join(s.SyncDir("/"), s.SyncDir("d")))
+	write("d/new", "new")
+	must(t, errors.Join(s.Remove("d/gone"), s.Rename("d/old", "d/renamed"), s.Rename("d/new", "d/other"), s.MkdirAll("d/sub")))
+	list := func(s *Sim) string {
+		names, err := s.List("d")
+		must(t, err)
+		return strings.Join(names, " ") + ": " + contentOr(s, "d/other")
+	}
+	if got, want := list(s.CrashNames()), "old other: d/other"; got != want {
+		t.Errorf("before the sync: got %q, want %q", got, want)
+	}
+	must(t, s.SyncDir("d"))
+	if got, want := list(s.CrashNames()), "other renamed sub: new"; got != want {
+		t.Errorf("behind the sync: got %q, want %q", got, want)
+	}
+}
+
 // TestFailedSync: the bytes of a failed sync are lost though they can be read and the next sync returns nil.
 func TestFailedSync(t *testing.T) {
 	s, f := durableFile(t, "AB")

@@ -16,6 +16,7 @@ type Columns struct {
 	Def    *schema.Counter
 	Layout *schema.Layout // of hot blocks made from now on
 	Over   *schema.Layout // of overlays made from now on: a column of row states before the others
+	Rest   func()         // see hot.RestBuckets: of a private copy, whose user plans beside clients; nil: planning does not rest
 }
 
 // Define puts a definition of the counter in force. REQUIRES Store.gate held exclusively.

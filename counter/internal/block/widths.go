@@ -63,7 +63,7 @@ func (cs *Columns) Plan(b *Block, lo, hi uint64, items int, load float64) Plan {
 		return Plan{Lo: lo, Hi: hi, Items: items, Load: load, Layout: cs.Layout, Shape: cs.Layout}
 	}
 	d := hot.NewDemand(cs.Def.Columns)
-	b.Tab.Survey(d, lo, hi)
+	b.Tab.Survey(d, lo, hi, cs.Rest)
 	return cs.PlanFor(d, lo, hi, items, load, YoungBits)
 }
 
@@ -98,7 +98,7 @@ func (ks *Keyspace) tightenPlan(cs *Columns, b *Block) (p Plan, worth bool) {
 		return p, false
 	}
 	d := hot.NewDemand(cs.Def.Columns)
-	b.Tab.Survey(d, b.Lo, b.Hi)
+	b.Tab.Survey(d, b.Lo, b.Hi, cs.Rest)
 	p = cs.PlanFor(d, b.Lo, b.Hi, 0, tightenLoad, TightBits)
 	p.tightened = true
 	was := b.Tab.Bytes()

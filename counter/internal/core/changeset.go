@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -37,12 +36,13 @@ type changeSets struct {
 	b       *Batch
 	list    []changeSet // since Reset, in order
 	locked  []*block.Block
-	number  uint64               // of the change set that is made: see Block.ChangeSet; 0: none is
-	order   []int32              // operations by counter, mid and number
-	made    []int32              // operations whose rows were absent and were made, in order
-	lost    int                  // operations on pages that cannot be read
-	records []byte               // of the log
-	columns []format.ColumnValue // of one of them
+	among   map[*block.Block]struct{} // of a large one: see setlock.go
+	number  uint64                    // of the change set that is made: see Block.ChangeSet; 0: none is
+	order   []int32                   // operations: see sort, and touched
+	made    []int32                   // operations whose rows were absent and were made, in order
+	lost    int                       // operations on pages that cannot be read
+	records []byte                    // of the log
+	columns []format.ColumnValue      // of one of them
 
 	// See Once.
 	onces     []Once
@@ -72,7 +72,7 @@ func (b *Batch) ChangeSet(first int) {
 // reset forgets all change sets.
 func (r *changeSets) reset() {
 	if cap(r.order) > retainedOps {
-		r.locked, r.order, r.made, r.records = nil, nil, nil, nil
+		r.locked, r.order, r.among, r.made, r.records = nil, nil, nil, nil, nil
 	}
 	if cap(r.onces) > retainedOps || cap(r.records) > 2*retainedOps*format.MaxSetLen {
 		r.onces, r.records = nil, nil
@@ -94,9 +94,9 @@ func (r *changeSets) run(list []changeSet) (n int) {
 		r.runOne(g)
 		return 1
 	}
-	changes := g.once > 0
-	for i := g.from; i < g.to && !changes; i++ {
-		changes = r.b.ops[i].Kind.changes()
+	changes, ops := g.once > 0, r.b.ops[g.from:g.to]
+	for i := range ops {
+		changes = changes || ops[i].Kind.changes()
 	}
 	if changes {
 		r.runChanges(g)
@@ -187,7 +187,7 @@ func (r *changeSets) runChanges(g changeSet) {
 	}
 	b.silent = silent
 	if outOfRange {
-		r.unmakeUnchanged()
+		r.unmakeUnchanged(g)
 	}
 	if once != nil {
 		once.Result = once.Make(b, once, g.from, g.to-g.from)
@@ -227,57 +227,11 @@ func (r *changeSets) warm(g changeSet) bool {
 	return true
 }
 
-// lock locks the blocks of a group, in order of counter, group of hash slots and mid: groups that share some cannot wait for each other.
-func (r *changeSets) lock(g changeSet) {
-	ops := r.b.ops
-	r.order = slices.Grow(r.order[:0], g.to-g.from)
-	for i := g.from; i < g.to; i++ {
-		r.order = append(r.order, int32(i))
-	}
-	slices.SortFunc(r.order, func(i, j int32) int {
-		x, y := &ops[i], &ops[j]
-		return cmp.Or(cmp.Compare(x.Counter.ID, y.Counter.ID), cmp.Compare(x.ks.Group, y.ks.Group), cmp.Compare(x.Mid, y.Mid), cmp.Compare(i, j))
-	})
-	var ks *block.Keyspace
-	var last *block.Block
-	for _, i := range r.order {
-		op := &ops[i]
-		if op.ks == ks && op.Mid < last.Hi {
-			continue
-		}
-		ks, last = op.ks, op.ks.LockFor(op.block, op.Mid)
-		last.Holder = r
-		r.locked = append(r.locked, last)
-	}
-}
-
 // noteSeen is sight.noteSeen for what is locked.
 func (r *changeSets) noteSeen() {
 	for _, blk := range r.locked {
 		r.b.seen.noteSeen(blk.Logged)
 	}
-}
-
-// unlock unlocks what lock locked, or what took its place.
-func (r *changeSets) unlock() {
-	for i, blk := range r.locked {
-		blk.Holder, r.locked[i] = nil, nil
-		if r.number > 0 {
-			blk.ChangeSet = r.number
-		}
-		blk.Mu.Unlock()
-	}
-	r.locked, r.number = r.locked[:0], 0
-}
-
-// Replaced has news, which are locked, take the place of old, which r has locked.
-func (r *changeSets) Replaced(old *block.Block, news []*block.Block) {
-	for _, blk := range news {
-		blk.Holder = r
-	}
-	old.Holder = nil
-	i := slices.Index(r.locked, old)
-	r.locked = slices.Replace(r.locked, i, i+1, news...)
 }
 
 // prepare does everything of operation i that can fail, so that apply cannot. It notes whether the item was there.
@@ -363,8 +317,9 @@ func (r *changeSets) unmake() {
 
 // unmakeUnchanged removes the rows that prepare made for additions that were out of range, all of them. What came behind
 // the first of an item did not find it there.
-func (r *changeSets) unmakeUnchanged() {
+func (r *changeSets) unmakeUnchanged(g changeSet) {
 	ops := r.b.ops
+	r.sort(g)
 	var gone []int32
 	for from, to := 0, 0; from < len(r.order); from = to { // sorted: one item's are neighbours
 		first := &ops[r.order[from]]

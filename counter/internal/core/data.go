@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/arena"
@@ -95,6 +96,7 @@ type Config struct {
 	Probes     uint   // hot.Config.Probes: tests have tables that are full early
 	SlotGroups bool   // keep items by group of hash slots
 	Producers  ProducerLimits
+	Now        func() time.Time // the clock
 }
 
 // NewData returns an empty one in memory. cache is for pages of cold files; nil: there are none.
@@ -109,6 +111,9 @@ func (d *Data) Init(c Config, cache *coldstore.Cache) {
 	if c.HashSeed == 0 {
 		c.HashSeed = rand.Uint64()
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	d.Config, d.Gate, d.Cache = c, newGate(runtime.GOMAXPROCS(0)), cache
 	d.Schema.Store(schema.Empty())
 	d.Clock.Store(1)
@@ -118,6 +123,7 @@ func (d *Data) Init(c Config, cache *coldstore.Cache) {
 	}
 	d.SetSlotGroups(c.SlotGroups)
 	d.Producers.Table = producers.New(c.Producers.WithDefaults())
+	d.Producers.Now, d.Producers.began = c.Now, c.Now()
 }
 
 // wakeReshaping has the background look for blocks with other columns than the schema.

@@ -20,7 +20,8 @@
 //	bounds.go setrow.go        additions within bounds; several columns of a post at once
 //	locate.go                  the blocks of operations, and the pages of cold files that a batch waits for
 //	stretch.go sight.go        changes that are logged at once; how far the log must be for the results
-//	changeset.go longread.go   operations that stand or fall together; very many reads of one moment
+//	changeset.go setlock.go    operations that stand or fall together; the locks of their blocks
+//	longread.go                very many reads of one moment
 //	once.go ledger.go          numbered changes, and the table of their producers
 //	update.go updaterow.go     changes of the posts that a query finds
 //	view.go scancache.go       a batch as queries see it; sorted mids of blocks, for scans

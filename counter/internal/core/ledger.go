@@ -43,7 +43,8 @@ type ledger struct {
 	// at a time are one change. Its place among the locks: see Data.
 	Mu    sync.Mutex
 	Table *producers.Table
-	Now   func() time.Time // for tests; nil: time.Now
+	Now   func() time.Time
+	began time.Time // when the store was opened
 
 	Logged uint64 // log offset behind the last record of any producer; 0: that was replayed
 
@@ -53,19 +54,29 @@ type ledger struct {
 	image *format.BlockFile // its newest; nil: none
 }
 
-// Seconds is the time that the table counts.
+// maxQuiet is for how many seconds the log may say nothing of producers until that counts as an outage. The log does not
+// say when a process ended.
+const maxQuiet = 10
+
+// Seconds is the time that the table counts: the wall clock's when the store was opened, and from there on the monotonic
+// clock's. Otherwise a clock that is set forward would make every producer idle, and repeats would count twice.
 func (l *ledger) Seconds() int64 {
-	if l.Now != nil {
-		return l.Now().Unix()
-	}
-	return time.Now().Unix()
+	return l.began.Unix() + int64(l.Now().Sub(l.began)/time.Second)
 }
 
-// Resume lets the idleness of producers go on, now that the log is replayed.
+// Resume lets the idleness of producers go on: the log is replayed, or this store becomes a primary. A replica does not know
+// for how long there was none, and its clock may differ from that of the last one.
 func (l *ledger) Resume() {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	l.Table.Resume(l.Seconds())
+}
+
+// replayed tells the time of a record of producers in the log. REQUIRES Mu.
+func (l *ledger) replayed(seconds int64) {
+	if l.Table.Quiet(seconds) > maxQuiet {
+		l.Table.Resume(seconds)
+	}
 }
 
 // define takes over a record of the log that ends at pos. logged is the end of its frame, if that is a primary's; else 0.
@@ -76,6 +87,7 @@ func (l *ledger) define(pos uint64, rec *format.Record, logged uint64) error {
 		return nil
 	}
 	l.Dirty, l.Logged = true, max(l.Logged, logged)
+	l.replayed(rec.TimeMS / 1000)
 	return l.Table.Define(rec.Number, rec.Epoch, rec.Seq, rec.Text, rec.TimeMS/1000)
 }
 
@@ -85,6 +97,7 @@ func (l *ledger) apply(o *OnceRecord, logged uint64) {
 	defer l.Mu.Unlock()
 	if o.Pos > l.from {
 		l.Dirty, l.Logged = true, max(l.Logged, logged)
+		l.replayed(o.seconds)
 		l.Table.Apply(o.Number, o.Seq, o.Hash, o.Group, o.Result, o.seconds)
 	}
 }
@@ -95,6 +108,7 @@ func (l *ledger) floor(pos uint64, rec *format.Record, logged uint64) {
 	defer l.Mu.Unlock()
 	if pos > l.from {
 		l.Dirty, l.Logged = true, max(l.Logged, logged)
+		l.replayed(rec.TimeMS / 1000)
 		l.Table.Floor(rec.Number, rec.Seq, rec.TimeMS/1000)
 	}
 }

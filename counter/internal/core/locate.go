@@ -56,8 +56,10 @@ func (b *Batch) locateThose(from, to int) {
 	slotGroups := b.data.SlotGroups
 	b.located, b.foreign, b.cold = len(b.ops), false, b.cold[:0]
 	own := &b.data.Own
-	for i := from; i < to; i++ {
-		op := &b.ops[i]
+	hides := own.Some && !b.silent && !b.carrier
+	ops := b.ops[from:to]
+	for i := range ops {
+		op := &ops[i]
 		if op.Counter != def {
 			def = op.Counter
 			if sp = b.data.Spaces[def.ID]; !slotGroups {
@@ -68,26 +70,24 @@ func (b *Batch) locateThose(from, to int) {
 		if slotGroups {
 			ks = sp[slot.Group(op.Mid)]
 			dir = ks.Dir.Load()
-			if own.Some && own.Lacks(ks.Group) && !b.silent && !b.carrier {
-				disown(b, op)
-				continue
-			}
-		} else if own.Hides(op.Mid) && !b.silent && !b.carrier {
+		}
+		if hides && own.Lacks(slot.Group(op.Mid)) {
 			disown(b, op)
 			continue
 		}
-		op.ks = ks
-		op.block = dir.Find(op.Mid)
-		op.block.Prefetch()
+		blk := dir.Find(op.Mid)
+		op.ks, op.block = ks, blk
+		blk.Prefetch()
 	}
-	for i := from; i < to; i++ {
-		switch op := &b.ops[i]; {
-		case op.block == nil: // not owned
-		case op.block.Cold == nil:
-			op.home = op.block.Tab.Prefetch(op.Mid)
+	for i := range ops {
+		op := &ops[i]
+		switch blk := op.block; {
+		case blk == nil: // not owned
+		case blk.Cold == nil:
+			op.home = blk.Tab.Prefetch(op.Mid)
 		default:
-			op.at = op.block.Cold.File.Locate(op.Mid)
-			b.cold = append(b.cold, int32(i))
+			op.at = blk.Cold.File.Locate(op.Mid)
+			b.cold = append(b.cold, int32(from+i))
 		}
 	}
 }

@@ -32,20 +32,21 @@ const (
 	IfPresent      // only where it exists (XX)
 )
 
-// Op is one operation on one item. The caller fills the first group; Run fills the second.
+// Op is one operation on one item. The caller fills the first group; Run fills the second. Small fields are neighbours, as
+// every operation clears an Op.
 type Op struct {
-	Kind    OpKind
-	Cond    Cond
-	Column  int16 // index in Counter.Columns; ignored by OpRead, OpExists, OpDelete, OpSetRow
 	Counter *schema.Counter
 	Mid     uint64
 	Arg     uint64 // OpSet: the value; OpAdd: an int64
+	Kind    OpKind
+	Cond    Cond
+	Column  int16 // index in Counter.Columns; ignored by OpRead, OpExists, OpDelete, OpSetRow
 	// OpSet: Value is wanted. Without it a column can be set although what is there cannot be read, and Value is 0 then.
 	Before bool
 
-	Value uint64 // see Kind; 0 where the item is absent
 	Found bool   // the item existed before; one that cannot be read is taken to
 	Done  bool   // a change was made
+	Value uint64 // see Kind; 0 where the item is absent
 	Err   error  // ErrOutOfRange, ErrNoMemory, ErrCold, ...; nothing was changed then
 
 	ks    *block.Keyspace
@@ -53,6 +54,13 @@ type Op struct {
 	home  hot.Home        // in block, if that is hot
 	row   int32           // OpRead: where its values start in Batch.rows; OpAddWithin: which of Batch.within; OpSetRow: in Batch.sets
 	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
+}
+
+// peek looks for the item in its first bucket, where that is in memory.
+func (op *Op) peek() {
+	if blk := op.block; blk != nil && blk.Cold == nil {
+		blk.Tab.PrefetchNext(op.home)
+	}
 }
 
 // blind tells whether the operation needs nothing of what was there: its effect is the same whatever that was.

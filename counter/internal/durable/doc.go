@@ -12,5 +12,6 @@
 //	inspect.go                            files as tools show them
 //	archive.go                            a snapshot and its log as one file
 //	space.go retention.go packing.go      room for the next snapshot; files that are removed; log that is compressed
-//	pin.go scrub.go                       files that stay while they are copied; files that are read again
+//	pin.go                                files that stay while they are copied
+//	scrub.go scrubpace.go threadtime_*.go  files that are read again, and mended; the time that takes
 package durable

@@ -51,7 +51,8 @@ type RecoverOptions struct {
 	Policy       persist.SyncPolicy
 	SegmentBytes int64 // Options.SegmentBytes
 	Progress     func(what string, done, total uint64)
-	GiveUp       bool // go on without the image of a last block, too: it is about to be given up
+	Torn         func() error // is called before a torn tail of the log is cut
+	GiveUp       bool         // go on without the image of a last block, too: it is about to be given up
 }
 
 // Recovered is the findings of a start.
@@ -384,8 +385,8 @@ func (r *Recovery) replay(from uint64) (*Recovered, error) {
 		return nil, err
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
-		FS: r.s.Config.FS, Dir: r.s.Dir.Path(), Create: len(r.s.Dir.Manifests()) == 0, Unwritable: true, Guard: r.s.Dir.CheckLock, KnownDurable: r.s.Dir.KnownDurable(), Past: &lineage,
-		Policy: r.opts.Policy, Manual: r.s.Config.Manual, SegmentBytes: r.opts.SegmentBytes, Logger: r.s.Config.Logger,
+		FS: r.s.Config.FS, Dir: r.s.Dir.Path(), Create: len(r.s.Dir.Manifests()) == 0 && len(lineage.Terms) == 0, Unwritable: true, Guard: r.s.Dir.CheckLock, KnownDurable: r.s.Dir.KnownDurable(), Torn: r.opts.Torn, Past: &lineage,
+		Policy: r.opts.Policy, Manual: r.s.Config.Manual, SegmentBytes: r.opts.SegmentBytes, Logger: r.s.Config.Logger, Now: r.s.Config.Now,
 		Progress: func(done, total uint64) { r.opts.Progress("log", done, total) },
 	}, from, replayer.Apply)
 	if err == nil {

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/counterd/counterd/counter/internal/core"
 
@@ -39,7 +38,7 @@ type wroteImage struct {
 func (w *snapshot) make() error {
 	s := w.s
 	w.out = snapfile.Images{FS: s.Config.FS, Dir: s.Dir.Path()}
-	m := &format.Manifest{History: s.Log.History(), TimeMS: time.Now().UnixMilli(), SlotGroups: s.SlotGroups}
+	m := &format.Manifest{History: s.Log.History(), TimeMS: s.Config.Now().UnixMilli(), SlotGroups: s.SlotGroups}
 	w.manifest = m
 	if past := w.by.lineage(); len(past.Terms) > 1 {
 		m.OldReplID, m.OldEnd, _ = past.Before()

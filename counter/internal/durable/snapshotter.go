@@ -33,6 +33,7 @@ type Snapshots struct {
 
 	running  atomic.Bool
 	asked    atomic.Uint64 // how often images were to be written anew
+	twice    atomic.Bool   // another snapshot is to be made behind the next one
 	state    sync.Mutex    // guards stats, pause and answered
 	Stats    SnapshotStats
 	answered uint64        // asked, as it was when the last snapshot that succeeded began
@@ -161,7 +162,7 @@ func (v *Snapshots) Make() error {
 	defer v.Mu.Unlock()
 	v.running.Store(true)
 	defer v.running.Store(false)
-	began, asked := time.Now(), v.asked.Load()
+	began, asked, twice := time.Now(), v.asked.Load(), v.twice.Swap(false)
 	w := &snapshot{s: v.s, by: v}
 	err := v.space.Require("a snapshot", v.space.SnapshotBytes(), true)
 	if err == nil {
@@ -175,6 +176,9 @@ func (v *Snapshots) Make() error {
 	v.Stats.LastStarted, v.Stats.LastTook, v.Stats.LastErr = began, time.Since(began), err
 	v.Stats.LastImages, v.Stats.LastBytes = w.images, w.bytes
 	v.Stats.Written += w.bytes
+	if twice && err != nil {
+		v.twice.Store(true)
+	}
 	if err != nil {
 		v.Stats.Failed++
 		v.Pause = min(max(2*v.Pause, time.Second), MaxPause)
@@ -183,11 +187,27 @@ func (v *Snapshots) Make() error {
 	}
 	v.Stats.Made++
 	v.Pause, v.answered = 0, asked
+	if twice {
+		v.asked.Add(1)
+	}
 	v.Stats.LastTime = began
 	v.count(w.manifest)
 	v.s.Config.Logger.Info("snapshot made", "generation", w.manifest.Generation, "blocks", v.Stats.Blocks, "images_written", w.images,
 		"bytes_written", w.bytes, "replay_from", w.manifest.Replay, "took", time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// Renew makes a snapshot, and has another made behind it, as a file is damaged that kept snapshots name: then none names it.
+// After an error, both are made as soon as they can be.
+func (v *Snapshots) Renew() error {
+	v.twice.Store(true)
+	v.asked.Add(1)
+	return v.Make()
+}
+
+// renewBeside is Renew beside all other work.
+func (v *Snapshots) renewBeside() {
+	go func() { _ = v.Renew() }() // told by the logger
 }
 
 // Totals tells about snapshots.

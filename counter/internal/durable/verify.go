@@ -55,6 +55,5 @@ func (v *Snapshots) remake(names map[string]bool) {
 		v.s.Config.Logger.Error("a block image is damaged; making a snapshot that replaces it", "file", name)
 	}
 	// Behind the marks: one that is being made may have passed these blocks, and one may fail.
-	v.asked.Add(1)
-	go func() { _ = v.Make() }() // told by the logger
+	v.renewBeside()
 }

@@ -114,7 +114,7 @@ func BenchmarkSeal(b *testing.B) {
 	for range b.N {
 		cut, _ := src.Quantile(1 - 1.0/64)
 		d := NewDemand(columns)
-		src.Survey(d, open.Lo, cut)
+		src.Survey(d, open.Lo, cut, nil)
 		buckets := BucketsFor(d.Items, 0.925)
 		widths, above := d.Choose(buckets*8, 4)
 		l, err := schema.NewLayoutWidths(columns, widths)

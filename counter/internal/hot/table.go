@@ -55,7 +55,8 @@ func (c *Config) wide() bool {
 // reading and changing values needs.
 //
 // Table has the lanes: which mid is at which place. Its parts do not know it: geometry maps mids to places and back, and
-// items holds the columns of places.
+// items holds the columns of places. A field more moves the lock of its block to another cache line (TestBlockLines of package
+// block).
 type Table struct {
 	geo   geometry // 40 bytes
 	items items

@@ -345,7 +345,7 @@ func TestCopyTo(t *testing.T) {
 // count is how many items have mids in [lo, hi).
 func count(t *Table, lo, hi uint64) int {
 	d := NewDemand(nil)
-	t.Survey(d, lo, hi)
+	t.Survey(d, lo, hi, nil)
 	return d.Items
 }
 

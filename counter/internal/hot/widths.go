@@ -26,14 +26,15 @@ func NewDemand(columns []schema.Column) *Demand {
 // Add counts a value of column c.
 func (d *Demand) Add(c int, v uint64) { d.need[c][bits.Len64(v+1)]++ }
 
-// Survey adds the items of t with mids in [lo, hi). Columns that t lacks count with their defaults.
-func (t *Table) Survey(d *Demand, lo, hi uint64) {
+// Survey adds the items of t with mids in [lo, hi). Columns that t lacks count with their defaults. It calls rest now and then: see
+// RestBuckets; nil: it does not.
+func (t *Table) Survey(d *Demand, lo, hi uint64, rest func()) {
 	var row [schema.MaxFields]uint64
 	from := make([]int, len(d.columns))
 	for c := range from {
 		from[c] = t.items.layout.Index(d.columns[c].ID)
 	}
-	t.each(func(s Ref) bool {
+	t.eachResting(rest, func(s Ref) bool {
 		if mid := t.Mid(s); mid < lo || mid >= hi {
 			return true
 		}

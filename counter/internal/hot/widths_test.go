@@ -48,7 +48,7 @@ func TestChoose(t *testing.T) {
 			}
 		}
 		d := NewDemand(cols)
-		src.Survey(d, 0, 1<<20)
+		src.Survey(d, 0, 1<<20, nil)
 		if d.Items != src.Len() {
 			t.Fatalf("Survey: got %d items, want %d", d.Items, src.Len())
 		}

@@ -30,8 +30,6 @@ type Table struct {
 	// but where the clock did.
 	oldest, newest uint32
 
-	resumed, pause int64 // see Resume
-
 	forget []uint32 // of the last Try
 }
 
@@ -49,19 +47,24 @@ func (t *Table) SetLimits(l Limits) {
 }
 
 // Resume tells that nobody could be served from the last use of any producer until now: that time is nobody's idleness.
-// Otherwise a producer that waits for the server to come back would lose its place, and its repeats would count twice.
+// Otherwise a producer that waits for the server to come back would lose its place, and its repeats would count twice. All
+// producers count as used later by that time, so that it is not counted after another outage either. A use in the future is
+// one by a clock that was ahead: such producers are all idle from now on.
 func (t *Table) Resume(now int64) {
-	if t.newest != none {
-		t.resumed, t.pause = now, max(0, now-t.places[t.newest].used)
+	pause := t.Quiet(now)
+	for _, p := range t.places {
+		if p != nil {
+			p.used = min(p.used+pause, now)
+		}
 	}
 }
 
-// idle is for how many seconds p was not used.
-func (t *Table) idle(p *producer, now int64) int64 {
-	if p.used < t.resumed {
-		return now - p.used - t.pause
+// Quiet is for how many seconds no producer was used.
+func (t *Table) Quiet(now int64) int64 {
+	if t.newest == none {
+		return 0
 	}
-	return now - p.used
+	return max(0, now-t.places[t.newest].used)
 }
 
 // Len is the number of producers.

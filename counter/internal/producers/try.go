@@ -112,8 +112,8 @@ func (t *Table) BeginFence(id []byte, now int64) Try {
 	return y
 }
 
-// MaxEpoch is the highest epoch: it can be told as an integer. A fence leaves it.
-const MaxEpoch = 1<<63 - 1
+// MaxEpoch is the highest epoch. A fence leaves it.
+const MaxEpoch = format.MaxEpoch
 
 // Insert makes the entry that Begin prepared: result is copied, group the hash slot group of the changed posts, logged the
 // offset behind its record. REQUIRES: Begin gave Fresh, and nothing changed the table since.
@@ -185,7 +185,7 @@ func (t *Table) makeRoom(y *Try, room int, now int64) {
 			v = t.places[number]
 			v.used = min(v.used, now) // the clock was set back: from now on it counts
 		}
-		if v == nil || t.idle(v, now) < t.limits.MinIdle {
+		if v == nil || now-v.used < t.limits.MinIdle {
 			y.Verdict, y.OfBytes = Full, places <= 0
 			return
 		}

@@ -1,10 +1,10 @@
 package query
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
@@ -274,17 +274,16 @@ func (s *Search) doubt(from, to uint64) (mid uint64, ok bool) {
 // was replaced, or with an error.
 func (s *Search) mergeRows(b View, from, to uint64) (bool, error) {
 	blk, rows, w := s.Blk, s.page.flat, s.page.width
-	at, _ := slices.BinarySearchFunc(s.order, from, func(p placed, mid uint64) int { return cmp.Compare(p.mid, mid) })
-	front := s.order[at:]
+	front := s.rest[w*sort.Search(len(s.rest)/w, func(i int) bool { return s.rest[i*w] >= from }):]
 	next := func() uint64 {
-		if len(front) > 0 && front[0].mid <= to {
-			return front[0].mid
+		if len(front) > 0 && front[0] <= to {
+			return front[0]
 		}
 		return math.MaxUint64
 	}
 	take := func() {
-		s.Rows.flat = append(s.Rows.flat, s.Front.flat[int(front[0].row)*w:][:w]...)
-		front = front[1:]
+		s.Rows.flat = append(s.Rows.flat, front[:w]...)
+		front = front[w:]
 	}
 	if len(rows) > 0 {
 		blk.Mu.Lock()

@@ -10,6 +10,7 @@
 //
 //	query.go view.go        what a query asks and gives; what it sees of a store
 //	search.go selection.go  the search that goes on at a mid; what it passes over
+//	rowsort.go              rows sorted by mid
 //	hotblock.go coldblock.go merge.go its steps in hot blocks, in cold blocks, and over the groups of hash slots in one order
 //	find.go top.go          the rows themselves; those with the largest values
 //	aggregate.go            their number, sum, least and largest value

@@ -86,8 +86,8 @@ type inside struct {
 	Blk    *block.Block // nil: none
 	lo, hi uint64       // front holds its items with mids from lo to hi, both inclusive
 	Front  Rows         // those that meet the query, rising
-	order  []placed
-	ends   []uint32 // scratch
+	rest   []uint64     // those of front that are not given out yet, rising
+	sorter rowSorter
 	edits  uint64   // a hot block's, when front was begun
 	bad    []uint64 // mids of partial rows of which it is not known whether they meet the query, rising
 
@@ -299,7 +299,7 @@ func (s *Search) Leave() {
 	}
 	s.Blk, s.scan, s.bad, s.merged = nil, nil, nil, s.merged.leave()
 	Clear(&s.Front)
-	s.order = s.order[:0]
+	s.rest = nil
 }
 
 // listAhead is how many items of a list have their pages asked for at a time.

@@ -100,9 +100,10 @@ func (j *Judge) set(rec *format.Record, column uint16, v uint64) {
 }
 
 // Correct compares rows of a part of the range, in order of mid, with what the log says up to where it was read. It returns
-// the rows as they should be, and how many of them are wrong. What the log does not know stays as it is.
-func (j *Judge) Correct(lo, hi uint64, rows []Row) (want []Row, wrong int) {
-	if len(rows) > 0 && len(rows[0].Values) != len(j.def.Columns) { // the schema was changed since
+// the rows as they should be, and how many of them are wrong. Other values stay as they are. def is the counter
+// when the rows were copied: with other columns than at the beginning the judge says nothing, as values stand in schema order.
+func (j *Judge) Correct(def *schema.Counter, lo, hi uint64, rows []Row) (want []Row, wrong int) {
+	if def == nil || !slices.EqualFunc(def.Columns, j.def.Columns, func(a, b schema.Column) bool { return a.ID == b.ID }) {
 		return rows, 0
 	}
 	seen := make(map[uint64]bool, len(rows))

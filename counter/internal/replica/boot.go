@@ -19,7 +19,8 @@ import (
 // changes acknowledged last; a killed process does not. So an Elected store notes durably in which time since a start of
 // the machine it works, and at its end that all it had is durable. One that comes back in another time without such an end
 // is behind: it may lack what it acknowledged, until it has caught up with a primary. So is one whose log was cut for a
-// primary.
+// primary, and one whose log has a torn tail though the machine did not lose power: a kill leaves all written bytes, and
+// with it all that was acknowledged, so a bad frame at the end may be damage of an acknowledged one.
 //
 // The file BOOT is text:
 //
@@ -35,6 +36,7 @@ type boot struct {
 	mu      sync.Mutex // guards the rest
 	durable bool       // all that is acknowledged is durable, as appendfsync is always; begin notes it
 	begun   bool
+	torn    bool     // the start has cut a torn tail
 	note    bootNote // that is in force and on disk
 }
 
@@ -80,14 +82,14 @@ func (b *boot) begin() error {
 		return err
 	}
 	if was, ok := parseBoot(text); !errors.Is(err, fs.ErrNotExist) {
-		now.behind = !ok || was.behind || !was.durable && (was.id != now.id || now.id == "")
+		now.behind = !ok || was.behind || !was.durable && (was.id != now.id || now.id == "") || b.torn && was.survived(now.id)
 	}
 	b.note.behind = now.behind // also while it cannot be noted
 	if err := b.write(now); err != nil {
 		return err
 	}
 	if b.begun = true; now.behind {
-		b.s.Config.Logger.Warn("this node may lack acknowledged changes until it has caught up with a primary: its machine lost power, or a repair dropped data")
+		b.s.Config.Logger.Warn("this node may lack acknowledged changes until it has caught up with a primary: its machine lost power, its log had a torn tail, or a repair dropped data")
 	}
 	return nil
 }
@@ -99,6 +101,31 @@ func (b *boot) write(n bootNote) error {
 		b.note = n
 	}
 	return err
+}
+
+// survived tells whether the machine is known not to have lost power since the note, in the time of an id.
+func (n *bootNote) survived(id string) bool { return n.id == id && id != "" }
+
+// noteTorn notes that an Elected store may lack acknowledged changes, if its log has a torn tail without a power failure. The note
+// is durable before the tail is cut: a crash behind the cut must not forget it.
+func (b *boot) noteTorn() error {
+	if !b.s.Config.Elected {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.torn = true
+	name := filepath.Join(b.s.Dir.Path(), bootName)
+	text, err := vfs.ReadFile(b.s.Config.FS, name, maxBoot)
+	if err != nil {
+		return nil // begin judges it
+	}
+	was, ok := parseBoot(text)
+	if !ok || was.behind || !was.survived(b.id) {
+		return nil
+	}
+	was.behind = true
+	return vfs.WriteFileAtomic(b.s.Config.FS, name, was.text())
 }
 
 // change writes the note anew, if begin has.

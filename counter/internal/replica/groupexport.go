@@ -361,7 +361,7 @@ func appendGroups(dst []byte, f *format.Frame, after uint64, groups *slot.Set) (
 				continue
 			}
 			wanted = groups.Has(rec.Group)
-		case format.KindDefine, format.KindFlush:
+		case format.KindDefine, format.KindFloor, format.KindFlush:
 			wanted = true
 		}
 		if wanted {

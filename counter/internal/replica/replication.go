@@ -2,6 +2,7 @@ package replica
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/counter/internal/durable"
@@ -36,6 +37,8 @@ type Replication struct {
 	quorum quorum
 	boot   boot
 
+	monitored atomic.Bool // MONITORED is there, or was
+
 	pins    *durable.Pins
 	archive func() (*durable.Archive, error) // of the store's state
 }
@@ -48,6 +51,9 @@ func NewReplication(s *core.Data, pins *durable.Pins, archive func() (*durable.A
 
 // NoteClosed notes that all is durable. It is called once the log is closed.
 func NoteClosed(r *Replication) error { return r.boot.end() }
+
+// NoteTorn notes that a start is about to cut a torn tail from the log.
+func NoteTorn(r *Replication) error { return r.boot.noteTorn() }
 
 // NotePolicy notes that changes may be acknowledged from now on as a policy says.
 func NotePolicy(r *Replication, p persist.SyncPolicy) error { return r.boot.policy(p) }
@@ -143,6 +149,14 @@ func (r *Replication) NewReader(from uint64) (*persist.Reader, error) {
 		return nil, core.ErrInMemory
 	}
 	return r.s.Log.NewReader(from)
+}
+
+// NewReaderAt is NewReader for an offset where a frame begins.
+func (r *Replication) NewReaderAt(from uint64) (*persist.Reader, error) {
+	if r.s.Log == nil {
+		return nil, core.ErrInMemory
+	}
+	return r.s.Log.NewReaderAt(from)
 }
 
 // NewFollower returns a reader of the log's frames from an offset on, up to Visible: see persist.Log.NewFollower.

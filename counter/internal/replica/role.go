@@ -199,6 +199,9 @@ func (r *Replication) changeRole(next func(end uint64) format.Lineage) error {
 		return err
 	}
 	r.putLineage(l)
+	if !l.Replica {
+		r.s.Producers.Resume()
+	}
 	return nil
 }
 
@@ -237,6 +240,9 @@ func (r *Replication) Monitored() (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	if err == nil {
+		r.monitored.Store(true)
+	}
 	return err == nil, err
 }
 
@@ -247,7 +253,11 @@ func (r *Replication) SetMonitored() error {
 		return nil
 	}
 	path := filepath.Join(r.s.Dir.Path(), monitoredName)
-	return vfs.WriteFileAtomic(r.s.Config.FS, path, []byte("A Sentinel watched this node.\n"))
+	err := vfs.WriteFileAtomic(r.s.Config.FS, path, []byte("A Sentinel watched this node.\n"))
+	if err == nil {
+		r.monitored.Store(true)
+	}
+	return err
 }
 
 // SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes

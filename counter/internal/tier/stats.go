@@ -27,6 +27,9 @@ type TierStats struct {
 	Written, Fresh                    int64
 	Broken                            int64 // cold files that could not be opened at the start
 	Scrubs, ScrubErrors               int64 // cold files verified in the background; files of all kinds found damaged then
+	ScrubMended                       int64 // files that were written again for that
+	ScrubRounds                       int64 // over all files
+	BrokenLog                         int64 // damaged log segments that are not mended
 	Scrubbing                         bool  // they and the images are being verified
 }
 

@@ -6,12 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/counterd/counterd/counter/internal/durable"
-
-	"github.com/counterd/counterd/counter/internal/core"
-
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/counter/internal/durable"
+	"github.com/counterd/counterd/internal/monotonic"
 )
 
 // Tiers keeps memory within MaxMemory: the coldest ranges are written to files, overlays that have grown are merged
@@ -21,7 +20,7 @@ type Tiers struct {
 	s         *core.Data
 	space     *durable.Space // free space of the disk that files are written to
 	Limit     atomic.Int64   // MaxMemory, 0: none
-	fullSince atomic.Int64   // when Data.Full began, in ns of Unix time
+	fullSince atomic.Int64   // when Data.Full began, a monotonic.Moment
 
 	Demotions  atomic.Int64
 	Promotions atomic.Int64
@@ -37,6 +36,7 @@ type Tiers struct {
 	misses, evictions uint64 // of the cache, at the last look; of the tiers' goroutine
 
 	one     sync.Mutex    // held while a block changes its tier
+	Rest    func()        // called by ReshapeBeside now and then; nil: it rests as core.Pace does. Tests count the calls
 	Backoff block.Backoff // of all blocks, after a failure that others may have too; of the tiers' goroutine
 
 	quit     chan struct{}
@@ -334,7 +334,7 @@ func (t *Tiers) UpdateFull() {
 	limit := t.Limit.Load()
 	full := limit > 0 && t.Memory() > limit+Headroom
 	if full && !t.s.Full.Load() {
-		t.fullSince.Store(time.Now().UnixNano())
+		t.fullSince.Store(int64(monotonic.Now()))
 		t.refused.Add(1)
 		t.s.Config.Logger.Warn("maxmemory exceeded; refusing changes that need memory until ranges are written to disk", "memory", t.Memory(), "maxmemory", limit)
 	}
@@ -394,7 +394,7 @@ func (t *Tiers) victim() (best *block.Keyspace, lo uint64, oldest int64, ok bool
 
 // Crowded tells whether changes that need new rows are refused, but only since a moment ago. Two atomic loads at most.
 func (t *Tiers) Crowded() bool {
-	return t.s.Full.Load() && time.Since(time.Unix(0, t.fullSince.Load())) < FullWait
+	return t.s.Full.Load() && monotonic.Moment(t.fullSince.Load()).Age() < FullWait
 }
 
 // AwaitRoom returns when there is memory again, or the memory is no longer crowded, or the tiers stop.

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package durable
+
+import "time"
+
+var processStart = time.Now()
+
+// threadTime stands for the processor time of the thread. A wait for a disk counts too.
+func threadTime() time.Duration { return time.Since(processStart) }
