@@ -117,14 +117,25 @@ func serve(conf config.Config, passed []string, log *slog.Logger, level *slog.Le
 	if err := srv.Listen(); err != nil { // before loading: clients are told LOADING, and a taken port is seen at once
 		return err
 	}
-	store, err := srv.OpenStore()
+	reg, err := openRegistry(conf)
 	if err != nil {
 		_ = shutdown(srv)
 		return err
 	}
-	if err := join(conf, srv, store); err != nil {
+	if reg != nil {
+		srv.Cluster().UseRegistry(reg)
+	}
+	defer context.AfterFunc(ctx, srv.EndOpening)()
+	store, err := srv.OpenStore()
+	if err != nil {
 		_ = shutdown(srv)
-		return errors.Join(err, store.Close())
+		return errors.Join(err, closeRegistry(reg))
+	}
+	if reg != nil {
+		if err := srv.Cluster().Join(store); err != nil {
+			_ = shutdown(srv)
+			return errors.Join(err, closeRegistry(reg), store.Close())
+		}
 	}
 	srv.Serve(store)
 	log.Info("ready", "version", server.ServerVersion, "address", srv.Addr().String(), "unixsocket", conf.UnixSocket, "pid", os.Getpid(),
@@ -146,20 +157,20 @@ func serve(conf config.Config, passed []string, log *slog.Logger, level *slog.Le
 	return nil
 }
 
-// join makes the server a node of its cluster, if it is to be one.
-func join(c config.Config, srv *server.Server, store *counter.Store) error {
+// openRegistry opens the registry of a node of a cluster; nil: the node is of none.
+func openRegistry(c config.Config) (registry.Registry, error) {
 	if !c.Cluster.Enabled {
+		return nil, nil
+	}
+	return registry.OpenEtcd(registry.EtcdConfig{Endpoints: c.Cluster.Etcd, User: c.Cluster.EtcdUser, PasswordFile: c.Cluster.EtcdPasswordFile,
+		CACert: c.Cluster.EtcdCACert, Cert: c.Cluster.EtcdCert, Key: c.Cluster.EtcdKey}, c.Cluster.Name)
+}
+
+func closeRegistry(reg registry.Registry) error {
+	if reg == nil {
 		return nil
 	}
-	reg, err := registry.OpenEtcd(registry.EtcdConfig{Endpoints: c.Cluster.Etcd, User: c.Cluster.EtcdUser, PasswordFile: c.Cluster.EtcdPasswordFile,
-		CACert: c.Cluster.EtcdCACert, Cert: c.Cluster.EtcdCert, Key: c.Cluster.EtcdKey}, c.Cluster.Name)
-	if err != nil {
-		return err
-	}
-	if err := srv.Cluster().Join(store, reg); err != nil {
-		return errors.Join(err, reg.Close())
-	}
-	return nil
+	return reg.Close()
 }
 
 func shutdown(srv *server.Server) error {

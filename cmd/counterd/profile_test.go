@@ -26,7 +26,7 @@ func TestProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"cmd/counterd/internal/net/front.(*loop).turn", "cmd/counterd/internal/net/resp.(*Reader).Next", "cmd/counterd/internal/commands/items.(*Call).Answer",
-		"counter.(*Batch).apply", "counter/internal/hot.(*Table).FindAt", "persist/format.DecodeRecord"} {
+		"counter/internal/core.(*Batch).apply", "counter/internal/hot.(*Table).FindAt", "persist/format.DecodeRecord"} {
 		if !bytes.Contains(profile, []byte("github.com/counterd/counterd/"+name)) {
 			t.Errorf("nothing of %s: make pgo", name)
 		}

@@ -66,7 +66,8 @@ func plain(err error) string {
 		}
 		return Text(e.Err)
 	}
-	if errors.Is(err, context.DeadlineExceeded) && errors.Unwrap(err) == nil {
+	_, several := err.(interface{ Unwrap() []error }) // the other errors say why
+	if errors.Is(err, context.DeadlineExceeded) && errors.Unwrap(err) == nil && !several {
 		return "no answer in time"
 	}
 	return ""

@@ -30,6 +30,7 @@ func TestText(t *testing.T) {
 		{&url.Error{Op: "Get", URL: "https://s3.example.com/bucket?location=", Err: &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "s3.example.com"}}},
 			`s3.example.com: the host name "s3.example.com" cannot be resolved`},
 		{fmt.Errorf("etcd: %w", context.DeadlineExceeded), "etcd: no answer in time"},
+		{fmt.Errorf("%w: %w", errors.New("etcd: connection refused"), context.DeadlineExceeded), "etcd: connection refused: no answer in time"},
 		{&os.LinkError{Op: "rename", Old: "a", New: "b", Err: syscall.ENOSPC}, "a to b: no space left on device"},
 	} {
 		if got := Text(c.err); got != c.want {

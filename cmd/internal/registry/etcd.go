@@ -112,36 +112,11 @@ func (e *etcd) client(ctx context.Context) (*clientv3.Client, error) {
 		return nil, ErrClosed
 	}
 	if c == nil {
-		if err := e.reach(ctx); err != nil {
-			return nil, err
-		}
-		config := e.config
-		if deadline, ok := ctx.Deadline(); ok {
-			config.DialTimeout = max(min(dialTimeout, time.Until(deadline)), time.Millisecond)
-		}
-		if c, err = clientv3.New(config); err != nil {
+		if c, err = e.connect(ctx); err != nil {
 			c = nil
 		}
 	}
 	return c, err
-}
-
-// reach tells why etcd cannot be reached, where a password's check would only be late.
-func (e *etcd) reach(ctx context.Context) error {
-	if e.config.Username == "" {
-		return nil
-	}
-	config := e.config
-	config.Username, config.Password = "", ""
-	c, err := clientv3.New(config)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if _, err = e.read(ctx, c); status.Code(err) == codes.Unavailable {
-		return err
-	}
-	return nil
 }
 
 // read reads every key. The library's own waits for a connection, and does not say why there is none.
@@ -150,17 +125,19 @@ func (e *etcd) read(ctx context.Context, c *clientv3.Client) (*pb.RangeResponse,
 		RangeEnd: []byte(clientv3.GetPrefixRangeEnd(e.prefix))}, grpc.WaitForReady(false), grpc.MaxCallRecvMsgSize(math.MaxInt32))
 }
 
-// ask calls with a client. Where the token of a password's check has run out the library has asked for another, and
-// nothing was done.
+// ask calls with a client, and once more with another where the token has run out.
 func ask[T any](ctx context.Context, e *etcd, f func(context.Context, *clientv3.Client) (T, error)) (v T, err error) {
 	c, err := e.client(ctx)
 	if err != nil {
 		return v, &unsent{err}
 	}
-	if v, err = f(ctx, c); errors.Is(err, rpctypes.ErrInvalidAuthToken) {
-		v, err = f(ctx, c)
+	if v, err = f(ctx, c); !e.badToken(err) {
+		return v, err
 	}
-	return v, err
+	if c, err = e.replace(ctx, c); err != nil {
+		return v, &unsent{err}
+	}
+	return f(ctx, c)
 }
 
 // unsent is the error of a request that was not made.
@@ -249,7 +226,9 @@ func (e *etcd) Watch(ctx context.Context, from int64, changed func(int64, []topo
 	// A member that has lost the others says so, instead of nothing.
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
+	late := time.AfterFunc(silentAfter, cancel) // by a client that is discarded it may hang
 	responses := c.Watch(ctx, e.prefix, clientv3.WithPrefix(), clientv3.WithRev(from))
+	late.Stop()
 	tick := time.NewTicker(progressEach)
 	defer tick.Stop()
 	for heard := time.Now(); ; {
@@ -442,9 +421,7 @@ func (e *etcd) Close() error {
 	c := <-e.open
 	e.open <- nil
 	if c != nil {
-		if err := c.Close(); err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
+		return discard(c)
 	}
 	return nil
 }

@@ -1,2 +1,16 @@
 // Package cluster tests a cluster with real etcd: nodes, moves of hash slots, backups, and faults again and again.
+//
+// # Files
+//
+//	harness_test.go main_test.go            etcd and nodes, each in a network of its own or not
+//	chaos_test.go faults_test.go moves_test.go  faults again and again; the kinds of faults; moves of groups
+//	writers_test.go forwardwriter_test.go   clients that note their answers
+//	far_test.go etcdtls_test.go             etcd that is far away, and by TLS with users
+//	moveload_test.go                        a move under the highest load
+//	forward_test.go                         forward ports while groups move and primaries are killed
+//	check_test.go                           the check of the clients' posts
+//	heal_test.go                            damaged directories, one or all at once
+//	backup_test.go lost_test.go             backups, and a cluster that is lost and restored
+//	import_test.go                          imports beside moves, failovers and kills
+//	tools_test.go                           backups beside moves, failovers and kills
 package cluster

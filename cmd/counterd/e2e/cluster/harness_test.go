@@ -21,6 +21,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/testkit/delayproxy"
 	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
@@ -59,6 +60,7 @@ type cluster struct {
 	nodes    []*process
 	disks    bool
 	extra    []string
+	far      []*delayproxy.Proxy // between nodes and etcd; none: they connect to it directly
 }
 
 type clusterOptions struct {
@@ -69,6 +71,7 @@ type clusterOptions struct {
 	fsync                  string
 	disks                  bool // small ones, a node's own
 	args                   []string
+	roundTrip, jitter      time.Duration // between nodes and etcd; 0: as the machine has it
 }
 
 const clusterSchema = "add counter weibo\nadd column weibo repost hint=16 max=63 suffix=n\n"
@@ -89,6 +92,12 @@ func newCluster(t testing.TB, o clusterOptions) (c *cluster, ok bool) {
 		c.run("ip", "link", "set", "dev", "ck0", "up")
 	}
 	c.startEtcd(path, o.members)
+	if o.roundTrip > 0 {
+		for i, m := range c.etcd {
+			c.far = append(c.far, delayproxy.New(t, fmt.Sprintf("%s:%d", m.host, m.port), uint64(i)))
+		}
+		c.setDelay(o.roundTrip, o.jitter)
+	}
 	for range o.shards*(1+o.replicas) + o.free {
 		c.addNode()
 	}
@@ -198,6 +207,25 @@ func (c *cluster) endpoints() string {
 	return strings.Join(list, ",")
 }
 
+// setDelay sets how long a round trip between a node and etcd takes.
+func (c *cluster) setDelay(roundTrip, jitter time.Duration) {
+	for _, p := range c.far {
+		p.Set(roundTrip, jitter)
+	}
+}
+
+// nodeEndpoints is endpoints for nodes.
+func (c *cluster) nodeEndpoints() string {
+	if len(c.far) == 0 {
+		return c.endpoints()
+	}
+	var list []string
+	for _, p := range c.far {
+		list = append(list, "http://"+p.Addr())
+	}
+	return strings.Join(list, ",")
+}
+
 // addNode starts a counterd that belongs to no shard yet.
 func (c *cluster) addNode() *process {
 	c.t.Helper()
@@ -215,7 +243,7 @@ func (c *cluster) addNode() *process {
 			program = *clusterOlderFlag
 		}
 		args := []string{program, "--port", strconv.Itoa(n.port), "--bind", n.host, "--protected-mode", "no", "--dir", n.dir, "--appendfsync", c.fsync, "--cluster-enabled", "yes",
-			"--cluster-name", c.name, "--cluster-etcd", c.endpoints(), "--cluster-node-timeout", strconv.Itoa(int(c.timeout.Milliseconds())), "--cluster-announce-ip", n.host, "--forward-port", strconv.Itoa(n.forward)}
+			"--cluster-name", c.name, "--cluster-etcd", c.nodeEndpoints(), "--cluster-node-timeout", strconv.Itoa(int(c.timeout.Milliseconds())), "--cluster-announce-ip", n.host, "--forward-port", strconv.Itoa(n.forward)}
 		return append(args, c.extra...)
 	}
 	c.nodes = append(c.nodes, n)
@@ -227,6 +255,18 @@ func (c *cluster) addNode() *process {
 
 // start runs the process, at first or again. A counterd is waited for until it answers.
 func (p *process) start() error {
+	if err := p.launch(); err != nil {
+		return err
+	}
+	if p.name == "counterd" && !p.AwaitPing() {
+		p.Kill()
+		return fmt.Errorf("%s did not answer PING\n%s", strings.Join(p.Cmd.Args, " "), p.Log)
+	}
+	return nil
+}
+
+// launch is start that does not wait.
+func (p *process) launch() error {
 	args := p.args()
 	if p.holder != 0 {
 		args = append([]string{"nsenter", "-t", strconv.Itoa(p.holder), "-n", "--"}, args...)
@@ -264,23 +304,11 @@ func (p *process) start() error {
 		_ = s.Cmd.Process.Kill() // whatever it is, it has been checked: a cluster does not end in order
 		<-s.Exited
 	})
-	if p.name == "counterd" && !s.AwaitPing() {
-		s.Kill()
-		return fmt.Errorf("%s did not answer PING\n%s", strings.Join(args, " "), s.Log)
-	}
 	return nil
 }
 
 // freeze stops the process and waits until all its threads have.
-func (p *process) freeze() {
-	_ = p.Cmd.Process.Signal(syscall.SIGSTOP)
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if (&harness.Member{Server: p.Server}).Halted() {
-			return
-		}
-	}
-	p.c.t.Errorf("the process at %s goes on behind SIGSTOP", p.Addr)
-}
+func (p *process) freeze() { p.Freeze(p.c.t) }
 
 func (p *process) thaw() { _ = p.Cmd.Process.Signal(syscall.SIGCONT) }
 

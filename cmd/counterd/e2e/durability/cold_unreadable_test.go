@@ -28,14 +28,17 @@ func TestColdUnreadable(t *testing.T) {
 	harness.Patch(t, files(t, s.Dir, "cold", "*.cold")[0], 5*4096+100, func(b []byte) { b[0] ^= 0x10 }, 1)
 
 	var lost []int
-	for i := range posts {
-		switch v := c.Do("GET", fmt.Sprintf("plain:%d", mid(i))); {
-		case v.Kind == '-' && strings.HasPrefix(v.Text, "IOERR "):
+	harness.BulkParallel(t, s, 1, posts, func(dst []byte, i int) []byte {
+		return harness.AppendCall(dst, "GET", "plain:", mid(i), "", -1)
+	}, func(i int, reply []byte) error {
+		switch {
+		case strings.HasPrefix(string(reply), "-IOERR "):
 			lost = append(lost, i)
-		case v.Text != strconv.Itoa(i):
-			t.Fatalf("post %d answered %q", i, v.Raw)
+		case string(reply) != "$"+strconv.Itoa(i):
+			return fmt.Errorf("post %d answered %q", i, reply)
 		}
-	}
+		return nil
+	})
 	if len(lost) < 10 || len(lost) > 4000 {
 		t.Fatalf("%d posts cannot be read, want those of one page", len(lost))
 	}

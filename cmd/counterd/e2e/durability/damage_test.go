@@ -250,7 +250,7 @@ func TestDurableLoading(t *testing.T) {
 	dir := t.TempDir()
 	s := harness.StartIn(t, dir, "--auto-aof-rewrite-min-size", "0", "--appendfsync", "no")
 	harness.SeedSchema(t, s.Dial(t))
-	n := max(harness.Scaled(3_000_000), 1_000_000)
+	n := max(harness.Scaled(800_000), 800_000)
 	harness.BulkParallel(t, s, 2, n, func(dst []byte, i int) []byte {
 		return harness.AppendCall(dst, "SET", "", uint64(i)*1_000_003, ".cntcm", int64(i%60_000))
 	}, harness.WantReply("+OK"))

@@ -11,8 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/setclock"
 )
 
 // TestUpgrade opens the data directories that releases left behind when they were killed: every post has the values it
@@ -45,6 +48,53 @@ func TestUpgrade(t *testing.T) {
 			harness.WantCtl(t, 0, []string{"check", dir})
 			wantBefore(t, harness.StartIn(t, dir).Dial(t), 20)
 		})
+	}
+}
+
+// TestUpgradeClock opens the directories of releases with clocks that were set back or forward by ten years meanwhile. Every post is there,
+// a change and a snapshot are made, and the next start, by a right clock, has them.
+func TestUpgradeClock(t *testing.T) {
+	t.Parallel()
+	archives, err := filepath.Glob("testdata/releases/*.tar.gz")
+	if err != nil || len(archives) < 1 {
+		t.Fatalf("%d archives, %v", len(archives), err)
+	}
+	for _, archive := range archives {
+		for _, jump := range []time.Duration{-10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
+			dir := unpack(t, archive)
+			for start, by := range []time.Duration{jump, 0} {
+				s, err := counter.Open(dir, counter.Options{Now: func() time.Time { return setclock.By(time.Now(), by) }})
+				if err != nil {
+					t.Fatalf("%s, clock %v: %v", archive, by, err)
+				}
+				for i := range 1500 {
+					mid, values := wasBefore(i)
+					if values == nil {
+						continue
+					}
+					got, found, err := s.Get(mid + ".cntqt")
+					want := uint64(values[3])
+					if start == 1 && i == 1 {
+						want++
+					}
+					if err != nil || !found || got != want {
+						t.Fatalf("%s, clock %v: post %s is %d, %v, %v, want %d", archive, by, mid, got, found, err, want)
+					}
+				}
+				if start == 0 {
+					mid, _ := wasBefore(1)
+					if _, err := s.Incr(mid+".cntqt", 1); err != nil {
+						t.Fatal(err)
+					}
+					if err := s.Snapshot(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
 }
 

@@ -8,14 +8,26 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"testing"
 	"time"
 )
 
 var DownAfterFlag = flag.Duration("down-after", downAfter, "Sentinel's down-after-milliseconds in TestSentinelSoak")
 
-// Halted tells whether every thread of the process is stopped. They go on for a moment behind SIGSTOP.
-func (m *Member) Halted() bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.Cmd.Process.Pid))
+// Freeze stops the process by SIGSTOP and waits until all its threads have stopped: they go on for a moment behind the signal, for
+// longer than a replica needs to answer on a busy machine.
+func (s *Server) Freeze(t testing.TB) {
+	t.Helper()
+	if err := s.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, StartTimeout, "all threads have stopped", s.halted)
+}
+
+// halted tells whether every thread of the process is stopped.
+func (s *Server) halted() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Cmd.Process.Pid))
 	for _, path := range threads {
 		data, err := os.ReadFile(path)
 		if _, state, _ := strings.Cut(string(data), ") "); err != nil || !strings.HasPrefix(state, "T") {

@@ -1,2 +1,12 @@
 // Package migration tests what moves data in and out: counterctl import, follow, export and build, and redis-cli --rdb.
+//
+// # Files
+//
+//	import_test.go import_file_test.go main_test.go  imports of keys of every shape, and of files
+//	import_restart_test.go                  imports that are killed, with their target and their source
+//	import_beside_test.go                   an import beside failovers, full copies and backups
+//	import_hurt_test.go                     an import into a server that loses acknowledged changes, is flushed, or has a full disk
+//	follow_test.go                          a redis-server that is followed
+//	download_test.go export_test.go         exports and downloads
+//	built_test.go                           directories that counterctl build makes
 package migration

@@ -301,7 +301,7 @@ func TestImportHostile(t *testing.T) {
 	})
 	for want, args := range map[string][]string{
 		"READONLY":                      {"--to", replica.Addr, "--wait", "1ms"},
-		"connection refused":            {"--to", "127.0.0.1:1"},
+		"connection refused":            {"--to", "127.0.0.1:1", "--wait", "1ms"},
 		"has no weibo.likes":            {"--to", s.Addr, "--map", "x:{mid}=weibo.likes"},
 		"ADD COLUMN weibo likes hint=8": {"--to", s.Addr, "--map", "x:{mid}=weibo.likes"},
 		"a key may fit rule":            {"--to", s.Addr, "--map", "post:{mid:16}:likes=weibo.repost"},

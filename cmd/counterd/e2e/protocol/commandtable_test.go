@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,9 @@ func TestCommandTableAsRedis(t *testing.T) {
 			if field == "flags" || field == "cats" || field == "tips" { // sets
 				a, b = sorted(their[i]), sorted(our[i])
 			}
+			if newer := newerTips[name]; field == "tips" && newer != nil {
+				a = strings.Join(newer, "")
+			}
 			if a == b {
 				continue
 			}
@@ -54,6 +58,26 @@ func TestCommandTableAsRedis(t *testing.T) {
 		t.Errorf("got %d commands that both have", shared)
 	}
 }
+
+// newerTips are tips that Redis 7.4 has and the installed Redis 7.0 lacks, in order, as they are on the wire. Clients of clusters act on
+// them: go-redis returned an error for RANDOMKEY, whose replies of several shards it had no rule for.
+var newerTips = func() map[string][]string {
+	tips := map[string][]string{
+		"randomkey":     {"request_policy:all_shards", "response_policy:special", "nondeterministic_output"},
+		"scan":          {"request_policy:special", "response_policy:special", "nondeterministic_output"},
+		"latency|reset": {"request_policy:all_nodes", "response_policy:agg_sum"},
+	}
+	for _, name := range []string{"config|resetstat", "config|rewrite", "acl|setuser", "acl|deluser", "acl|save", "client|setname"} {
+		tips[name] = []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
+	}
+	for _, list := range tips {
+		for i, tip := range list {
+			list[i] = fmt.Sprintf("$%d\r\n%s\r\n", len(tip), tip)
+		}
+		slices.Sort(list)
+	}
+	return tips
+}()
 
 // sorted are the raw elements of a set in order.
 func sorted(v resptest.Value) string {

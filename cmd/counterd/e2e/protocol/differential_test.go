@@ -370,7 +370,7 @@ func TestDifferential(t *testing.T) {
 			if !ok {
 				return
 			}
-			for round := range harness.Scaled(120) {
+			for round := range harness.Scaled(60) {
 				r := rand.New(rand.NewPCG(uint64(seed), uint64(round)<<2|uint64(resp)))
 				seq := generate(r, 10+r.IntN(300))
 				if m := d.run(seq); m != nil {

@@ -115,7 +115,9 @@ func (p *twoPairs) field(node int, name, want string) {
 func (p *twoPairs) replicas(sig syscall.Signal) {
 	p.t.Helper()
 	for _, pair := range p.nodes {
-		if err := pair[1].Cmd.Process.Signal(sig); err != nil {
+		if sig == syscall.SIGSTOP {
+			pair[1].Freeze(p.t)
+		} else if err := pair[1].Cmd.Process.Signal(sig); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -307,7 +309,7 @@ func TestFailoverUnderLoad(t *testing.T) {
 	b := harness.Start(t, "--replicaof", fmt.Sprintf("127.0.0.1 %d", a.Port))
 	nodes := [2]*harness.Server{a, b}
 	const writers = 4
-	rounds := max(4, harness.Scaled(20))
+	rounds := max(4, harness.Scaled(6))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var primary, refused atomic.Int64

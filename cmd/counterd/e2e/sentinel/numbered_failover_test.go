@@ -212,7 +212,7 @@ func average(all []time.Duration) time.Duration {
 func (p *repeatPair) lose(w *harness.RepeatWriter, op harness.RepeatOp, replicated bool) {
 	p.t.Helper()
 	if !replicated {
-		p.signal(syscall.SIGSTOP)
+		p.replica().Freeze(p.t)
 		_ = harness.Ask(p.primary().Addr, "CLIENT", "KILL", "TYPE", "replica")
 	}
 	c := harness.DialAddr(p.t, "tcp", p.primary().Addr)

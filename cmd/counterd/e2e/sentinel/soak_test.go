@@ -203,8 +203,7 @@ func (s *soak) strike(old *harness.Member, fault fault) {
 	case faultKill:
 		old.Kill()
 	case faultStop:
-		_ = old.Cmd.Process.Signal(syscall.SIGSTOP)
-		s.await(time.Minute, "all threads have stopped", old.Halted)
+		old.Freeze(s.T)
 	case faultPartition:
 		s.Ip("link set dev " + old.Cable("n") + " down")
 	}

@@ -47,7 +47,7 @@ func TestBenchScripts(t *testing.T) {
 	}{
 		{name: "peers", script: "peers.sh", env: "DEPTHS=8 IDLE=0", args: []string{peer.Addr},
 			want:  []string{"| server CPU an operation, counterd / counterd | 8 deep |", "| incr | ", "latency at 50 %", "| memory | bytes a post"},
-			files: []string{"deep8.json", "deep8.html", "half.json"}},
+			files: []string{"peer-deep8.json", "peer-deep8.html", "peer-half.json"}},
 		{name: "not empty", script: "peers.sh", env: "DEPTHS=8", args: []string{peer.Addr}, status: 1, want: []string{"load wants it empty"}},
 		{name: "no password", script: "peers.sh", args: []string{locked.Addr}, status: 1, want: []string{locked.Addr, "NOAUTH", "--vs-password"}},
 		{name: "wrong password", script: "peers.sh", env: "PEER_PASSWORD=x", args: []string{locked.Addr}, status: 1, want: []string{locked.Addr, "WRONGPASS"}},

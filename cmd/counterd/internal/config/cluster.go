@@ -76,6 +76,9 @@ func (c *Config) validateCluster(errs *[]error) {
 	if c.ReplicaOf != "" {
 		wrong("replicaof: got %q with cluster-enabled yes: the cluster decides which primary a node follows", c.ReplicaOf)
 	}
+	if c.HealFrom != "" {
+		wrong("heal-from: got %q with cluster-enabled yes: the nodes of a cluster heal from each other", c.HealFrom)
+	}
 	if c.SchemaFile != "" {
 		wrong("schema: got %q with cluster-enabled yes: the schema belongs to the cluster, send its lines to any node", c.SchemaFile)
 	}

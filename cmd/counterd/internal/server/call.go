@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
@@ -37,6 +38,7 @@ type call struct {
 	lastNumber idmp.Number    // of the command being planned
 	reads      *reads         // CLIENT TRACKING; nil: off
 	calls      int64          // commands executed so far
+	decided    decided        // the decision on the last command, where it holds for the next
 	unsampled  int            // operations until the next sample for popular
 
 	ack    counter.Ack // of the changes that replies in Out report and that are not committed yet
@@ -205,13 +207,21 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	} else {
 		c.planNumbered(cmd, args)
 	}
-	if c.items.Batch.Len() >= maxBatch || len(c.items.Owed) >= 4*maxBatch {
+	if full(&c.items) {
 		c.flush()
 	}
 }
 
+// full tells whether the batch is to be run before more is planned.
+func full(c *items.Call) bool { return c.Batch.Len() >= maxBatch || len(c.Owed) >= 4*maxBatch }
+
 // opened finds out which observers the batch has, which was opened for planned commands.
 func (c *call) opened() { c.observed = c.reads != nil || c.srv.monitors.n.Load() > 0 }
+
+// anyChange tells whether some of the commands planned are changes.
+func anyChange(runs []run) bool {
+	return slices.ContainsFunc(runs, func(r run) bool { return r.cmd.Flags&command.Write != 0 })
+}
 
 // observe notes a command for its observers: a cache of the client, and MONITOR. That is asked once a batch, for all its
 // commands were sent before it was opened.
@@ -226,6 +236,7 @@ func (c *call) observe(cmd *row, args [][]byte) {
 
 // flush runs the batch and appends the replies that are owed. They may be sent when commit has committed the changes.
 func (c *call) flush() {
+	c.decided.cmd = nil
 	if len(c.items.Owed) == 0 {
 		return
 	}
@@ -253,18 +264,13 @@ func (c *call) flush() {
 
 // reply appends the replies that are owed for the batch, which was run, and accounts for it.
 func (c *call) reply(began time.Time) {
-	hits := int64(0)
-	for i := range c.items.Batch.Len() {
-		if c.items.Batch.Op(i).Found {
-			hits++
-		}
-	}
+	hits := int64(c.items.Batch.Found())
 	for i, next := 0, 0; i < len(c.items.Owed); i = next {
 		size := c.items.Out.Len()
 		next = c.items.Answer(i)
 		c.items.Breathe(i)
-		if reply := c.items.Out.From(size); len(reply) > 0 && reply[0] == '-' {
-			c.failed(c.runOf(i), reply)
+		if c.items.Out.ErrorAt(size) {
+			c.failed(c.runOf(i), c.items.Out.From(size))
 		}
 	}
 	clear(c.items.Owed)

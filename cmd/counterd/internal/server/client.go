@@ -105,9 +105,21 @@ func (c *client) Command(args [][]byte) {
 	cmd, d := c.decide(cmd, args)
 	if d == toPlan {
 		c.call.plan(cmd, args)
+		c.call.decided.note(c, cmd, args)
 		return
 	}
+	c.call.decided.cmd = nil
 	c.carryOut(d, cmd, args)
+}
+
+// Again is Command for a command with the name and the number of arguments of the command before. While the batch of that
+// command is open, the decision on it holds for this one too: see decided.
+func (c *client) Again(args [][]byte) {
+	if d := &c.call.decided; d.cmd != nil {
+		d.join(&c.call, args)
+		return
+	}
+	c.Command(args)
 }
 
 // Flush executes the planned operations. If other shards have a part in it, the session leaves its loop and waits for
@@ -241,4 +253,40 @@ func onClient(run func(*client, [][]byte)) func(front.Handler, [][]byte) {
 // onCall makes a handler that sees the call alone one of the command table's.
 func onCall(run func(*call, [][]byte)) func(front.Handler, [][]byte) {
 	return func(h front.Handler, args [][]byte) { run(&h.(*client).call, args) }
+}
+
+// decided is the decision on the last command, where it holds for the next one too. A pipeline is mostly commands of one
+// kind, and the terms of decide and plan come out the same for all commands of a batch: they were sent before the batch
+// was opened, and a command that could change a term closes the batch first. To ask once a batch instead of once a command
+// saves 130 of the 1750 instructions of a GET.
+//
+// Invariant: cmd is not nil only while the batch is open. Then the last command was of this row, joined the batch, and every
+// command of the row with as many arguments would join it in the same way:
+//
+//	the connection        it is plain, has no numbers of its own (CLIENT IDMP), and its user may do everything: only
+//	                      commands that are not planned change that, and flush runs before they are executed
+//	the server            store, role and the brake of maxmemory are looked at once a batch
+//	observers             CLIENT TRACKING and MONITOR are looked at once a batch (call.opened), and there are none
+//	the command           fewer than four arguments have no IDMP among them
+//
+// Nothing is decided here: all other commands go the way of decide.
+type decided struct{ cmd *row }
+
+// note keeps the decision on a command that was planned, if it holds for the next.
+func (d *decided) note(c *client, cmd *row, args [][]byte) {
+	k := &c.call
+	d.cmd = nil
+	if c.plain && len(args) < 4 && k.items.Batch.Opened() && len(k.items.Owed) > 0 && !k.observed && !k.executing && k.numbers.Producer == nil &&
+		c.login.user.Load().Unlimited() {
+		d.cmd = cmd
+	}
+}
+
+// join is call.plan for a command like the last, which was decided. REQUIRES cmd not nil.
+func (d *decided) join(c *call, args [][]byte) {
+	c.runs[len(c.runs)-1].n++
+	d.cmd.Plan(&c.items, args)
+	if full(&c.items) {
+		c.flush()
+	}
 }

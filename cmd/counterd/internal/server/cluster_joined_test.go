@@ -49,6 +49,7 @@ func (k *joinedCluster) start(i, port int) {
 			c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd, c.Cluster.NodeTimeout = true, "test", []string{"http://127.0.0.1:1"}, 2000
 		},
 		made: func(s *Server) {
+			s.Cluster().UseRegistry(k.etcd.Open(nil))
 			s.Open = func() (*counter.Store, error) {
 				conf := s.config.Get()
 				options, err := conf.StoreOptions()
@@ -59,7 +60,7 @@ func (k *joinedCluster) start(i, port int) {
 			}
 		},
 		open:  (*Server).OpenStore,
-		serve: func(s *Server, store *counter.Store) error { return s.Cluster().Join(store, k.etcd.Open(nil)) },
+		serve: func(s *Server, store *counter.Store) error { return s.Cluster().Join(store) },
 	})
 	k.nodes[i] = srv
 	k.t.Cleanup(func() { k.stop(i) })
@@ -282,6 +283,7 @@ func provokeJoined(p provoker) {
 	w := wireDial(p, s, 2)
 	w.want("SET {42}.cntcm 5", "+OK")
 	p.refused(s, w, "COUNTER.MOVE OPEN m 1", "TRYAGAIN move: the node's map has no move \"m\"")
+	p.refused(s, w, "COUNTER.MOVE REMEMBER 0-x r", "ERR got groups \"0-x\", want ranges like 0-84,200 of groups from 0 to 255")
 	p.refused(s, w, "COUNTER.MOVE LOG m -1", "ERR a place or an offset of a move is a number that is not negative")
 	p.refused(s, w, "REPLICAOF NO ONE", "ERR REPLICAOF not allowed in cluster mode.")
 	p.refused(s, w, "FAILOVER", "ERR FAILOVER not allowed in cluster mode")

@@ -361,7 +361,9 @@ func provokeCluster(p provoker) {
 	w.want("MULTI", "+OK")
 	w.want(fmt.Sprintf("COUNTER.MGET weibo %d %d", here, away), "+QUEUED")
 	p.refused(s, w, "EXEC", "CROSSSLOT the transaction reads posts of several shards")
-	p.refused(s, w, "COUNTER.UPDATE weibo WHERE comment > 0 INCR comment 1", "CROSSSLOT COUNTER.UPDATE would change posts of several nodes")
+	w.want("MULTI", "+OK")
+	p.refused(s, w, "COUNTER.UPDATE weibo WHERE comment > 0 INCR comment 1", "CROSSSLOT COUNTER.UPDATE in a transaction would change posts of several nodes")
+	w.want("DISCARD", "+OK")
 	incr := fmt.Sprintf("INCR {%d}.cntcm", here)
 	stand := func(change func(st *cluster.Standing)) {
 		p.Helper()

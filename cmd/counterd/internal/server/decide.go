@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -93,7 +92,7 @@ func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
 	}
 	if cmd != nil && cmd.Plan != nil && c.login.authed && !c.multi.active && !c.call.loading &&
 		(c.confined == 0 || c.confined == command.ConfinedReader && cmd.Reads()) && c.allowsPlanned(cmd, args) && (c.srv.cluster == nil || c.call.openServed(cmd, args)) {
-		if len(args) > longArgs && c.srv.cluster == nil && cmd.Reads() {
+		if len(args) > longArgs && c.srv.cluster == nil && c.call.sliced(cmd, args) {
 			return cmd, toSlice
 		}
 		c.plain = c.isPlain()
@@ -134,7 +133,9 @@ func (c *client) carryOut(d decision, cmd *row, args [][]byte) {
 	case toPlanned:
 		return
 	case toSlice:
-		c.call.readLong(cmd, args)
+		if !c.call.runLong(cmd, args) {
+			c.Command(args)
+		}
 		return
 	case toSkip:
 		c.commandUnanswered(args)
@@ -183,7 +184,7 @@ func (c *client) mayWait(cmd *row, args [][]byte) bool {
 	if cmd != nil && cmd.Flags&command.NoAuth != 0 && c.login.guessesWait() {
 		return true
 	}
-	if c.forAll(cmd) {
+	if c.forAll(cmd) || cmd != nil && cmd.Group == "pubsub" && !c.multi.active && c.manyHear(cmd, args) {
 		return true
 	}
 	return cmd != nil && cmd.Plan == nil && cmd.Flags&command.Fast == 0 && (!c.multi.active || cmd.Flags&command.Now != 0)
@@ -434,7 +435,7 @@ func (c *client) notifyBeforeRead(cmd *row) bool {
 	if cmd == nil || cmd.Plan == nil || cmd.Flags&command.Write != 0 || c.multi.active {
 		return true
 	}
-	if slices.ContainsFunc(c.call.runs, func(r run) bool { return r.cmd.Flags&command.Write != 0 }) {
+	if anyChange(c.call.runs) {
 		if c.Flush(); c.session.LeavingLoop() {
 			return false
 		}

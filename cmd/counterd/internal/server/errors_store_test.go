@@ -210,7 +210,7 @@ func provokeCold(p provoker) {
 // provokeMemory: maxmemory is passed and cold ranges cannot be written.
 func provokeMemory(p provoker) {
 	racetest.Skip(p.T, "it fills memory, which takes ten times as long")
-	s, faulty := faultyServe(p, counter.Options{BlockItems: 1 << 16})
+	s, faulty := faultyServe(p, counter.Options{BlockItems: 1 << 13}) // demoting one block makes room
 	var script strings.Builder
 	script.WriteString("add counter wide\n")
 	for i := range 64 { // 512 bytes a post
@@ -221,7 +221,7 @@ func provokeMemory(p provoker) {
 	}
 	c := wireDial(p, s, 2)
 	c.want("SET 1.cntcm 5", "+OK")
-	faulty.Inject(vfs.Rule{Ops: vfs.OpRename, Glob: "*.cold", Every: 1, Err: syscall.ENOSPC})
+	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Glob: "*.cold.tmp", Every: 1, Err: syscall.ENOSPC})
 	// What settling cannot make smaller: Memory() may count a block twice meanwhile, and less once it has settled.
 	wide, b := s.Store().Schema().Counter("wide"), s.Store().NewBatch()
 	all := make([]int16, len(wide.Columns))

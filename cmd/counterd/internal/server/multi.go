@@ -212,17 +212,36 @@ func (x execution) execute() (tooLong bool) {
 	c.call.executing = true
 	c.call.items.Out.Array(len(t.queued))
 	for _, q := range t.queued {
-		if d := c.denied(q.cmd, q.args); d.Reason != acl.Allowed { // rights may have changed since it was queued
+		d := c.denied(q.cmd, q.args)
+		switch {
+		case d.Reason != acl.Allowed: // rights may have changed since it was queued
+			c.call.flush()
 			c.fail(q.cmd, d.Later())
-			continue
+		case q.cmd.Plan != nil: // run together, as outside of a transaction: all others wait meanwhile
+			if c.call.reads != nil && q.cmd.Flags&command.Write == 0 && anyChange(c.call.runs) {
+				c.call.flush() // see notifyBeforeRead
+			}
+			c.call.plan(q.cmd, q.args)
+		default:
+			c.call.flush()
+			c.execute(q.cmd, q.args)
 		}
-		c.execute(q.cmd, q.args)
-		if tooLong = tooLong || c.call.items.Out.Len()-size > maxExecReplies; tooLong { // it is executed in whole all the same
-			c.call.items.Out.Cut(size)
-		}
+		tooLong = x.cutReplies(size) || tooLong
 	}
+	c.call.flush()
+	tooLong = x.cutReplies(size) || tooLong
 	c.call.executing = false
 	return tooLong
+}
+
+// cutReplies drops the replies from size on if they are too many. The transaction is executed in whole all the same.
+func (x execution) cutReplies(size int) bool {
+	out := &x.c.call.items.Out
+	if len(x.c.call.items.Owed) > 0 || out.Len()-size <= maxExecReplies {
+		return false
+	}
+	out.Cut(size)
+	return true
 }
 
 // denied tells why a command of the queue may not be executed any more; empty: all may.

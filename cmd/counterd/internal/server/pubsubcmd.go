@@ -95,6 +95,22 @@ func longName(c *client, name []byte) bool {
 	return true
 }
 
+// manyHear tells whether a command publishes to so many subscribers that it leaves its loop.
+func (c *client) manyHear(cmd *row, args [][]byte) bool {
+	if len(args) != 3 {
+		return false
+	}
+	return cmd.Is("publish") && c.srv.pubsub.Large(pubsub.Channel, string(args[1])) || cmd.Is("spublish") && c.srv.pubsub.Large(pubsub.Shard, string(args[1]))
+}
+
+// pause is how a long command lets others have their turn; nil in a loop, where it must not wait.
+func (c *client) pause() func() {
+	if c.session.InLoop() {
+		return nil
+	}
+	return c.srv.front.GiveWay
+}
+
 func runPublish(c *client, args [][]byte) {
 	if longName(c, args[1]) {
 		return
@@ -106,7 +122,7 @@ func runPublish(c *client, args [][]byte) {
 		c.srv.role.HeardSentinel(nodeConn{c}, string(args[2]))
 	}
 	channel := string(args[1])
-	c.call.items.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))
+	c.call.items.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2], c.pause())))
 	passOn(c, false, channel, args[2])
 }
 
@@ -118,7 +134,7 @@ func runSpublish(c *client, args [][]byte) {
 		_ = c.session.Send()
 	}
 	channel := string(args[1])
-	c.call.items.Out.Int(int64(c.srv.pubsub.PublishShard(channel, args[2])))
+	c.call.items.Out.Int(int64(c.srv.pubsub.PublishShard(channel, args[2], c.pause())))
 	passOn(c, true, channel, args[2])
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // TestMend: a replica that starts without the file of a cold block, or without an image that no snapshot has another
-// of, gets the posts back from its primary. Nobody has to tell it, and it is done once.
+// of, serves all other posts, and gets those of the range back from its primary. Nobody has to tell it, no full copy is taken,
+// and it is done once.
 func TestMend(t *testing.T) {
 	for _, tier := range []format.Tier{format.TierCold, format.TierHot} {
 		t.Run(string(tier), func(t *testing.T) {
@@ -49,8 +50,12 @@ func TestMend(t *testing.T) {
 			w.want("INCR 4.cntcm", ":13")
 			before := a.info("sync_full")
 			b.start(a.addr())
-			until(t, "a copy", func() bool { return a.info("sync_full") > before && b.info("cold_files_unusable") == "0" })
+			until(t, "the range is filled", func() bool { return b.info("counterd_refilled_ranges") == "1" && b.info("cold_files_unusable") == "0" })
 			same(t, a, b)
+			if after := a.info("sync_full"); after != before {
+				t.Errorf("%s full copies, and %s before", after, before)
+			}
+			until(t, "a snapshot", func() bool { return b.dial().do("SAVE").Text == "OK" })
 			for i := range 300 {
 				get := fmt.Sprintf("GET %d.cntcm", i)
 				b.dial().want(get, w.do(get).String())
@@ -60,8 +65,8 @@ func TestMend(t *testing.T) {
 			b.start(a.addr())
 			w.want("INCR 4.cntcm", ":14")
 			same(t, a, b)
-			if again := a.info("sync_full"); again != copies {
-				t.Errorf("%s full copies, and %s after a restart", copies, again)
+			if again := a.info("sync_full"); again != copies || b.info("counterd_refilled_ranges") != "0" {
+				t.Errorf("%s full copies, and %s after a restart; %s ranges filled again", copies, again, b.info("counterd_refilled_ranges"))
 			}
 		})
 	}

@@ -4,6 +4,7 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,7 +18,9 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/persist/archive"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -67,12 +70,7 @@ func (n *replNode) said(words string) bool {
 
 func newReplNode(t *testing.T) *replNode {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	n := &replNode{t: t, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
+	n := &replNode{t: t, dir: t.TempDir(), port: freeport.Take(t)}
 	n.opts = counter.Options{BlockItems: 64, SnapshotGrowth: -1, HashSeed: 1, RetainBytes: 1 << 30}
 	t.Cleanup(n.stop)
 	return n
@@ -146,7 +144,13 @@ func (n *replNode) info(field string) string {
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+	untilEach(t, 5*time.Millisecond, what, ok)
+}
+
+// untilEach waits for a condition whose check is expensive: every 5 ms, the checks alone would keep the processor busy.
+func untilEach(t *testing.T, pause time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", patience, what)
 		}
@@ -173,35 +177,42 @@ func samePosts(t *testing.T, first, n *replNode) {
 	}
 }
 
-// sameLog compares the frames of two logs where both have them.
+// sameLog compares the frames that two logs both have. It begins again where a snapshot removes frames meanwhile.
 func sameLog(t *testing.T, a, b *replNode) {
 	t.Helper()
+	err := compareLogs(a, b)
+	for errors.Is(err, format.ErrGone) {
+		err = compareLogs(a, b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func compareLogs(a, b *replNode) error {
 	la, lb := a.srv.Store().Replication(), b.srv.Store().Replication()
 	from := max(la.First(), lb.First())
 	ra, err := la.NewReader(from)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer ra.Close()
 	rb, err := lb.NewReader(from)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer rb.Close()
 	for {
 		fa, err := ra.TryNext()
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		fb, err := rb.TryNext()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if fa == nil || fb == nil {
-			return
+		if err != nil || fa == nil || fb == nil {
+			return err
 		}
 		if string(fa.Raw) != string(fb.Raw) {
-			t.Fatalf("the logs differ at %d and %d", fa.Start, fb.Start)
+			return fmt.Errorf("the logs differ at %d and %d", fa.Start, fb.Start)
 		}
 	}
 }

@@ -76,6 +76,7 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 		return nil, err
 	}
 	s.front = front.New(host{s}, s.config, &s.stats, material.Server(), log)
+	s.pubsub.Pause = s.front.GiveWay
 	s.front.ListenBy(machine.Listen)
 	s.role = role.New(s, s.config, s.runID, log)
 	if conf.Cluster.Enabled {
@@ -261,6 +262,9 @@ func (s *Server) Opening() bool { return s.progress.active() }
 // the data.
 func (s *Server) OpenStore() (*counter.Store, error) { return s.role.Open(s.Open) }
 
+// EndOpening ends the wait of OpenStore for another node that has the data of a damaged directory: the process is to end.
+func (s *Server) EndOpening() { s.role.EndOpening() }
+
 // Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it
 // cannot be opened the server ends: there is nothing to serve.
 func (s *Server) Reopen(change func(dir string) error) error {
@@ -311,10 +315,12 @@ func (s host) NeedsPassword() bool { return !s.srv.users.Default().Open() }
 // EachSecond does the server's work of each second.
 func (s host) EachSecond() {
 	s.srv.sample()
-	s.srv.releaser.Look(s.srv.sampler.Rates().Commands)
-	conf := s.srv.config.Get()
-	s.srv.heap.Look(heap.Use{MaxMemory: int64(conf.MaxMemory), Posts: s.srv.store().Admin().TierCounts().Memory, Clients: conf.MaxMemoryClients.Of(conf.MaxMemory),
-		Held: s.srv.front.Held() + s.srv.pubsub.Unread()})
+	if !s.srv.machine.Crowded {
+		s.srv.releaser.Look(s.srv.sampler.Rates().Commands)
+		conf := s.srv.config.Get()
+		s.srv.heap.Look(heap.Use{MaxMemory: int64(conf.MaxMemory), Posts: s.srv.store().Admin().TierCounts().Memory, Clients: conf.MaxMemoryClients.Of(conf.MaxMemory),
+			Held: s.srv.front.Held() + s.srv.pubsub.Unread()})
+	}
 	s.srv.pubsub.Look()
 	s.srv.unsaved.commands(&s.srv.shared)
 	s.srv.role.RoleChanged() // lags grow with time
@@ -323,7 +329,9 @@ func (s host) EachSecond() {
 // sample lets the sampler look at the totals and at the memory used.
 func (s *Server) sample() {
 	s.sampler.Sample(time.Now(), s.commands.Calls(), &s.stats)
-	s.memory()
+	if !s.machine.Crowded {
+		s.memory()
+	}
 }
 
 // Unread is how many bytes subscribers have not read.
@@ -366,9 +374,9 @@ func CheckUsers(c *config.Config) error {
 // Publish takes a message of the primary: see repl.Host.
 func (s *Server) Publish(shard bool, channel string, message []byte) {
 	if shard {
-		s.pubsub.PublishShard(channel, message)
+		s.pubsub.PublishShard(channel, message, nil)
 	} else {
-		s.pubsub.Publish(channel, message)
+		s.pubsub.Publish(channel, message, nil)
 	}
 	if store := s.store(); store.Durable() {
 		s.role.Peers().Publish(store.Replication().Position(), shard, channel, message)

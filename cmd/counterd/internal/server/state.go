@@ -180,8 +180,11 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 	if h := s.role.Replication().Healing(); h != nil {
 		r.Healing, r.Since, r.Priority = h.Reason, time.Since(time.UnixMilli(h.Since)), 0 // Sentinel must not name it
 	}
-	r.Healed = s.role.Replication().Healed()
-	r.Refilled, r.RefilledPosts, r.RefillFailures = s.role.Replication().Refilled()
+	r.Waits = s.role.Replication().Healer().Waits()
+	r.HealingLost = s.role.Replication().Healer().Lost()
+	r.Healed = s.role.Replication().Healer().Healed()
+	refills := s.role.Replication().Refilled()
+	r.Refilled, r.RefilledPosts, r.RefillFailures, r.RefilledLog, r.NotesMended = refills.Ranges, refills.Posts, refills.Failed, refills.Segments, refills.Notes
 	cuts, last := s.role.Replication().Cuts()
 	r.Cuts = cuts
 	if cuts > 0 {

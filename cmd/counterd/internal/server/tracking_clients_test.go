@@ -483,6 +483,33 @@ func TestTrackingOwnWrite(t *testing.T) {
 	}
 }
 
+// TestTrackingOwnWriteInTransaction: a key that a transaction reads behind a change of its own is told when it changes
+// again. The transaction's own change may be told to another connection before EXEC is answered, so it must not be the last.
+func TestTrackingOwnWriteInTransaction(t *testing.T) {
+	s := wireServe(t, nil)
+	for i, read := range []string{"GET 1.cntrn", "INCR 2.cntrn|GET 1.cntrn", "GET 3.cntrn|HGETALL 1"} {
+		for j, mode := range []string{"", " NOLOOP", " REDIRECT"} {
+			c, other, to := wireDial(t, s, 3), wireDial(t, s, 3), wireDial(t, s, 3)
+			told := c
+			if mode == " REDIRECT" {
+				told, mode = to, fmt.Sprint(mode, " ", to.do("CLIENT ID").N)
+			}
+			c.want("CLIENT TRACKING ON"+mode, "+OK")
+			for _, command := range strings.Split("MULTI|INCR 1.cntrn|"+read+"|EXEC", "|") {
+				if v := c.do(command); v.Kind == '-' {
+					t.Fatal(command, v)
+				}
+			}
+			told.want("PING", "+PONG") // nothing was tracked when the transaction changed it
+			other.want("SET 1.cntrn 9", "+OK")
+			if got := told.read().String(); !strings.HasPrefix(got, `>"invalidate"`) {
+				t.Errorf("%d %d: a change behind the transaction: got %s", i, j, got)
+			}
+			c.conn.Close()
+		}
+	}
+}
+
 // TestFlushForgetsTracked: however all posts are dropped, no key is tracked any more.
 func TestFlushForgetsTracked(t *testing.T) {
 	s := wireServe(t, nil)

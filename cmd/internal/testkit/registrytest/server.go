@@ -35,7 +35,8 @@ type Server struct {
 	down      bool
 	changed   chan struct{} // closed at each change, of a key or of down
 	observe   func(revision int64, kvs []topology.KV)
-	full      bool // the alarm NOSPACE: reads and renewals alone
+	read      *topology.Map // of its revision, see Map; nil: none was read
+	full      bool          // the alarm NOSPACE: reads and renewals alone
 }
 
 type entry struct {
@@ -74,7 +75,12 @@ func (s *Server) Store(link *Link) registry.Store {
 func (s *Server) Map() (*topology.Map, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return topology.NewMap(s.revision, s.all())
+	if s.read != nil && s.read.Revision == s.revision {
+		return s.read, nil
+	}
+	m, err := topology.NewMap(s.revision, s.all())
+	s.read = m
+	return m, err
 }
 
 // Compact forgets the changes up to now: a watch that has not seen them ends with an error.

@@ -123,7 +123,8 @@ func setGets(args [][]byte) bool {
 	return slices.ContainsFunc(args[min(3, len(args)):], func(a []byte) bool { return resp.EqualFold(a, "GET") })
 }
 
-// tips tell programs between clients and a number of nodes how to pass a command on.
+// tips tell programs between clients and a number of nodes how to pass a command on. They are those of Redis 7.4: without the response
+// policies that 7.0 lacks, go-redis cannot read RANDOMKEY of a cluster.
 func (cmd *Row[C]) tips() []string {
 	switch cmd.Name {
 	case "mget":
@@ -134,7 +135,7 @@ func (cmd *Row[C]) tips() []string {
 		return []string{"request_policy:multi_shard", "response_policy:agg_sum"}
 	case "hgetall", "hkeys", "hvals", "command", "command|info", "command|docs", "command|list", "module|list", "function|list":
 		return []string{"nondeterministic_output_order"}
-	case "hscan", "ttl", "pttl", "lastsave", "client|list", "client|info", "object|encoding", "object|refcount", "object|idletime", "object|freq", "time":
+	case "hscan", "ttl", "pttl", "lastsave", "client|list", "client|info", "object|encoding", "object|refcount", "object|idletime", "object|freq", "time", "cluster|myshardid":
 		return []string{"nondeterministic_output"}
 	case "cluster|links", "cluster|bumpepoch", "cluster|replicas", "cluster|slaves", "cluster|nodes", "cluster|shards", "cluster|getkeysinslot", "cluster|slots",
 		"cluster|info", "cluster|count-failure-reports":
@@ -142,17 +143,19 @@ func (cmd *Row[C]) tips() []string {
 	case "keys":
 		return []string{"request_policy:all_shards", "nondeterministic_output_order"}
 	case "randomkey":
-		return []string{"request_policy:all_shards", "nondeterministic_output"}
+		return []string{"request_policy:all_shards", "response_policy:special", "nondeterministic_output"}
 	case "scan":
-		return []string{"nondeterministic_output", "request_policy:special"}
+		return []string{"nondeterministic_output", "request_policy:special", "response_policy:special"}
 	case "dbsize":
 		return []string{"request_policy:all_shards", "response_policy:agg_sum"}
-	case "wait":
+	case "wait", "waitaof":
 		return []string{"request_policy:all_shards", "response_policy:agg_min"}
 	case "flushall", "flushdb", "ping", "memory|purge", "function|flush":
 		return []string{"request_policy:all_shards", "response_policy:all_succeeded"}
-	case "config|set", "slowlog|reset", "latency|reset":
+	case "config|set", "config|resetstat", "config|rewrite", "slowlog|reset", "acl|setuser", "acl|deluser", "acl|save", "client|setname", "client|setinfo":
 		return []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
+	case "latency|reset":
+		return []string{"request_policy:all_nodes", "response_policy:agg_sum"}
 	case "slowlog|get":
 		return []string{"request_policy:all_nodes", "nondeterministic_output"}
 	case "slowlog|len":

@@ -1,6 +1,7 @@
 package items
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -52,5 +53,43 @@ func TestCall(t *testing.T) {
 		"-" + ErrOverflow}
 	if got := string(c.Out.From(0)); got != strings.Join(want, "\r\n")+"\r\n" {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestPauses: commands on very many posts let others have their turn after each 512 of them while they are planned.
+func TestPauses(t *testing.T) {
+	store, err := counter.Open("", counter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.AlterScript("add counter a\nadd column a v hint=8 max=32 suffix=v"); err != nil {
+		t.Fatal(err)
+	}
+	const posts = 4 * breath
+	var keys, mids, pairs, rows [][]byte
+	for i := range posts {
+		mid, key := fmt.Appendf(nil, "%d", i), fmt.Appendf(nil, "%d.v", i)
+		keys, mids = append(keys, key), append(mids, mid)
+		pairs, rows = append(pairs, key, []byte("1")), append(rows, mid, []byte("1"))
+	}
+	for _, tt := range []struct {
+		name string
+		plan func(*Call, [][]byte)
+		args [][]byte
+	}{
+		{"DEL", Del, keys}, {"EXISTS", Exists, keys}, {"MSET", MSet, pairs},
+		{"COUNTER.MGET", CounterMGet, append([][]byte{[]byte("a")}, mids...)}, {"COUNTER.MSET", CounterMSet, append([][]byte{[]byte("a")}, rows...)},
+	} {
+		c := Call{Batch: store.NewBatch()}
+		pauses := 0
+		c.Pause = func() { pauses++ }
+		tt.plan(&c, append([][]byte{[]byte(tt.name)}, tt.args...))
+		if got := c.Batch.Len(); got != posts {
+			t.Errorf("%s: %d operations, want %d", tt.name, got, posts)
+		}
+		if want := posts/breath - 1; pauses < want {
+			t.Errorf("%s: %d pauses while %d posts were planned, want %d at least", tt.name, pauses, posts, want)
+		}
 	}
 }

@@ -58,7 +58,8 @@ func removes(k schema.Key) bool { return k.Col < 0 || k.Col == k.Counter.Plain }
 // Del is DEL key [key ...].
 func Del(c *Call, args [][]byte) {
 	first := c.Batch.Len()
-	for _, a := range args[1:] {
+	for i, a := range args[1:] {
+		c.Breathe(i)
 		k, ok := c.key(a)
 		switch {
 		case !ok:

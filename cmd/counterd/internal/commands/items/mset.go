@@ -32,6 +32,7 @@ func CounterMSet(c *Call, args [][]byte) {
 	}
 	first, shape := c.Batch.Len(), c.Batch.Shape(columns, n)
 	for ; len(rows) > 0; rows = rows[width:] {
+		c.Breathe(len(rows) / width)
 		mid, ok := schema.ParseMid(rows[0])
 		if !ok {
 			text = ErrNoMid(rows[0])

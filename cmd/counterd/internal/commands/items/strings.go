@@ -256,6 +256,7 @@ func MSet(c *Call, args [][]byte) {
 	}
 	first := c.Batch.Len()
 	for i := 1; i < len(args); i += 2 {
+		c.Breathe(i)
 		op := c.set(args[i], args[i+1], counter.Always)
 		if op >= 0 {
 			o := c.Batch.Op(op)

@@ -152,6 +152,8 @@ func (e *echo) Detach() any {
 	return m
 }
 
+func (e *echo) Again(args [][]byte) { e.Command(args) }
+
 func (e *echo) Command(args [][]byte) {
 	text := func() string { return string(args[len(args)-1]) }
 	switch strings.ToUpper(string(args[0])) {

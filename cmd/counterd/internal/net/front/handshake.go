@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/counterd/counterd/internal/monotonic"
 )
 
 // handshakes are the connections whose TLS handshake is under way. Each has a goroutine, none is in a loop. They are
@@ -54,7 +56,7 @@ func newHandshakes(config *tls.Config) *handshakes {
 type handshake struct {
 	net.Conn
 	turns   chan struct{}
-	waiting atomic.Int64 // since when it waits for its client, unix ns; 0: it does not
+	waiting atomic.Int64 // since when it waits for its client, a monotonic.Moment; 0: it does not
 	read    int
 }
 
@@ -64,7 +66,7 @@ func (h *handshake) Read(p []byte) (int, error) {
 		return 0, errHelloTooLong
 	}
 	<-h.turns
-	h.waiting.Store(time.Now().UnixNano())
+	h.waiting.Store(int64(monotonic.Now()))
 	n, err := h.Conn.Read(p[:min(len(p), maxHello-h.read)])
 	h.waiting.Store(0)
 	h.turns <- struct{}{}
@@ -78,7 +80,7 @@ var errHelloTooLong = fmt.Errorf("the client sent more than %d bytes before the 
 // stops, or there is none as sessions take all.
 func (hs *handshakes) enter(conn net.Conn, room func() int, quit <-chan struct{}) *handshake {
 	h := &handshake{Conn: conn, turns: hs.turns}
-	h.waiting.Store(time.Now().UnixNano())
+	h.waiting.Store(int64(monotonic.Now()))
 	for {
 		left := room()
 		hs.mu.Lock()
@@ -106,7 +108,7 @@ func (hs *handshakes) enter(conn net.Conn, room func() int, quit <-chan struct{}
 // REQUIRES mu.
 func (hs *handshakes) cut(before time.Time) {
 	var longest *handshake
-	since := before.UnixNano()
+	since := int64(monotonic.Of(before))
 	for h := range hs.all {
 		if w := h.waiting.Load(); w != 0 && w < since {
 			longest, since = h, w

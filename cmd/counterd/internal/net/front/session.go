@@ -71,6 +71,8 @@ type Handler interface {
 	// Command executes a command, or plans it to be executed together with others. Where it cannot go on without
 	// waiting, and the session is in a loop, it calls Postpone and returns; then it is called again, elsewhere.
 	Command(args [][]byte)
+	// Again is Command for a command with the name and the number of arguments of the session's command before.
+	Again(args [][]byte)
 	// Malformed answers bytes that are no command; the session ends.
 	Malformed(err error)
 	// Flush executes the planned operations, or calls LeaveLoop.

@@ -79,18 +79,26 @@ func (s *Session) goOn() error {
 func (s *Session) process() error {
 	s.cut = false
 	for n := 0; !s.Closing; n++ {
-		if n == maxCommands && s.InLoop() {
-			s.cut = true
-			break
+		if n == maxCommands {
+			if s.InLoop() {
+				s.cut = true
+				break
+			}
+			s.handler.Flush() // or a batch would be open meanwhile
+			s.front.GiveWay() // as often: away it may have a pipeline of any length
+			n = 0
 		}
 		if !s.InLoop() && s.conn.closed() { // later commands must not be executed, as the client cannot know
 			s.Closing = true
 			break
 		}
-		args := s.postponed
+		args, again := s.postponed, false
 		var err error
-		if s.postponed = nil; args == nil {
+		if args == nil {
 			args, err = s.rd.Next()
+			again = s.rd.Repeated()
+		} else {
+			s.postponed = nil
 		}
 		if err == resp.ErrIncomplete {
 			break
@@ -104,7 +112,11 @@ func (s *Session) process() error {
 			s.Closing = true
 			break
 		}
-		s.handler.Command(args)
+		if again {
+			s.handler.Again(args)
+		} else {
+			s.handler.Command(args)
+		}
 		if s.waits {
 			return errWaits
 		}

@@ -104,6 +104,7 @@
 // # Files
 //
 //	reader.go header.go inline.go  commands: the Reader, headers and arguments of arrays, lines of words
+//	whole.go                       commands that have arrived whole, and those that begin like the one before
 //	limits.go protocol_error.go    bounds on declared lengths; what is no command
 //	release.go                     the memory of a Reader, lent and taken back
 //	argument.go                    numbers and names in arguments

@@ -59,6 +59,8 @@ type Reader struct {
 	spans []span   // arguments found of the command at start
 	args  [][]byte // arguments of all commands returned since the last Space
 
+	head head // of the last command returned
+
 	limits Limits
 	base   int64 // offset of buf[0] in the stream
 	err    *ProtocolError
@@ -79,7 +81,10 @@ func NewReader(l Limits) *Reader {
 // SetLimits changes the limits, for instance after AUTH. They hold from the next
 // header that Next reads, also for commands that are buffered already. The
 // accepted part of an unfinished command stays accepted.
-func (r *Reader) SetLimits(l Limits) { r.limits = l.normal() }
+func (r *Reader) SetLimits(l Limits) {
+	r.limits = l.normal()
+	r.head.forget() // the next one may be too long
+}
 
 // Limits returns the limits in force.
 func (r *Reader) Limits() Limits { return r.limits }
@@ -179,14 +184,21 @@ func (r *Reader) Next() (args [][]byte, err error) {
 			return nil, ErrIncomplete
 		}
 		if r.buf[r.pos] != '*' {
+			r.head.forget()
 			args, err := r.inline()
 			if err != nil || len(args) > 0 {
 				return args, err
 			}
 			continue
 		}
+		if args := r.repeated(); args != nil {
+			return args, nil
+		}
 		n, width := short(binary.LittleEndian.Uint64(r.buf[r.pos:]), '*')
 		if width != 0 && n != 0 && n <= r.limits.MaxArgs && r.pos+width <= r.end {
+			if args := r.whole(n, width); args != nil {
+				return args, nil
+			}
 			r.left, r.bulk = n, -1
 			r.pos += width
 		} else if err := r.beginCommand(); err != nil {
@@ -269,6 +281,7 @@ func (r *Reader) finish() [][]byte {
 	r.args = all
 	r.spans = r.spans[:0]
 	r.start = r.pos
+	r.head.forget()
 	return args[:len(args):len(args)]
 }
 

@@ -32,6 +32,11 @@ func read(t *testing.T, r *Reader, input []byte, next func() int) (commands [][]
 			}
 			batch = append(batch, args)
 			commands = append(commands, copyArgs(args))
+			if r.Repeated() {
+				if last := commands[len(commands)-2]; last[0] != string(args[0]) || len(last) != len(args) {
+					t.Fatalf("%q is said to repeat %q", args, last)
+				}
+			}
 		}
 		for i, args := range batch {
 			if got := copyArgs(args); !slices.Equal(got, commands[first+i]) {

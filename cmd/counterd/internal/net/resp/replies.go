@@ -45,6 +45,9 @@ func (r *Replies) Cap() int { return cap(r.b) }
 // method.
 func (r *Replies) From(n int) []byte { return r.b[min(n, len(r.b)):len(r.b):len(r.b)] }
 
+// ErrorAt tells whether an error begins at byte n.
+func (r *Replies) ErrorAt(n int) bool { return n < len(r.b) && r.b[n] == '-' }
+
 // Cut drops the bytes from n on.
 func (r *Replies) Cut(n int) { r.b = r.b[:n] }
 

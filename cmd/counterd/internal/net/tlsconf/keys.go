@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func decrypted(text []byte, pass string) ([]byte, error) {
 		case old:
 			//lint:ignore SA1019 see above
 			der, err := x509.DecryptPEMBlock(block, []byte(pass))
-			if err != nil {
+			if err != nil || !wholeSequence(der) {
 				return nil, errPassWrong
 			}
 			return pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: der}), nil
@@ -79,6 +80,14 @@ func decrypted(text []byte, pass string) ([]byte, error) {
 		}
 		return encoded(key)
 	}
+}
+
+// wholeSequence tells whether der is one ASN.1 sequence, as all kinds of private keys are. RFC 1421 has no checksum: only the
+// padding shows a wrong password, and one wrong password of 256 leaves a valid padding by chance.
+func wholeSequence(der []byte) bool {
+	var key asn1.RawValue
+	rest, err := asn1.Unmarshal(der, &key)
+	return err == nil && len(rest) == 0 && key.Tag == asn1.TagSequence && key.IsCompound
 }
 
 // parse reads a key of PKCS #8. The library panics where lengths do not fit, as in a file that was cut.

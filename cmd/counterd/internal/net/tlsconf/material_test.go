@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -325,6 +326,27 @@ func TestSpeech(t *testing.T) {
 	client.MaxVersion = tls.VersionTLS12
 	if _, serverErr, clientErr := shake(t, m.Server(), client); serverErr == nil || clientErr == nil {
 		t.Error("TLS 1.2 was spoken, and only 1.3 is allowed")
+	}
+}
+
+// TestKeyPassByChance: RFC 1421 has no checksum, and one wrong password of 256 decrypts to a valid padding. It is reported as a
+// wrong password nevertheless.
+func TestKeyPassByChance(t *testing.T) {
+	plain, err := os.ReadFile(tlstest.NewCA(t).Pair("node").KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(plain)
+	//lint:ignore SA1019 what files of old have
+	old, err := x509.EncryptPEMBlock(strings.NewReader(strings.Repeat("seed", 100)), "PRIVATE KEY", block.Bytes, []byte("secret"), x509.PEMCipherAES256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(old)
+	for i := range 3000 {
+		if _, err := decrypted(text, fmt.Sprint("wrong", i)); err != errPassWrong {
+			t.Fatalf("password wrong%d: got %v, want %v", i, err, errPassWrong)
+		}
 	}
 }
 

@@ -104,6 +104,7 @@ type Directory struct {
 	path, copy string // of the two files
 
 	writing sync.Mutex // held while the file is written, which a disk that hangs does not end
+	told    bool       // Verify has said that neither file is this node's; under writing
 	mu      sync.Mutex // guards note; a leaf
 	note    note
 }
@@ -120,6 +121,8 @@ func OpenDirectory(fsys vfs.FS, dir string) (*Directory, error) {
 	}
 	second, cerr := readNote(fsys, d.copy)
 	switch {
+	case errors.Is(cerr, errNewer): // a newer program writes it first
+		return nil, cerr
 	case err == nil && cerr == nil:
 		return d, nil
 	case err == nil:
@@ -135,6 +138,17 @@ func OpenDirectory(fsys vfs.FS, dir string) (*Directory, error) {
 	var id [20]byte
 	_, _ = rand.Read(id[:]) // never fails
 	return d, d.change(func(n *note) { n.Format, n.Node = homeFormat, topology.NodeID(hex.EncodeToString(id[:])) })
+}
+
+// NodeOf is the id of the node of a data directory. It changes nothing.
+func NodeOf(fsys vfs.FS, dir string) (topology.NodeID, error) {
+	n, err := readNote(fsys, filepath.Join(dir, HomeName))
+	if err != nil && !errors.Is(err, errNewer) {
+		if second, cerr := readNote(fsys, filepath.Join(dir, HomeCopyName)); cerr == nil {
+			n, err = second, nil
+		}
+	}
+	return n.Node, err
 }
 
 var errNewer = errors.New("a newer counterd wrote it")
@@ -158,6 +172,44 @@ func (d *Directory) writeBoth() error {
 		return err
 	}
 	return nil
+}
+
+// Verify compares both files with memory, and writes them again where one is damaged or gone: damage is the difference, and err the
+// reason why it could not. Where neither is this node's any more, another directory may stand at the path: nothing is written, and that
+// is said once.
+func (d *Directory) Verify() (damage, err error) {
+	d.writing.Lock()
+	now, own := d.read(), 0
+	for _, path := range []string{d.path, d.copy} {
+		n, err := readNote(d.fs, path)
+		switch {
+		case errors.Is(err, errNewer):
+			d.writing.Unlock()
+			return nil, nil // a newer program has come, and reads it
+		case err != nil:
+			damage = errors.Join(damage, err)
+		case n.Node == now.Node:
+			own++
+		}
+		if err == nil && !n.same(&now) {
+			damage = errors.Join(damage, fmt.Errorf("%s: got %+v, want %+v: %w", path, n, now, format.ErrCorrupt))
+		}
+	}
+	told := d.told
+	d.told = own == 0
+	d.writing.Unlock() // change takes it
+	switch {
+	case damage == nil || own == 0 && told:
+		return nil, nil
+	case own == 0:
+		return damage, errors.New("neither node.json nor its copy is this node's: is another directory there?")
+	}
+	return damage, d.change(func(*note) {})
+}
+
+// same tells whether two notes say the same.
+func (n *note) same(of *note) bool {
+	return n.Node == of.Node && n.Cluster == of.Cluster && slices.Equal(n.Starts, of.Starts)
 }
 
 // change writes the note with a change; behind an error it is as before.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -101,6 +102,53 @@ func TestDirectoryCopy(t *testing.T) {
 	}
 }
 
+// TestDirectoryVerified: a file that is damaged while the node serves is written again from memory. Files of another node are left
+// alone.
+func TestDirectoryVerified(t *testing.T) {
+	disk := filetest.NewFS(t)
+	d, err := OpenDirectory(disk, filetest.Dir)
+	filetest.Must(t, err)
+	filetest.Must(t, d.SetStarts([]topology.Start{{Count: 7, Token: "a"}}))
+	paths := []string{filepath.Join(filetest.Dir, HomeName), filepath.Join(filetest.Dir, HomeCopyName)}
+	whole, err := vfs.ReadFile(disk, paths[0], maxNote)
+	filetest.Must(t, err)
+	if damage, err := d.Verify(); damage != nil || err != nil {
+		t.Fatalf("whole files: %v, %v", damage, err)
+	}
+	older, err := (&note{Format: 1, Node: d.Node(), Starts: []topology.Start{{Count: 6, Token: "a"}}}).text()
+	filetest.Must(t, err)
+	for _, path := range paths {
+		for _, bad := range [][]byte{nil, {}, whole[:len(whole)/2], older} {
+			if bad != nil {
+				filetest.Put(t, disk, path, bad)
+			} else {
+				filetest.Must(t, disk.Remove(path))
+			}
+			if damage, err := d.Verify(); damage == nil || err != nil {
+				t.Errorf("%s as %q: %v, %v", path, bad, damage, err)
+			}
+			for _, path := range paths {
+				if text, err := vfs.ReadFile(disk, path, maxNote); err != nil || !bytes.Equal(text, whole) {
+					t.Fatalf("%s is %q behind it, %v", path, text, err)
+				}
+			}
+		}
+	}
+	other, err := (&note{Format: 1, Node: topology.NodeID(strings.Repeat("a", 40))}).text()
+	filetest.Must(t, err)
+	filetest.Put(t, disk, paths[0], other)
+	filetest.Must(t, disk.Remove(paths[1]))
+	if damage, err := d.Verify(); damage == nil || err == nil {
+		t.Errorf("another node's: %v, %v", damage, err)
+	}
+	if damage, err := d.Verify(); damage != nil || err != nil {
+		t.Errorf("another node's again: %v, %v", damage, err)
+	}
+	if text, err := vfs.ReadFile(disk, paths[0], maxNote); err != nil || !bytes.Equal(text, other) {
+		t.Errorf("another node's file is %q, %v", text, err)
+	}
+}
+
 // TestDirectoryFullDisk: where one of the two files is damaged or gone and the disk takes no writes, the other one is enough for
 // a start, as the file of an older program is, which has no copy. The next change writes both.
 func TestDirectoryFullDisk(t *testing.T) {
@@ -129,5 +177,40 @@ func TestDirectoryFullDisk(t *testing.T) {
 	full.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.ENOSPC})
 	if _, err := OpenDirectory(full, filetest.Dir); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a new node's directory on a full disk: %v", err)
+	}
+}
+
+// TestDirectoryNewer: a node.json of a newer program is refused, although the copy can be read.
+func TestDirectoryNewer(t *testing.T) {
+	disk := filetest.NewFS(t)
+	d, err := OpenDirectory(disk, filetest.Dir)
+	filetest.Must(t, err)
+	newer := note{Format: homeFormat + 1, Node: d.Node()}
+	text, err := newer.text()
+	filetest.Must(t, err)
+	path := filepath.Join(filetest.Dir, HomeName)
+	filetest.Put(t, disk, path, text)
+	if _, err := OpenDirectory(disk, filetest.Dir); !errors.Is(err, errNewer) {
+		t.Errorf("got %v, want that a newer program wrote it", err)
+	}
+	if left, err := vfs.ReadFile(disk, path, maxNote); err != nil || !bytes.Equal(left, text) {
+		t.Errorf("the file is %q, %v", left, err)
+	}
+}
+
+// TestDirectoryNewerCopy: a newer program that ended between its two files has written the copy. It stays as it is.
+func TestDirectoryNewerCopy(t *testing.T) {
+	disk := filetest.NewFS(t)
+	if _, err := OpenDirectory(disk, filetest.Dir); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(filetest.Dir, HomeCopyName)
+	newer := sealNote([]byte(`{"format":2,"node":"of a newer program"`))
+	filetest.Must(t, vfs.WriteFileAtomic(disk, path, newer))
+	if _, err := OpenDirectory(disk, filetest.Dir); !errors.Is(err, errNewer) {
+		t.Errorf("got %v, want errNewer", err)
+	}
+	if text, err := vfs.ReadFile(disk, path, maxNote); err != nil || !bytes.Equal(text, newer) {
+		t.Errorf("the newer copy is %q, %v", text, err)
 	}
 }

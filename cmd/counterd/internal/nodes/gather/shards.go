@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/monotonic"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/wire"
 )
@@ -206,7 +207,7 @@ type Shard struct {
 	links   []*link // the last slowEach are for what may take long
 	started sync.Once
 	state   atomic.Pointer[shardState]
-	down    atomic.Int64 // unix ns since when no link worked; 0: one does, or nobody tried
+	down    atomic.Int64 // since when no link worked, a monotonic.Moment; 0: one does, or nobody tried
 	why     atomic.Pointer[error]
 }
 
@@ -278,7 +279,7 @@ func (e *RefusedError) Error() string { return "it refused: " + e.Text }
 
 // failed notes that no link works.
 func (s *Shard) failed(why error) {
-	s.down.CompareAndSwap(0, time.Now().UnixNano())
+	s.down.CompareAndSwap(0, int64(monotonic.Now()))
 	s.why.Store(&why)
 }
 
@@ -289,7 +290,7 @@ func (s *Shard) works() { s.down.Store(0) }
 // want to wait; nil: it may be asked.
 func (s *Shard) hopeless(now time.Time) error {
 	set := s.of.settings()
-	if since := s.down.Load(); since != 0 && now.Sub(time.Unix(0, since)) > set.ReadWithin() {
+	if since := s.down.Load(); since != 0 && time.Duration(int64(monotonic.Of(now))-since) > set.ReadWithin() {
 		return s.overdue()
 	}
 	return nil

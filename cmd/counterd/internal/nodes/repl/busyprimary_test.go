@@ -4,6 +4,7 @@ package repl
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -11,12 +12,14 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/busystore"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/internal/testkit/seed"
+	"github.com/counterd/counterd/internal/testkit/setclock"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -30,6 +33,7 @@ type busy struct {
 	states map[uint64]string // what the primary held, by log offset
 	follow [3]bool           // it has heard of the present primary, so that its log is a beginning of that one's
 	old    [3]*vfs.Sim       // an older copy of its directory
+	clocks [3]time.Duration  // by which its clock was set
 	work   *busystore.Work
 	counts map[string]int
 }
@@ -41,6 +45,7 @@ func newBusy(t *testing.T, rng *rand.Rand) *busy {
 		b.nodes[i] = &testHost{t: t, sim: vfs.NewSim(), seed: uint64(i) + 1, options: func(o *counter.Options) {
 			o.Manual, o.CompressLog, o.RetainBytes = false, true, []uint64{1, 1 << 30}[i%2] // one keeps nothing that it need not
 			o.Producers = busystore.Limits
+			o.Now = func() time.Time { return setclock.By(time.Now(), b.clocks[i]) }
 		}}
 		b.nodes[i].open()
 	}
@@ -204,6 +209,64 @@ func (b *busy) failover() {
 	b.note(nil)
 }
 
+// handOver has another node lead, which has all that the primary had. A numbered change that is repeated there is not made again.
+func (b *busy) handOver() {
+	b.t.Helper()
+	to := b.rng.IntN(3)
+	if to == b.lead || b.primary().Schema().Counter("w") == nil {
+		return
+	}
+	const producer, seq, key = "handed over", 1 << 40, "7.m"
+	seqOf := seq + uint64(len(b.states))
+	must := func(err error) {
+		b.t.Helper()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	made, _, err := b.work.Numbered(b.primary(), producer, seqOf, key)
+	b.note(err)
+	b.hear(to, true)
+	must(b.primary().Replication().Yield())
+	b.clocks[to] = time.Duration(b.rng.IntN(7200)-3600) * time.Second
+	b.lead = to
+	at := b.primary().Replication().Position()
+	_, err = b.primary().Replication().Lead()
+	must(err)
+	maps.DeleteFunc(b.states, func(end uint64, _ string) bool { return end > at })
+	b.check(to)
+	for i := range 6 { // they would take the place of the first, if it were idle
+		_, _, err := b.work.Numbered(b.primary(), fmt.Sprint("another ", i), seqOf, key)
+		must(err)
+	}
+	if made {
+		_, repeat, err := b.work.Numbered(b.primary(), producer, seqOf, key)
+		must(err)
+		if !repeat {
+			b.t.Fatalf("node %d forgot, or made again, the last change before it became the primary", to)
+		}
+		b.counts["repeated behind a handover"]++
+	}
+	b.note(nil)
+	b.counts["handover"]++
+}
+
+// replace puts a node with an empty disk in the place of a replica.
+func (b *busy) replace(i int) {
+	b.t.Helper()
+	if i == b.lead {
+		return
+	}
+	h := b.nodes[i]
+	if err := h.Store().Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	h.sim, b.old[i], b.follow[i] = vfs.NewSim(), nil, false
+	h.open()
+	b.hear(i, true)
+	b.counts["replaced"]++
+}
+
 // restore restores a node's directory to a moment that the primary had, as far back as the node can.
 func (b *busy) restore(i int) {
 	b.t.Helper()
@@ -236,7 +299,8 @@ func (b *busy) restore(i int) {
 // TestBusyPrimary plays everything that a log can hold on a primary: changes, numbered ones of more producers than there
 // may be, updates by condition, columns and counters that come and go, FLUSHALL; beside snapshots, tiers and the
 // compression of the log on all three nodes. The replicas take full copies and parts of the log over links that break
-// at any byte, on disks that fail, lose power, are set back to older copies of their directories and become primaries.
+// at any byte, on disks that fail, lose power, are set back to older copies of their directories, are replaced by empty nodes, and
+// become primaries, with all that the last one had or without some of it. Clocks are set forward and back.
 // Whenever a node's log ends where the primary's did once, it holds the same posts, schema and producers; so does what
 // is restored from its directory.
 func TestBusyPrimary(t *testing.T) {
@@ -261,9 +325,16 @@ func TestBusyPrimary(t *testing.T) {
 					b.restart(i)
 				case k < 32:
 					b.failover()
-				case k < 34:
+				case k < 33:
+					b.handOver()
+				case k < 35:
+					b.replace(i)
+				case k < 36:
+					b.clocks[i] = time.Duration(b.rng.IntN(7200)-3600) * time.Second
+					b.counts["clock set"]++
+				case k < 38:
 					b.restore(i)
-				case k < 37:
+				case k < 41:
 					if b.old[i] == nil {
 						b.old[i] = b.nodes[i].sim.Kill()
 					} else if i != b.lead { // a replica's directory is put back to an older copy
@@ -301,4 +372,9 @@ func TestBusyPrimary(t *testing.T) {
 		busystore.DropPools()
 	}
 	t.Log(all)
+	for _, what := range []string{"handover", "repeated behind a handover", "replaced", "clock set", "restored", "rollback", "failover", "copy", "resume", "cut", "packed", "update", "flush", "full"} {
+		if all[what] == 0 {
+			t.Errorf("there was no %s: %v", what, all)
+		}
+	}
 }

@@ -1,6 +1,9 @@
 package repl
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/seed"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // newComparing is newMember for a node that compares all the time.
@@ -180,6 +184,19 @@ func TestCompareMessages(t *testing.T) {
 	rows[0].Mid = 9
 	if _, _, err := parseRows(encodeRows(&q, rows)[5:]); err == nil {
 		t.Error("a mid out of the range is taken")
+	}
+	rows[0].Mid, rows[1].Mid = 10, 20
+	if _, _, err := parseRows(encodeRows(&q, rows)[5:]); err == nil {
+		t.Error("a mid behind the range is taken")
+	}
+	for n := range 8 + 16 {
+		if _, _, err := parseDigests(encodeDigests(7, sums)[5:][:n]); (err == nil) != (n == 8) {
+			t.Errorf("digests of %d bytes: %v", n, err)
+		}
+	}
+	long := binary.LittleEndian.AppendUint32(nil, maxCompareMessage+1)
+	if _, err := readCompare(wire.NewReader(bytes.NewReader(long), 4<<10)); !errors.Is(err, ErrProtocol) {
+		t.Errorf("a message that is too long: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 // comparer is the primary's side of comparing (compare.go): one goroutine that walks over all posts of the node, again and
@@ -354,7 +355,10 @@ func (c *comparer) correct(judge *counter.LogJudge, r counter.PostRange) {
 		var part counter.PostRange
 		var at uint64
 		var rows []counter.PostRow
-		err := c.copier.Rows(r, mendRows, func(r counter.PostRange, offset uint64, now []counter.PostRow) { part, at, rows = r, offset, now })
+		var def *schema.Counter
+		err := c.copier.Rows(r, mendRows, func(r counter.PostRange, offset uint64, now []counter.PostRow) {
+			part, at, rows, def = r, offset, now, c.store.Schema().CounterByID(r.Counter)
+		})
 		if err == nil {
 			err = c.store.Replication().CommitHere(at)
 		}
@@ -363,7 +367,7 @@ func (c *comparer) correct(judge *counter.LogJudge, r counter.PostRange) {
 		}
 		var were []counter.PostRow
 		if err == nil {
-			if want, wrong := judge.Correct(part.Lo, part.Hi, rows); wrong > 0 {
+			if want, wrong := judge.Correct(def, part.Lo, part.Hi, rows); wrong > 0 {
 				were, err = counter.MendRange(c.store, part, at, want)
 				if len(were) > 0 {
 					what := fmt.Sprintf("counter=%s,%s", c.node.counterName(part), describe(were, want))

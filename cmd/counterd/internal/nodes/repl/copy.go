@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/monotonic"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/past"
@@ -196,7 +197,7 @@ func (s *session) progress(n int64) {
 	s.mu.Lock()
 	s.copied += n
 	s.mu.Unlock()
-	s.lastIO.Store(time.Now().UnixNano())
+	s.lastIO.Store(int64(monotonic.Now()))
 }
 
 // fetch copies one file. It gets its name when it is all there and durable.
@@ -249,6 +250,20 @@ func (s *session) fetch(path, tier, name string, b *format.BlockFile, buf []byte
 	return nil
 }
 
+// readBulk reads the head of a bulk string.
+func (s *session) readBulk() (int64, error) {
+	s.deadline()
+	line, err := s.conn.ReadLine()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(line[1:], 10, 64)
+	if line[0] != '$' || err != nil || n < 0 {
+		return 0, fmt.Errorf("%w: %q, want a bulk string", ErrProtocol, line)
+	}
+	return n, nil
+}
+
 // stage takes the log up to an offset, that of the snapshot or behind it, and makes it and the snapshot ready to become
 // the directory's content.
 func (s *session) stage(dir string, start, until uint64, lineage format.Lineage, m *format.Manifest) (*past.Install, error) {
@@ -271,7 +286,7 @@ func (s *session) stage(dir string, start, until uint64, lineage format.Lineage,
 		if err := mr.next(&msg); err != nil {
 			return nil, errors.Join(err, in.Abort())
 		}
-		s.lastIO.Store(time.Now().UnixNano())
+		s.lastIO.Store(int64(monotonic.Now()))
 		if msg.kind != msgFrame {
 			continue
 		}

@@ -52,7 +52,7 @@
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked; in a cluster behind each
 // batch of frames, as clients wait for it (quorum.go).
 //
-// A replica that has lost files asks for a full copy although the logs agree (mend.go).
+// A replica that has lost files, and could not fetch the posts of their ranges, asks for a full copy although the logs agree (mend.go).
 //
 // # Roles on disk
 //
@@ -88,8 +88,11 @@
 //	link.go linksession.go       the replica's side: the link to the primary, and one connection of it
 //	copy.go fetched.go           a full copy, and the files of one that have arrived
 //	mend.go                      a full copy that replaces lost files
-//	healing.go                   a damaged directory that is emptied and filled again
+//	healing.go                   a damaged directory that is emptied and filled again, a primary's from a replica
+//	replicas.go                  the file REPLICAS
 //	refill.go                    a damaged cold file: its posts are fetched from another node
+//	refilllog.go                 a damaged log segment: its frames are fetched from another node
+//	verifynotes.go               PRIMARY, CONFIRMED and REPLICAS are compared with memory
 //	peer.go peersync.go          the primary's side: one replica, and how it resumes or gets a full copy
 //	peerfeed.go peers.go         the stream to a replica; all replicas
 //	quorum.go confirmed.go       changes that enough replicas have; the file CONFIRMED

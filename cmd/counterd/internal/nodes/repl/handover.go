@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -58,8 +59,10 @@ type Role struct {
 	Of      Address   // of a replica
 	State   LinkState // of a replica
 	Offset  uint64
+	Heals   bool // the data of the node was damaged, and is not there yet
 
-	history [2]string // ids of its history and of the one before
+	SecondEnd uint64    // log offset where the second term of history ended
+	history   [2]string // ids of its history and of the one before
 }
 
 // Kin tells whether the node has something of a store's history, as far as its two newest terms tell: a replica has
@@ -68,6 +71,12 @@ func (r *Role) Kin(store *counter.Store) bool {
 	past := store.Replication().Lineage()
 	return slices.ContainsFunc(past.Terms, func(t format.Term) bool { return slices.Contains(r.history[:], t.ReplID.String()) })
 }
+
+// In tells whether the node's log is in a term.
+func (r *Role) In(term format.ReplID) bool { return r.history[0] == term.String() }
+
+// Knows tells whether one of the node's two newest terms is that one.
+func (r *Role) Knows(term format.ReplID) bool { return slices.Contains(r.history[:], term.String()) }
 
 // AskRole asks a node for its role. A node that is loading gives an error: it does not know its role yet.
 func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (role Role, err error) {
@@ -80,7 +89,8 @@ func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (
 	if err := conn.Flush(); err != nil {
 		return role, err
 	}
-	if _, err := conn.ReadValue(); err != nil { // to PING: an error while it is loading
+	var refused *wire.ServerError
+	if _, err := conn.ReadValue(); err != nil && !(errors.As(err, &refused) && strings.HasPrefix(refused.Text, "MASTERDOWN ")) { // to PING: an error while it is loading
 		return role, err
 	}
 	reply, err := conn.ReadValue()
@@ -99,6 +109,10 @@ func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (
 			role.history[0] = value
 		case "master_replid2":
 			role.history[1] = value
+		case "second_repl_offset":
+			role.SecondEnd, _ = strconv.ParseUint(value, 10, 64) // -1: there is none
+		case "counterd_healing":
+			role.Heals = value == "1"
 		}
 	}
 	return role, nil

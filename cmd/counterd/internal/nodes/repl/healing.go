@@ -2,6 +2,8 @@ package repl
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -20,24 +22,58 @@ import (
 // node forgets its starts too (topology.Start): it counts as an older copy, which acknowledges nothing and is taken out of
 // the in-sync set before it follows.
 //
-// Invariant: while HEALING is in the directory, healing.now is set.
-type healing struct {
+// Healer is that part of a node. All methods may be called concurrently.
+//
+// Invariant: while HEALING is in the directory, now is set.
+type Healer struct {
+	node *Node
+
 	now  atomic.Pointer[format.Healing] // nil: the node is not healing
 	done atomic.Uint64                  // how often it was made whole, since the process began
+
+	leading atomic.Bool   // leadAgain was called
+	lost    atomic.Uint64 // bytes of log that no node had
+
+	notes []func() (damage, err error) // Keep's
+
+	waits atomic.Pointer[string] // the damage, while the node looks for another node with its data; nil: it does not
 }
 
 // ErrHealing: the data of the node was damaged, and that of another node is not here yet.
 var ErrHealing = errors.New("the data of this node was damaged and set aside, and it has not copied the data of another node yet")
 
+// ErrFeedsNobody is ErrHealing as a replica is told it.
+var ErrFeedsNobody = errors.New("NOMASTERLINK " + ErrHealing.Error())
+
 // Healing says why the node is healing, and since when; nil: it is not.
 func (n *Node) Healing() *format.Healing { return n.healing.now.Load() }
 
-// Healed is how often the node was healed since the process began.
-func (n *Node) Healed() uint64 { return n.healing.done.Load() }
+// Healer is the part of the node that gets its data back after damage.
+func (n *Node) Healer() *Healer { return &n.healing }
 
-// Open opens a store by open, in a directory. If damage prevents it and another node has the data (helped; or the
-// directory says whose replica the node is), the files are set aside, and an empty store is opened.
-func (n *Node) Open(dir string, helped bool, open func() (*counter.Store, error)) (*counter.Store, error) {
+// Healed is how often the node was healed since the process began.
+func (h *Healer) Healed() uint64 { return h.done.Load() }
+
+// Waits is the damage while the node looks for another node with its data, and nothing is set aside; empty: it does
+// not.
+func (h *Healer) Waits() string {
+	if text := h.waits.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// Keep has a small file of the directory verified while the node serves. verify compares the file with memory, and writes it again where
+// they differ: damage is the difference, and err why it could not. Call it before the node starts.
+func (h *Healer) Keep(verify func() (damage, err error)) { h.notes = append(h.notes, verify) }
+
+// Files is the file system with the data directory.
+func (h *Healer) Files() vfs.FS { return h.node.fs }
+
+// Open opens a store by open, in a directory. If damage prevents it, find is asked for another node that has the data, for as
+// long as it likes. Where it finds one, or the directory says whose replica the node is, the files are set aside, and an empty
+// store is opened. The error of find is returned with the damage, and nothing was changed.
+func (n *Node) Open(dir string, find func() (Helper, error), open func() (*counter.Store, error)) (*counter.Store, error) {
 	store, err := open()
 	if dir == "" {
 		return store, err
@@ -48,15 +84,20 @@ func (n *Node) Open(dir string, helped bool, open func() (*counter.Store, error)
 		store, err = open()
 	}
 	if err != nil && damaged(err) {
-		if !helped {
-			note, _ := readAddress(n.fs, notePath(dir, primaryName))
-			helped = note.Address != Address{}
+		var by Helper
+		if note, _ := readAddress(n.fs, notePath(dir, primaryName)); note.Address == (Address{}) {
+			var ferr error
+			if by, ferr = n.healing.find(err, find); ferr != nil {
+				return nil, errors.Join(err, ferr)
+			}
 		}
-		if !helped {
-			return nil, err
+		if by.Restored != "" {
+			n.logger.Error("the data directory is damaged; setting its files aside, and taking the data of a backup", "dir", dir, "error", err, "restored", by.Restored)
+			err = fmt.Errorf("%s: %w", by.Restored, err)
+		} else {
+			n.logger.Error("the data directory is damaged; setting its files aside, and copying the data of another node", "dir", dir, "error", err)
 		}
-		n.logger.Error("the data directory is damaged; setting its files aside, and copying the data of another node", "dir", dir, "error", err)
-		if store, err = openEmptied(n.fs, dir, err, open); err != nil {
+		if store, err = openEmptied(n.fs, dir, err, by, open); err != nil {
 			return nil, err
 		}
 	}
@@ -68,17 +109,83 @@ func (n *Node) Open(dir string, helped bool, open func() (*counter.Store, error)
 		h = &format.Healing{Reason: err.Error()}
 	}
 	n.healing.now.Store(h)
-	if h != nil {
+	if h != nil && h.Lead != (format.ReplID{}) && !store.Replica() { // it leads again, with a backup's data, or ended before it had noted so
+		n.healing.noteRestored(dir, h, store)
+		if err := n.healing.end(dir, h, true); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+		n.replicas.renew(store)
+		return store, nil
+	}
+	if h == nil {
+		n.replicas.renew(store)
+	} else {
 		n.logger.Warn("this node has no data of its own until it has copied that of another node", "reason", h.Reason)
 	}
 	return store, nil
 }
 
+// noteRestored says which changes are lost of a node that leads again with a backup's data.
+func (h *Healer) noteRestored(dir string, was *format.Healing, store *counter.Store) {
+	if was.Host != "" { // a replica's data: restored has said it
+		return
+	}
+	end := store.Replication().Position()
+	known, err := past.DamagedLog(h.node.fs, dir, max(was.First, 1), end, func([]byte) error { return nil })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.node.logger.Warn("cannot read how far the damaged log had come", "error", err)
+	}
+	h.node.logger.Warn("this node is primary again, with the data of a backup; its history is a new one from here on", "offset", end, "reason", was.Reason)
+	if known < end {
+		h.node.logger.Error("changes are lost, nobody knows how many: the damaged log is missing from the end of the backup on", "from", known, "offset", end)
+	}
+	h.noteLost(was, end, known)
+}
+
+// noteLost counts and tells the part of this node's log that is lost: from the offset end on, as far as is known.
+func (h *Healer) noteLost(was *format.Healing, end, known uint64) {
+	if known <= end {
+		return
+	}
+	h.lost.Add(known - end)
+	h.node.logger.Error("changes that only this node had are lost with its damaged log; the rest of them is in the files that were set aside",
+		"from", end, "to", known, "bytes", known-end, "folder", format.DamagedName(format.LogDirName, max(was.First, 1)))
+}
+
+// MayLead tells whether a node outside of a cluster was a primary for all that its directory notes: it followed nobody, and handed over
+// to nobody.
+func (h *Healer) MayLead(dir string) bool {
+	for _, name := range []string{primaryName, handoverName} {
+		if _, err := h.node.fs.Stat(notePath(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
+}
+
+// find runs a search for a helper, and says so meanwhile.
+func (h *Healer) find(damage error, find func() (Helper, error)) (Helper, error) {
+	text := damage.Error()
+	h.waits.Store(&text)
+	defer h.waits.Store(nil)
+	return find()
+}
+
+// Helper is a node that has the data of another one.
+type Helper struct {
+	From Address       // zero: the node knows its primary
+	Lead format.ReplID // the helper is a replica, in that term, of the node that it helps; zero: it is not
+
+	// Restored says which backup stands beside the damaged files (package restore), whose log goes on in the term Lead, and
+	// the changes that are lost. Empty: another node has the data.
+	Restored string
+}
+
 // openEmptied sets the files of a directory aside and opens it again.
-func openEmptied(fs vfs.FS, dir string, damage error, open func() (*counter.Store, error)) (*counter.Store, error) {
-	_, err := counter.NoteBehind(fs, dir)
+func openEmptied(fsys vfs.FS, dir string, damage error, by Helper, open func() (*counter.Store, error)) (*counter.Store, error) {
+	_, err := counter.NoteBehind(fsys, dir)
 	if err == nil {
-		err = past.GiveUp(fs, dir, damage.Error(), time.Now().UnixMilli())
+		err = past.GiveUp(fsys, dir, format.Healing{Reason: damage.Error(), Since: time.Now().UnixMilli(), Host: by.From.Host, Port: by.From.Port, Lead: by.Lead})
 	}
 	if err != nil {
 		return nil, errors.Join(damage, err)
@@ -102,6 +209,23 @@ const (
 // read, that may be the cause of an ErrCorrupt.
 func unreadable(err error) bool { return errors.Is(err, syscall.EIO) }
 
+// From is the node that a healing node copies, as HEALING says; zero: it does not say so.
+func (h *Healer) From() Address {
+	if was := h.now.Load(); was != nil && was.Host != "" {
+		return Address{Host: was.Host, Port: was.Port}
+	}
+	return Address{}
+}
+
+// LeadsAgain tells whether a healing node is the primary of the node that it copies, and leads again.
+func (h *Healer) LeadsAgain() bool {
+	was := h.now.Load()
+	return was != nil && was.Lead != (format.ReplID{})
+}
+
+// Lost is how many bytes of this node's log were lost by damage, as no other node had them.
+func (h *Healer) Lost() uint64 { return h.lost.Load() }
+
 // healed ends the healing when the store has all that the primary had when the link came up.
 func (s *session) healed(log *counter.Replication) {
 	h := &s.node.healing
@@ -109,19 +233,123 @@ func (s *session) healed(log *counter.Replication) {
 	if was == nil || log.Durable() < s.goal {
 		return
 	}
-	kept, err := past.Healed(s.node.fs, s.node.host.Store().Path(), s.lost > 0)
-	if err != nil {
+	lineage := log.Lineage()
+	if s.leadAgain(&lineage) {
+		return
+	}
+	if s.lost > 0 {
+		s.node.logger.Error("this node has all data that its primary can read; keep the damaged files: they may have the posts that the primary has lost",
+			"reason", was.Reason, "lost", s.lost)
+	}
+	if err := h.end(s.node.host.Store().Path(), was, s.lost > 0); err != nil {
 		s.node.logger.Warn("cannot record that this node has all data again", "error", err)
 		return
 	}
-	h.now.Store(nil)
-	h.done.Add(1)
-	if s.lost > 0 {
-		s.node.logger.Error("this node has all data that its primary can read; keep the damaged files: they may have the posts that the primary has lost",
-			"reason", was.Reason, "lost", s.lost, "files", kept)
-	} else {
-		s.node.logger.Warn("this node has all data again; the damaged files can be removed when they were examined", "reason", was.Reason,
-			"took", time.Since(time.UnixMilli(was.Since)).Round(time.Millisecond), "files", kept)
-	}
 	s.node.host.RoleChanged()
+}
+
+// leadAgain begins to lead where this node is the primary of the replica that it copies, and has all of the replica's log. It tells
+// whether that is so. A node that ended while it made its own frames again has more.
+func (s *session) leadAgain(lineage *format.Lineage) bool {
+	h := &s.node.healing
+	was := h.now.Load()
+	if was == nil || was.Lead == (format.ReplID{}) || s.id != "" || len(lineage.Terms) == 0 || was.Lead != lineage.Current().ReplID || s.primary != h.From() {
+		return false
+	}
+	if !h.leading.Swap(true) {
+		go h.leadAgain(was)
+	}
+	return true
+}
+
+// end notes that the node has all data again; keep: none of the damaged files is removed, as another node, or this one,
+// lacks something.
+func (h *Healer) end(dir string, was *format.Healing, keep bool) error {
+	kept, err := past.Healed(h.node.fs, dir, keep)
+	if err != nil {
+		return err
+	}
+	h.now.Store(nil)
+	h.leading.Store(false)
+	h.done.Add(1)
+	if keep {
+		return nil // the loss was logged
+	}
+	h.node.logger.Warn("this node has all data again; the damaged files can be removed when they were examined", "reason", was.Reason,
+		"took", time.Since(time.UnixMilli(was.Since)).Round(time.Millisecond), "files", kept)
+	return nil
+}
+
+// Restores tells whether a replica may be fed by this one although its primary is away: it is that primary itself, in the
+// term of this node's log, and its directory was damaged.
+func (h *Healer) Restores(p *Peer) bool {
+	n := h.node
+	store := n.host.Store()
+	if p.heals == "" || n.settings().NodeID != "" || n.Healing() != nil || !store.Durable() || !store.Replica() {
+		return false
+	}
+	past := store.Replication().Lineage()
+	return past.Current().ReplID.String() == p.heals
+}
+
+// A primary that heals from a replica leads again in the end: the replica had no other primary meanwhile, so its log is this
+// node's up to where it had come. The rest of the node's own log is still in the files that were set aside, as far as they
+// are whole: it is made again, frame by frame. A replica that was told to lead, or to follow another node, is in another
+// term by then, and this node stays its replica.
+//
+// leadAgain is called when the node has all that the replica had. The link ends, and comes back where the node cannot lead.
+func (h *Healer) leadAgain(was *format.Healing) {
+	n := h.node
+	n.change.Lock()
+	defer n.change.Unlock()
+	n.mu.Lock()
+	closed := n.closed
+	n.mu.Unlock()
+	if closed || n.Healing() != was {
+		return
+	}
+	before := n.unlink()
+	err := h.leadRestored(was)
+	if err != nil && n.Healing() == was {
+		n.logger.Error("cannot become primary again behind the healing; trying again", "error", err)
+		h.leading.Store(false)
+		if _, err := n.relink(before, true, false); err != nil {
+			n.logger.Warn("cannot follow the node that has the data", "error", err)
+		}
+	}
+	n.host.RoleChanged()
+}
+
+// leadRestored makes the node lead. REQUIRES: change, and no link.
+func (h *Healer) leadRestored(was *format.Healing) error {
+	n := h.node
+	store := n.host.Store()
+	log := store.Replication()
+	lineage := log.Lineage()
+	if lineage.Current().ReplID != was.Lead {
+		return fmt.Errorf("the log is in term %s by now, want %s", lineage.Current().ReplID, was.Lead)
+	}
+	from := log.Position()
+	known, err := past.DamagedLog(n.fs, store.Path(), max(was.First, 1), from, func(raw []byte) error {
+		_, err := log.Replicate(raw)
+		return err
+	})
+	if err != nil {
+		n.logger.Warn("the rest of this node's own log cannot be used", "from", log.Position(), "error", err)
+	}
+	if err := log.Sync(); err != nil {
+		return err
+	}
+	end := log.Position()
+	if _, err := log.Lead(); err != nil {
+		return err
+	}
+	if err := n.forget(); err != nil {
+		n.logger.Warn("cannot remove the record of the former primary; ignoring it", "error", err)
+	}
+	n.replicas.renew(store)
+	n.peers.DisconnectAll()
+	n.logger.Warn("this node is primary again: it has the data of its replica, and the rest of its own log", "from", from, "bytes", end-from, "end", end)
+	h.noteLost(was, end, known)
+	return h.end(store.Path(), was, known > end)
 }

@@ -3,12 +3,14 @@ package repl
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -49,7 +51,7 @@ func TestDiskFailsForAMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, opens := newTestNode(h), 0
-			store, err := n.Open("data", true, func() (*counter.Store, error) {
+			store, err := n.Open("data", func() (Helper, error) { return Helper{}, nil }, func() (*counter.Store, error) {
 				if opens++; opens <= fails {
 					return nil, &format.CorruptError{File: "an image", Err: fmt.Errorf("read: %w", syscall.EIO)}
 				}
@@ -66,4 +68,113 @@ func TestDiskFailsForAMoment(t *testing.T) {
 			}
 		}
 	})
+}
+
+// helper says that another node has the data, or that none has.
+func helper(helped bool) func() (Helper, error) {
+	return func() (Helper, error) {
+		if !helped {
+			return Helper{}, errors.New("nobody has it")
+		}
+		return Helper{}, nil
+	}
+}
+
+// TestOpenDamaged: damage sets the files aside, a disk that goes on to fail as well; files of a newer version stay where they are.
+// A node of a cluster counts as a node that lacks acknowledged changes from then on.
+func TestOpenDamaged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name   string
+			err    error
+			helped bool
+			heals  bool
+		}{
+			{"damage", &format.CorruptError{File: "HISTORY"}, true, true},
+			{"damage, and nobody has the data", &format.CorruptError{File: "HISTORY"}, false, false},
+			{"a disk that fails", fmt.Errorf("read: %w", syscall.EIO), true, true},
+			{"a newer version", &format.CorruptError{File: "MANIFEST-1", Err: format.ErrUnsupportedFormat}, true, false},
+			{"no permission", syscall.EACCES, true, false},
+		} {
+			h := &testHost{t: t, sim: vfs.NewSim(), options: func(o *counter.Options) { o.Elected = true }}
+			h.open()
+			if err := h.Store().Close(); err != nil {
+				t.Fatal(err)
+			}
+			n := newTestNode(h)
+			store, err := n.Open("data", helper(c.helped), func() (*counter.Store, error) {
+				if h, err := past.ReadHealing(h.sim, "data"); h == nil && err == nil {
+					return nil, c.err
+				}
+				return h.open(), nil
+			})
+			if (err == nil) != c.heals || (n.Healing() != nil) != c.heals || err != nil && !errors.Is(err, c.err) {
+				t.Errorf("%s: healing %+v, %v", c.name, n.Healing(), err)
+			}
+			if store == nil {
+				continue
+			}
+			if !store.Replication().Behind() {
+				t.Errorf("%s: the node counts as one that has all that it acknowledged", c.name)
+			}
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestHealingUnreadable: a node whose HEALING cannot be read is healing.
+func TestHealingUnreadable(t *testing.T) {
+	h := &testHost{t: t, sim: vfs.NewSim()}
+	n := newTestNode(h)
+	store, err := n.Open("data", helper(true), func() (*counter.Store, error) {
+		s := h.open()
+		return s, vfs.WriteFileAtomic(h.sim, format.HealingPath("data"), []byte("counterd healing 1\n"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if n.Healing() == nil {
+		t.Error("it serves what it has")
+	}
+}
+
+// TestHealedAtTheGoal: a node heals until its log is durable up to the end that its primary had when the link came up. Until then
+// it feeds nobody.
+func TestHealedAtTheGoal(t *testing.T) {
+	h := &testHost{t: t, sim: vfs.NewSim()}
+	store := h.open()
+	defer store.Close()
+	n := newTestNode(h)
+	n.healing.now.Store(&format.Healing{Reason: "a bad page"})
+	n.link = &Link{node: n, state: LinkConnected}
+	log := store.Replication()
+	if _, err := log.Lead(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n"); err != nil {
+		t.Fatal(err)
+	}
+	end := h.commit()
+	if log.Written() < end || log.Durable() >= end {
+		t.Fatalf("the log is written up to %d and durable up to %d, want %d to be written only", log.Written(), log.Durable(), end)
+	}
+	s := &session{Link: n.link, goal: end}
+	if s.healed(log); n.Healing() == nil {
+		t.Error("it is whole, and a power loss takes a part of its data")
+	}
+	if err := n.Connected(); err == nil || !strings.Contains(err.Error(), ErrHealing.Error()) {
+		t.Errorf("it feeds others: %v", err)
+	}
+	if err := log.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if s.healed(log); n.Healing() != nil || n.Healer().Healed() != 1 {
+		t.Errorf("healing %+v, healed %d times", n.Healing(), n.Healer().Healed())
+	}
+	if err := n.Connected(); err != nil {
+		t.Error(err)
+	}
 }

@@ -47,9 +47,10 @@ type Link struct {
 	refused   bool   // the last attempt to connect was refused: nobody listens there
 	lacks     uint64 // the epoch of the last attempt's ConfirmedError; 0: it had none
 
-	stalled atomic.Bool // this node's log takes no changes: nothing is read, nothing acknowledged
+	wantMend atomic.Bool // posts that cannot be read here could not be fetched range by range
+	stalled  atomic.Bool // this node's log takes no changes: nothing is read, nothing acknowledged
 
-	lastIO atomic.Int64  // unix ns
+	lastIO atomic.Int64  // a monotonic.Moment
 	end    atomic.Uint64 // of the primary's log, as it last said
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/monotonic"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -468,7 +469,7 @@ func TestLostCopy(t *testing.T) {
 	n.peers.timeout = func() time.Duration { return timeout }
 	p := n.Peers().NewPeer(&scripted{})
 	defer p.Close()
-	long := func() { p.acked.Store(time.Now().Add(-3 * time.Hour).UnixNano()) }
+	long := func() { p.acked.Store(int64(monotonic.Of(time.Now().Add(-3 * time.Hour)))) }
 	if long(); p.Lost() {
 		t.Error("lost before it was told of a snapshot")
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/monotonic"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/past"
@@ -88,6 +89,11 @@ func (s *session) run() error {
 	if err := s.introduce(); err != nil {
 		return err
 	}
+	if h := s.node.Healing(); h != nil && h.Lead != (format.ReplID{}) && s.id == "" {
+		if err := s.option("heal", h.Lead.String()); err != nil {
+			return err
+		}
+	}
 	store := s.node.host.Store()
 	past := store.Replication().Lineage()
 	if _, err := s.ask("REPLCONF", "history", string(past.AppendText(nil))); err != nil {
@@ -107,6 +113,7 @@ func (s *session) run() error {
 		}
 		if n, _ := fmt.Sscanf(refused.Text, "NOTYET %d", &at); n == 1 {
 			s.end.Store(at)
+			s.leadAgain(&past)
 			return &NotYetError{End: at, Own: end}
 		}
 	}
@@ -140,7 +147,7 @@ func (s *session) run() error {
 		s.node.peers.DisconnectAll() // replicas of this one learn the new past
 	}
 	s.agreed()
-	if s.mend(store) {
+	if s.mendIfAsked(store) {
 		return nil
 	}
 	s.node.logger.Info("resumed replication from the primary's log", "primary", s.primary.String(), "offset", a.offset, "replid", a.replID)
@@ -289,11 +296,14 @@ func (s *session) stream() error {
 		if err := mr.next(&m); err != nil {
 			return err
 		}
-		s.lastIO.Store(time.Now().UnixNano())
+		s.lastIO.Store(int64(monotonic.Now()))
 		switch m.kind {
 		case msgPing:
 			s.end.Store(m.end)
 			s.caughtUp(store.Replication(), m.end)
+			if s.mendIfAsked(store) {
+				return nil
+			}
 		case msgConfirm:
 			if s.id != "" {
 				s.node.confirmed.raise(history, s.epoch, m.end)
@@ -427,18 +437,4 @@ func (s *session) ack() error {
 		written = durable // this node promises no more than it keeps, whatever the primary's appendfsync
 	}
 	return s.tell("REPLCONF", "ACK", strconv.FormatUint(written, 10), "FACK", strconv.FormatUint(durable, 10))
-}
-
-// readBulk reads the head of a bulk string.
-func (s *session) readBulk() (int64, error) {
-	s.deadline()
-	line, err := s.conn.ReadLine()
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(line[1:], 10, 64)
-	if line[0] != '$' || err != nil || n < 0 {
-		return 0, fmt.Errorf("%w: %q, want a bulk string", ErrProtocol, line)
-	}
-	return n, nil
 }

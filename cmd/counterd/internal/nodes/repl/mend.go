@@ -9,10 +9,10 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// A replica whose disk lost the file of a block cannot read the posts of its range, and its primary has them all. So a
-// link that agrees with its primary about the log asks for a full copy once, if there is such a block: a copy takes the
-// place of everything, whether it is cut off or not, and no part of it has to fit the present data. It is given up
-// where the primary cannot read all of its own posts: what it lacks may be whole here.
+// A replica whose disk lost the file of a block cannot read the posts of its range, and its primary has them all. They are
+// fetched range by range (refill.go). Where that fails again and again, a link that agrees with its primary about the log
+// asks for a full copy: a copy takes the place of everything, whether it is cut off or not, and no part of it has to fit the
+// present data. It is given up where the primary cannot read all of its own posts: they may be whole here.
 //
 // This node has acknowledged its log, which goes on behind the primary's snapshot. So the copy goes into force with as
 // much of the log as there is here, and not at the snapshot's end: the primary may have gone, and this node be the one
@@ -20,6 +20,14 @@ import (
 
 // maxMends bounds the copies that a link asks for: an interrupted copy goes on with the missing files.
 const maxMends = 3
+
+// mendBehind is how often a range is tried to be filled before a full copy is asked for.
+const mendBehind = 3
+
+// mendIfAsked is mend, if a range could not be filled.
+func (s *session) mendIfAsked(store *counter.Store) bool {
+	return s.wantMend.Swap(false) && s.mend(store)
+}
 
 // mend tells whether the next connection is to ask for a copy, for the posts that cannot be read here.
 func (s *session) mend(store *counter.Store) bool {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/monotonic"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/past"
@@ -29,6 +30,16 @@ type Address struct {
 }
 
 func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
+
+// ParseAddress is the inverse of String.
+func ParseAddress(text string) (Address, error) {
+	host, digits, err := net.SplitHostPort(text)
+	if err != nil {
+		return Address{}, err
+	}
+	port, err := strconv.ParseUint(digits, 10, 16)
+	return Address{Host: host, Port: int(port)}, err
+}
 
 // Settings are the settings of replication. They may change at any time.
 type Settings struct {
@@ -75,8 +86,9 @@ type Node struct {
 	learned   func(epoch uint64) // see OnEpoch
 	confirmed confirmed
 	compared  compareStats
-	healing   healing
+	healing   Healer
 	refills   refiller
+	replicas  replicas
 
 	change sync.Mutex // held while the role changes; outermost
 
@@ -99,7 +111,9 @@ func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
 	n.peers.logger, n.peers.node = log, n
 	n.peers.comparer = comparer{peers: &n.peers, node: n, pass: leastPass, rest: leastRest}
 	n.confirmed.logger = log
-	n.refills.node = n
+	n.refills.node, n.healing.node, n.replicas.node = n, n, n
+	n.refills.told = map[any]string{}
+	n.refills.retry, n.refills.retryLog, n.refills.tries = map[counter.PostRange]time.Time{}, map[uint64]time.Time{}, map[counter.PostRange]int{}
 	n.peers.quorum.store, n.peers.quorum.self = host.Store, func() string { return settings().NodeID }
 	n.peers.timeout = func() time.Duration { return settings().Timeout }
 	return n
@@ -195,6 +209,7 @@ func (n *Node) Lead() error {
 		if err := n.forget(); err != nil {
 			n.logger.Warn("cannot remove the record of the former primary; ignoring it", "error", err)
 		}
+		n.replicas.renew(store)
 		n.peers.DisconnectAll()
 		past := store.Replication().Lineage()
 		n.logger.Info("primary", "offset", at, "replid", past.Current().ReplID.String(), "took", time.Since(began).Round(time.Millisecond))
@@ -258,6 +273,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.noteConfirmed()
 		n.unlink()
 		n.confirmed.close()
+		n.replicas.close()
 	}()
 	select {
 	case <-done:
@@ -299,7 +315,7 @@ func (n *Node) Link() (info LinkInfo, ok bool) {
 	defer l.mu.Unlock()
 	info = LinkInfo{Primary: l.primary, State: l.state, LastIO: -1, End: l.end.Load(), Copied: l.copied, Total: l.total, Error: l.lastErr, Refused: l.refused, Lacks: l.lacks}
 	if at := l.lastIO.Load(); at != 0 {
-		info.LastIO = time.Since(time.Unix(0, at))
+		info.LastIO = monotonic.Moment(at).Age()
 	}
 	if l.state != LinkConnected {
 		info.DownFor = time.Since(l.downSince)
@@ -333,7 +349,7 @@ func (n *Node) CutFiles() int {
 // Connected tells whether the node may feed replicas: a primary, or a replica whose log is the primary's.
 func (n *Node) Connected() error {
 	if n.Healing() != nil {
-		return errors.New("NOMASTERLINK " + ErrHealing.Error())
+		return ErrFeedsNobody
 	}
 	if !n.host.Store().Replica() {
 		return nil

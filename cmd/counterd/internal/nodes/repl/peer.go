@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/monotonic"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -24,6 +25,7 @@ type Peer struct {
 	// Of REPLCONF, before PSYNC.
 	port     int
 	ip       string
+	heals    string // the term whose primary this is, with a damaged directory: see Restores; empty: it is not
 	process  string // of the replica: its Node.process; empty: it did not say
 	counterd bool
 	// It takes messages of PUBLISH: a replica of an older build does not know them and would drop the link.
@@ -55,7 +57,7 @@ type Peer struct {
 	copying          atomic.Bool // between FULLRESYNC and the stream
 	applied, durable atomic.Uint64
 	sent             atomic.Uint64
-	acked            atomic.Int64 // when, unix ns
+	acked            atomic.Int64 // a monotonic.Moment
 	wantAck          atomic.Bool
 	published        published
 	asked            atomic.Uint64      // id of the question that waits for an answer
@@ -124,6 +126,11 @@ func (p *Peer) Configure(name string, value []byte) error {
 			return fmt.Errorf("REPLCONF epoch: want one up to %d, got %.100q", uint64(counter.MaxEpoch), value)
 		}
 		p.epoch = n
+	case "heal":
+		if _, err := format.ParseReplID(string(value)); err != nil {
+			return err
+		}
+		p.heals = string(value)
 	case "version":
 		p.counterd = string(value) == "counterd"
 	case "history":
@@ -157,7 +164,7 @@ func (p *Peer) Refusal() string {
 func (p *Peer) Ack(applied, durable uint64) {
 	p.applied.Store(applied)
 	p.durable.Store(durable)
-	p.acked.Store(time.Now().UnixNano())
+	p.acked.Store(int64(monotonic.Now()))
 	if p.online.Load() { // not in the middle of a full copy
 		p.peers.quorum.ack(p, applied, durable)
 	}
@@ -165,12 +172,12 @@ func (p *Peer) Ack(applied, durable uint64) {
 }
 
 // Heard notes a sign of life: bytes of a file were taken.
-func (p *Peer) Heard() { p.acked.Store(time.Now().UnixNano()) }
+func (p *Peer) Heard() { p.acked.Store(int64(monotonic.Now())) }
 
 // Lost tells whether a replica in the middle of a full copy was not heard of for the time of a silent link. The snapshot and
 // all log after it are kept as long as the replica is connected, so a hanging replica would fill this node's disk.
 func (p *Peer) Lost() bool {
-	return p.copying.Load() && time.Since(time.Unix(0, p.acked.Load())) > p.peers.timeout()
+	return p.copying.Load() && monotonic.Moment(p.acked.Load()).Age() > p.peers.timeout()
 }
 
 // address is for logs.
@@ -186,7 +193,7 @@ func (p *Peer) Info() PeerInfo {
 		ip, _, _ = net.SplitHostPort(p.conn.RemoteAddr().String())
 	}
 	return PeerInfo{IP: ip, Port: p.port, Online: p.online.Load(), Watching: p.watching.Load(), Applied: p.applied.Load(), Durable: p.durable.Load(), Sent: p.sent.Load(),
-		Lag: time.Since(time.Unix(0, p.acked.Load()))}
+		Lag: monotonic.Moment(p.acked.Load()).Age()}
 }
 
 // Close ends the feeder and forgets the peer. The connection is closed by its opener, or is closed already.

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/monotonic"
 )
 
 // Feed starts to stream, behind the bytes that were sent last. The reader of the connection goes on to read
@@ -12,7 +15,7 @@ func (p *Peer) Feed() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel, p.done = cancel, make(chan struct{})
 	p.online.Store(true)
-	p.acked.Store(time.Now().UnixNano())
+	p.acked.Store(int64(monotonic.Now()))
 	p.peers.add(p)
 	p.peers.online.Add(1)
 	p.peers.replace(p)
@@ -26,6 +29,9 @@ func (p *Peer) Feed() {
 	}
 	if now := p.store.Replication().Lineage(); !bytes.Equal(now.AppendText(nil), p.told) {
 		p.conn.Close() // it changed before DisconnectAll could see this peer: the replica must learn of it
+	}
+	if p.peers.node != nil && p.port != 0 {
+		go p.peers.node.replicas.note()
 	}
 	go p.feed(ctx)
 }
@@ -79,7 +85,9 @@ func (p *Peer) feed(ctx context.Context) {
 			continue
 		}
 		if err != nil {
+			counter.NoteBrokenLog(p.store, err)
 			p.peers.logger.Warn("cannot send the log to a replica", "replica", p.address(), "error", err)
+			_ = send() // the frames before: the replica comes back at the bad one, and probe sends it a full copy
 			return
 		}
 		p.follow()

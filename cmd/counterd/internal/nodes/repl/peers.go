@@ -6,12 +6,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/counterd/counterd/internal/monotonic"
 )
 
 // NewPeer makes a peer of a connection that sent its first REPLCONF or PSYNC.
 func (ps *Peers) NewPeer(conn net.Conn) *Peer {
 	p := &Peer{peers: ps, conn: conn, answers: make(chan compareAnswer, 1), gone: make(chan struct{})}
-	p.acked.Store(time.Now().UnixNano())
+	p.acked.Store(int64(monotonic.Now()))
 	return p
 }
 
@@ -117,8 +119,13 @@ func (ps *Peers) Good(within time.Duration) int {
 	return ps.count(func(i *PeerInfo) bool { return i.Lag <= within })
 }
 
-// Wait returns when enough says so, which is asked after every acknowledgement, or ctx ends.
+// Wait returns when enough says so, which is asked after every acknowledgement, or ctx ends. It asks the replicas for acknowledgements at
+// once, after firstAsk, and then after twice the time each, up to lastAsk: an answer may have overtaken records that are on their way.
+// An acknowledgement is no reason to ask again, or they would come as fast as processors allow for as long as there are not enough.
 func (ps *Peers) Wait(ctx context.Context, enough func() bool) {
+	gap := firstAsk
+	again := time.NewTimer(0)
+	defer again.Stop()
 	for {
 		ps.mu.Lock()
 		if ps.news == nil {
@@ -129,20 +136,25 @@ func (ps *Peers) Wait(ctx context.Context, enough func() bool) {
 		if enough() {
 			return
 		}
-		for _, p := range ps.All() {
-			p.getAck()
-		}
-		again := time.NewTimer(50 * time.Millisecond) // records written meanwhile must be requested
 		select {
 		case <-news:
 		case <-again.C:
+			for _, p := range ps.All() {
+				p.getAck()
+			}
+			again.Reset(gap)
+			gap = min(2*gap, lastAsk)
 		case <-ctx.Done():
-			again.Stop()
 			return
 		}
-		again.Stop()
 	}
 }
+
+// Times between the requests of one Wait.
+const (
+	firstAsk = time.Millisecond
+	lastAsk  = 50 * time.Millisecond
+)
 
 // DisconnectAll cuts all replicas off: they reconnect and learn of the change.
 func (ps *Peers) DisconnectAll() {

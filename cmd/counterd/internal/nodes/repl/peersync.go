@@ -104,6 +104,7 @@ func (p *Peer) probe(log *counter.Replication, at uint64) error {
 	}
 	_, err = r.TryNext()
 	if errors.Is(err, format.ErrCorrupt) {
+		counter.NoteBrokenLog(p.store, err)
 		p.peers.logger.Error("the log that a replica needs is damaged; sending a full copy", "replica", p.address(), "error", err)
 	}
 	return errors.Join(err, r.Close())

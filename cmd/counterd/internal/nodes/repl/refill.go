@@ -28,8 +28,13 @@ import (
 type refiller struct {
 	node *Node
 
-	ranges, posts, failed atomic.Uint64
-	retry                 map[counter.PostRange]time.Time // not before; the goroutine's
+	ranges, posts, segments, failed atomic.Uint64
+	notes                           atomic.Uint64 // small files that were written again
+
+	retry    map[counter.PostRange]time.Time // not before; the goroutine's
+	tries    map[counter.PostRange]int       // that failed
+	retryLog map[uint64]time.Time            // as retry, by the start of a segment
+	told     map[any]string                  // the last failure of a range, or of a segment by its start
 }
 
 const (
@@ -48,19 +53,29 @@ const (
 // errNoHelper: nobody could be asked.
 var errNoHelper = errors.New("no other node of the same log is connected")
 
-// Refilled is how many ranges with damaged files got the posts of another node, how many posts those had, and how often
-// that failed.
-func (n *Node) Refilled() (ranges, posts, failed uint64) {
-	r := &n.refills
-	return r.ranges.Load(), r.posts.Load(), r.failed.Load()
+// Refills counts the damage that was mended with the data of other nodes.
+type Refills struct {
+	Ranges, Posts uint64 // with damaged cold files
+	Segments      uint64 // of the log
+	Failed        uint64 // attempts
+	Notes         uint64 // small files that were written again from memory
 }
 
-// Refill gives ranges whose files are damaged the posts of other nodes, until ctx ends.
+// Refilled counts since the process began.
+func (n *Node) Refilled() Refills {
+	r := &n.refills
+	return Refills{Ranges: r.ranges.Load(), Posts: r.posts.Load(), Segments: r.segments.Load(), Failed: r.failed.Load(), Notes: r.notes.Load()}
+}
+
+// Refill gives ranges whose files are damaged the posts of other nodes, and damaged segments of the log their frames, until ctx
+// ends.
 func (n *Node) Refill(ctx context.Context) {
-	n.refills.retry = map[counter.PostRange]time.Time{}
-	for ctx.Err() == nil {
+	for noted := time.Now(); ctx.Err() == nil; sleep(ctx, refillEvery) {
 		n.refills.all(ctx)
-		sleep(ctx, refillEvery)
+		if time.Since(noted) >= notesEvery {
+			n.refills.verifyNotes()
+			noted = time.Now()
+		}
 	}
 }
 
@@ -71,6 +86,7 @@ func (f *refiller) all(ctx context.Context) {
 	if n.Healing() != nil || !store.Durable() {
 		return
 	}
+	f.logs(ctx, store)
 	for _, r := range counter.DamagedRanges(store) {
 		if ctx.Err() != nil || time.Now().Before(f.retry[r]) {
 			continue
@@ -81,6 +97,8 @@ func (f *refiller) all(ctx context.Context) {
 		case err == nil:
 			done = true
 			delete(f.retry, r)
+			delete(f.tries, r)
+			delete(f.told, r)
 			f.ranges.Add(1)
 			f.posts.Add(uint64(posts))
 			n.logger.Warn("a range with a damaged file has the posts of another node now", "counter", n.counterName(r), "lo", r.Lo, "hi", r.Hi,
@@ -88,13 +106,37 @@ func (f *refiller) all(ctx context.Context) {
 		case ctx.Err() == nil:
 			f.retry[r] = time.Now().Add(refillAgain)
 			f.failed.Add(1)
-			n.logger.Warn("a range with a damaged file cannot be filled from another node yet", "counter", n.counterName(r), "lo", r.Lo, "hi", r.Hi, "error", err)
+			if f.tries[r]++; f.tries[r] >= mendBehind {
+				f.tries[r] = 0
+				f.wantMend()
+			}
+			if f.news(r, err) {
+				n.logger.Warn("a range with a damaged file cannot be filled from another node yet", "counter", n.counterName(r), "lo", r.Lo, "hi", r.Hi, "error", err)
+			}
 		}
 	}
 	if done {
-		if err := store.Snapshot(); err != nil { // else the next start meets the damage again
+		if err := counter.RenewSnapshots(store); err != nil { // else the next start meets the damage again
 			n.logger.Warn("no snapshot of the new files yet", "error", err)
 		}
+	}
+}
+
+// news tells whether a failure is another one than the last of the same range or segment: a node without replicas fails for as
+// long as the damage lasts, and says so once.
+func (f *refiller) news(what any, err error) bool {
+	was := f.told[what]
+	f.told[what] = err.Error()
+	return was != err.Error()
+}
+
+// wantMend has the link ask for a full copy, if there is one.
+func (f *refiller) wantMend() {
+	n := f.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.link != nil {
+		n.link.wantMend.Store(true)
 	}
 }
 
@@ -151,14 +193,10 @@ func (f *refiller) fetch(ctx context.Context, from Address, term string, since u
 		return nil, 0, err
 	}
 	defer conn.Close()
-	s := &session{Link: &Link{node: f.node}, conn: conn}
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	end := time.Now().Add(refillWithin)
 	for rest := r; rest.Lo < r.Hi; {
-		if err := s.tell("REPLCONF", "rows", term, number(since), number(uint64(r.Counter)), number(uint64(r.Group)), number(rest.Lo), number(r.Hi)); err != nil {
-			return nil, 0, err
-		}
-		size, err := s.readBulk()
+		text, err := f.ask(ctx, conn, maxCompareMessage, "rows", term, number(since), number(uint64(r.Counter)), number(uint64(r.Group)), number(rest.Lo), number(r.Hi))
 		var later *wire.ServerError
 		if errors.As(err, &later) && strings.HasPrefix(later.Text, "NOTYET ") && time.Now().Before(end) {
 			sleep(ctx, 20*time.Millisecond)
@@ -167,14 +205,7 @@ func (f *refiller) fetch(ctx context.Context, from Address, term string, since u
 		if err != nil {
 			return nil, 0, err
 		}
-		if size > maxCompareMessage {
-			return nil, 0, fmt.Errorf("%w: posts of %d bytes, at most %d", ErrProtocol, size, maxCompareMessage)
-		}
-		text, err := readSteps(&conn.Reader, int(size)+2)
-		if err != nil {
-			return nil, 0, err
-		}
-		q, some, err := parseRows(text[:size])
+		q, some, err := parseRows(text)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -182,13 +213,43 @@ func (f *refiller) fetch(ctx context.Context, from Address, term string, since u
 			return nil, 0, fmt.Errorf("%w: posts of %+v at %d, want those from %d on at %d", ErrProtocol, q.r, q.at, rest.Lo, since)
 		}
 		rows, at, rest.Lo = append(rows, some...), max(at, q.at), q.r.Hi
-		sleep(ctx, time.Duration(size)*time.Second/refillRate)
-		if ctx.Err() != nil {
-			return nil, 0, ctx.Err()
-		}
 	}
 	return rows, at, nil
 }
+
+// ask sends REPLCONF with words to a node, and reads the answer, of most bytes at most. It takes the time of refillRate.
+func (f *refiller) ask(ctx context.Context, conn *wire.Conn, most int64, words ...string) ([]byte, error) {
+	s := &session{Link: &Link{node: f.node}, conn: conn}
+	if err := s.tell(append([]string{"REPLCONF"}, words...)...); err != nil {
+		return nil, err
+	}
+	size, err := s.readBulk()
+	if err != nil {
+		return nil, err
+	}
+	if size > most {
+		return nil, fmt.Errorf("%w: REPLCONF %s is answered by %d bytes, want at most %d", ErrProtocol, words[0], size, most)
+	}
+	text, err := readSteps(&conn.Reader, int(size)+2)
+	if err != nil {
+		return nil, err
+	}
+	sleep(ctx, time.Duration(size)*time.Second/refillRate)
+	return text[:size], ctx.Err()
+}
+
+// mayGive tells why this node gives no other node its data in a term; nil: it does.
+func mayGive(n *Node, store *counter.Store, term string) error {
+	switch {
+	case n.Healing() != nil:
+		return ErrFeedsNobody
+	case termOf(store) != term:
+		return errOtherTerm
+	}
+	return nil
+}
+
+var errOtherTerm = errors.New("NOMASTERLINK the log of this node is of another term")
 
 // Rows answers REPLCONF rows: posts of this node from a mid on, as encodeRows has them without its head. The words are those
 // behind rows.
@@ -205,14 +266,14 @@ func Rows(n *Node, words [][]byte) ([]byte, error) {
 	}
 	store := n.host.Store()
 	r := counter.PostRange{Counter: uint32(numbers[1]), Group: uint8(numbers[2]), Lo: numbers[3], Hi: numbers[4]}
-	switch end := store.Replication().Position(); {
-	case uint64(r.Counter) != numbers[1] || uint64(r.Group) != numbers[2]:
+	end := store.Replication().Position()
+	if uint64(r.Counter) != numbers[1] || uint64(r.Group) != numbers[2] {
 		return nil, fmt.Errorf("%w: REPLCONF rows: counter %d, group %d", ErrProtocol, numbers[1], numbers[2])
-	case n.Healing() != nil:
-		return nil, errors.New("NOMASTERLINK " + ErrHealing.Error())
-	case termOf(store) != string(words[0]):
-		return nil, errors.New("NOMASTERLINK the log of this node is of another term")
-	case end < numbers[0]:
+	}
+	if err := mayGive(n, store, string(words[0])); err != nil {
+		return nil, err
+	}
+	if end < numbers[0] {
 		return nil, &notYetError{end}
 	}
 	var raw []byte

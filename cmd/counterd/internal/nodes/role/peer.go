@@ -61,7 +61,11 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 		return
 	}
 	if len(args) > 2 && resp.EqualFold(args[1], "ROWS") {
-		s.sendRows(c, args[2:])
+		s.sendOwn(c, repl.Rows, args[2:])
+		return
+	}
+	if len(args) > 2 && resp.EqualFold(args[1], "FRAMES") {
+		s.sendOwn(c, repl.Frames, args[2:])
 		return
 	}
 	if p == nil {
@@ -88,9 +92,9 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 	out.Status(p.Welcome())
 }
 
-// sendRows answers REPLCONF rows.
-func (s *peerServer) sendRows(c PeerConn, words [][]byte) {
-	raw, err := repl.Rows(s.repl, words)
+// sendOwn answers REPLCONF rows and REPLCONF frames.
+func (s *peerServer) sendOwn(c PeerConn, get func(*repl.Node, [][]byte) ([]byte, error), words [][]byte) {
+	raw, err := get(s.repl, words)
 	if err != nil {
 		c.Call().Out.Error(peerErrorText(err))
 		return
@@ -149,11 +153,15 @@ func (s *peerServer) psync(c PeerConn, args [][]byte) {
 		s.sendArchive(c, true)
 		return
 	}
-	if err := s.repl.Connected(); err != nil && !s.feeds() {
+	if err := s.repl.Connected(); err != nil && !s.feeds() && !s.repl.Healer().Restores(p) {
 		out.Error(peerErrorText(err))
 		return
 	}
 	reply, stream, err := p.Sync(s.host.Store(), string(args[1]), string(args[2]))
+	if err == nil && s.repl.Healing() != nil {
+		// The store was opened again since Connected, and damage has emptied it: Healing says so before Store gives it.
+		err = repl.ErrFeedsNobody
+	}
 	if err != nil {
 		out.Error(peerErrorText(err))
 		return
@@ -175,11 +183,13 @@ func (s *peerServer) psync(c PeerConn, args [][]byte) {
 // be a replica is refused: it would drop its data for a stream that it cannot read.
 func (s *peerServer) sync(c PeerConn, _ [][]byte) {
 	out := &c.Call().Out
-	p := s.peerOf(c)
+	p, store := s.peerOf(c), s.host.Store()
 	text := p.SyncRefusal()
 	switch {
 	case text != "":
-	case !s.host.Store().Durable():
+	case s.repl.Healing() != nil: // behind Store, as in psync
+		text = errHealing
+	case !store.Durable():
 		text = items.ErrMemoryOnly + ": there is nothing to send"
 	case c.Shared():
 		text = "ERR SYNC needs a connection of its own"
@@ -196,7 +206,7 @@ func (s *peerServer) sync(c PeerConn, _ [][]byte) {
 		return
 	}
 	c.Confine()
-	if err := p.Watch(s.host.Store()); err != nil {
+	if err := p.Watch(store); err != nil {
 		c.Call().StoreError(err)
 		c.CloseConnection()
 	}

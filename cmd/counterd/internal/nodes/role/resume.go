@@ -102,6 +102,9 @@ func (r *resumption) lead() error {
 // step finds the state of the handover and does its next step.
 func (r *resumption) step() (done bool, err error) {
 	role, err := repl.AskRole(r.ctx, r.to, r.node.settings(), resumeAsk)
+	if err == nil && role.Heals {
+		err = repl.ErrHealing
+	}
 	if err == nil {
 		err = r.ctx.Err() // this node was told its role meanwhile
 	}
@@ -116,7 +119,7 @@ func (r *resumption) step() (done bool, err error) {
 		return false, errors.New(link.Error)
 	case role.Primary:
 		return link.Primary == r.to && link.State == repl.LinkConnected, nil
-	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
+	case role.State == repl.LinkConnected && !r.node.isMe(r.ctx, role.Of): // this node feeds nobody: a link to it has not noticed its end
 		r.node.log.Info("the target of the handover follows another primary", "primary", role.Of.String())
 		select {
 		case <-r.node.pursue(role.Of):

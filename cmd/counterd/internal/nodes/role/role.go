@@ -5,13 +5,13 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/restore"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/vfs"
@@ -41,6 +41,7 @@ type Machine struct {
 	Listen  func(network, address string) (net.Listener, error)
 	Connect wire.Connect
 	FS      vfs.FS
+	Crowded bool // the process has other servers too: none of them keeps house with its memory
 }
 
 // Role is the role of a server as one of several nodes: primary or replica. All methods may be called concurrently.
@@ -58,13 +59,18 @@ type Role struct {
 	changed func()     // see Elect; nil: nobody is told
 	roles   sync.Mutex // held while the role changes together with the setting that tells of it
 
-	serves   peerServer // answers replicas
-	waits    ackWaiter  // answers who waits for replicas
-	handover handover
-	held     heldWrites
-	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
-	view     sentinelView
-	watched  atomic.Bool // the store knows that Sentinel watches
+	serves     peerServer // answers replicas
+	waits      ackWaiter  // answers WAIT and WAITAOF
+	handover   handover
+	held       heldWrites
+	awaiting   atomic.Uint32 // whether a primary waits for Sentinel's word: await...
+	view       sentinelView
+	watched    atomic.Bool     // the store knows that Sentinel watches
+	opening    context.Context // ends when nobody waits for the store any more
+	endOpening context.CancelFunc
+	opened     atomic.Bool
+	help       func(context.Context) error // see HelpBy; nil: the node is of no cluster
+
 	// wasReplica is the role to show while a store is being opened.
 	wasReplica atomic.Bool
 }
@@ -72,6 +78,7 @@ type Role struct {
 // New makes the Role of a server. Start decides which it is.
 func New(host Host, conf *config.Live, runID string, log *slog.Logger) *Role {
 	n := &Role{host: host, config: conf, log: log, life: newLife(), runID: runID}
+	n.opening, n.endOpening = context.WithCancel(context.Background())
 	n.repl = repl.NewNode(n, n.settings, log)
 	n.serves = peerServer{host: host, repl: n.repl, log: log, feeds: n.handover.feeds, roleChanged: n.RoleChanged}
 	n.waits = ackWaiter{host: host, peers: n.repl.Peers()}
@@ -83,6 +90,7 @@ func New(host Host, conf *config.Live, runID string, log *slog.Logger) *Role {
 // Close ends what the node does: the link to its primary, the connections of its replicas, a handover. It waits until that
 // is done or ctx ends. In the second case it returns the error of ctx. Behind it Wait returns when all of it has ended.
 func (n *Role) Close(ctx context.Context) error {
+	n.endOpening()
 	n.life.stop()
 	return n.repl.Close(ctx)
 }
@@ -114,7 +122,8 @@ func (n *Role) Reopen(change func(dir string) error) error {
 }
 
 // Open opens a store in the directory of the configuration by open. A damaged directory is emptied where another node has
-// the data: see repl.Node.Open. The guard knows so before anybody sees the store.
+// the data: see repl.Node.Open. The guard knows so before anybody sees the store. At the start of the process the search for
+// that node may last until EndOpening; later, reopenAsk at most.
 func (n *Role) Open(open func() (*counter.Store, error)) (*counter.Store, error) {
 	c := n.config.Get()
 	dir := c.Dir
@@ -122,8 +131,27 @@ func (n *Role) Open(open func() (*counter.Store, error)) (*counter.Store, error)
 		dir = ""
 	}
 	defer n.RoleChanged()
-	return n.repl.Open(dir, c.Cluster.Enabled || c.ReplicaOf != "", open)
+	ctx := n.opening
+	if n.opened.Load() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, reopenAsk)
+		defer cancel()
+	}
+	store, err := n.repl.Open(dir, func() (repl.Helper, error) { return newHelpSearch(n).find(ctx) }, open)
+	if err == nil && !n.opened.Swap(true) && c.HealFrom != "" && dir != "" {
+		if err := restore.Clear(dir); err != nil {
+			n.log.Warn("cannot remove what a healing left behind", "error", err)
+		}
+	}
+	return store, err
 }
+
+// reopenAsk is how long a node that finds damage while it is running looks for another one with its data. It may be about to
+// become primary, and others wait for it.
+const reopenAsk = 5 * time.Second
+
+// EndOpening ends the search for a node that has the data of a damaged directory: see Open.
+func (n *Role) EndOpening() { n.endOpening() }
 
 // Publish is the host's: see repl.Host.
 func (n *Role) Publish(shard bool, channel string, message []byte) {
@@ -142,16 +170,15 @@ func (n *Role) Replica() bool {
 
 // Dial connects to another node, at host:port, as links do. When ctx ends so does the connection.
 func (n *Role) Dial(ctx context.Context, address string, o wire.Options) (*wire.Conn, error) {
-	host, digits, err := net.SplitHostPort(address)
+	to, err := repl.ParseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	port, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil {
-		return nil, err
-	}
-	return n.settings().Dial(ctx, repl.Address{Host: host, Port: int(port)}, o)
+	return n.settings().Dial(ctx, to, o)
 }
+
+// Settings are those of connections to other nodes.
+func (n *Role) Settings() repl.Settings { return n.settings() }
 
 // settings are the settings for package repl.
 func (n *Role) settings() repl.Settings {

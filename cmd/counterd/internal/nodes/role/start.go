@@ -24,7 +24,7 @@ func (n *Role) Start() {
 		n.log.Error("cannot read the record of a handover", "error", err)
 	}
 	if a != (repl.Address{}) {
-		n.repl.Pursue(a, a == to) // another may stand at the address of a handover by now
+		n.repl.Pursue(a, a == to && n.repl.Healing() == nil) // another may stand at the address of a handover by now
 	}
 	switch {
 	case to == repl.Address{}:
@@ -50,6 +50,14 @@ func (n *Role) lastRole() repl.Address {
 		return to
 	}
 	switch watched, err := n.host.Store().Replication().Monitored(); {
+	case n.repl.Healer().From() != repl.Address{} && (a == repl.Address{} || a == n.repl.Healer().From()):
+		a = n.repl.Healer().From()
+		n.log.Info("copying the data of the node that has it", "from", a.String(), "leads_again", n.repl.Healer().LeadsAgain())
+		if !n.repl.Healer().LeadsAgain() {
+			n.setReplicaOf(a)
+		} else if watched || err != nil {
+			n.awaiting.Store(awaitStarted) // as after any start of a primary
+		}
 	case a != repl.Address{}:
 		n.log.Info("starting as a replica, as before the shutdown; use REPLICAOF to change the role", "primary", a.String())
 		n.setReplicaOf(a)

@@ -33,7 +33,7 @@ var mergers = map[string]struct {
 	"counter.sum": {mergeTotal, true, false}, "counter.min": {mergeLeast, true, false}, "counter.max": {mergeMost, true, false},
 	"counter.digest": {mergeDigest, false, false}, "dbsize": {mergeTotal, false, false}, "scan": {mergeScan, false, false}, "keys": {mergeKeys, false, false},
 	"randomkey": {nil, false, false}, "idmp|last": {mergeSeq, false, false},
-	"counter.update": {nil, false, true}, "flushall": {nil, false, true}, "flushdb": {nil, false, true},
+	"counter.update": {nil, true, true}, "flushall": {nil, false, true}, "flushdb": {nil, false, true},
 }
 
 // AsksAll tells whether a command that is not planned asks all shards.

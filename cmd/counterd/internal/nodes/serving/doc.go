@@ -8,6 +8,7 @@
 //	routing.go   which commands a node takes, and where the others go: package route's words
 //	host.go      the node as package cluster sees it: roles, acknowledgements, what is served
 //	join.go      what takes part in the cluster: the agent, the mover, the registry
+//	help.go      when a node with a damaged directory may set its files aside
 //	mover.go     the node as package move sees it
 //	commands.go  CLUSTER, READONLY, READWRITE, ASKING; movecommand.go: COUNTER.MOVE
 //	schema.go    the schema of a cluster: one text in etcd

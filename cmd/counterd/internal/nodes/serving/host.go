@@ -2,8 +2,6 @@ package serving
 
 import (
 	"fmt"
-	"net"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,15 +81,11 @@ func (h *agentHost) Shard(id topology.ShardID, unclean uint64) {
 }
 
 func (h *agentHost) Follow(id topology.NodeID, address string, epoch uint64) error {
-	host, digits, err := net.SplitHostPort(address)
+	primary, err := repl.ParseAddress(address)
 	if err != nil {
 		return fmt.Errorf("the address of node %s: %w", id, err)
 	}
-	port, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil {
-		return fmt.Errorf("the address of node %s: %w", id, err)
-	}
-	return h.repl().FollowAt(repl.Address{Host: host, Port: int(port)}, string(id), epoch)
+	return h.repl().FollowAt(primary, string(id), epoch)
 }
 
 func (h *agentHost) Rest(why string) {

@@ -28,9 +28,14 @@ type joined struct {
 	left     atomic.Bool
 }
 
+// UseRegistry says where the cluster's topology is. Call it before the store is opened: a node with a damaged directory has to
+// know the other nodes with its data.
+func (m *Member) UseRegistry(reg registry.Registry) { m.registry = reg }
+
 // Join makes the server a node of a cluster, when its store has come and before Serve: it rests until the cluster gives
-// it a part. The registry is closed by Shutdown.
-func (m *Member) Join(store *counter.Store, reg registry.Registry) error {
+// it a part. The registry is closed by Shutdown. REQUIRES UseRegistry.
+func (m *Member) Join(store *counter.Store) error {
+	reg := m.registry
 	c := m.config.Get()
 	home, err := cluster.OpenDirectory(store.Admin().FS(), store.Path())
 	if err != nil {
@@ -41,6 +46,7 @@ func (m *Member) Join(store *counter.Store, reg registry.Registry) error {
 			return err
 		}
 	}
+	m.node.Replication().Healer().Keep(home.Verify)
 	host := newAgentHost(m)
 	host.schema.registry = reg
 	m.node.Elect(string(home.Node()), host.notify)

@@ -10,6 +10,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
+	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 )
@@ -46,9 +47,10 @@ type Member struct {
 	config *config.Live
 	log    *slog.Logger
 
-	now    atomic.Pointer[Standing] // never nil
-	hooks  Hooks                    // set before the server listens
-	joined *joined                  // set by Join, before the server listens; nil: what the node serves is said by SetStanding alone
+	now      atomic.Pointer[Standing] // never nil
+	hooks    Hooks                    // set before the server listens
+	registry registry.Registry        // see UseRegistry
+	joined   *joined                  // set by Join, before the server listens; nil: SetStanding alone decides
 
 	mu   sync.Mutex    // guards news, and is held while the standing changes
 	news chan struct{} // closed when it has changed
@@ -57,6 +59,7 @@ type Member struct {
 // New makes a member that serves nothing yet.
 func New(host Host, n *role.Role, conf *config.Live, log *slog.Logger) *Member {
 	m := &Member{host: host, node: n, config: conf, log: log, news: make(chan struct{})}
+	n.HelpBy(m.findHelp)
 	m.now.Store(NewStanding(&cluster.Standing{Reads: route.ErrDown, Writes: route.ErrDown}))
 	return m
 }

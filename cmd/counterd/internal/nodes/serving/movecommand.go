@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -11,10 +12,11 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/move"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // COUNTER.MOVE is the command by which the primary of a move's destination asks the primary of its source (see package
-// move), and by which tools ask for the progress.
+// move), and by which tools ask for the progress and restore the memory of numbered changes.
 
 // moveRow is COUNTER.MOVE.
 func moveRow[C any](on func(C) Conn) *command.Row[C] {
@@ -81,6 +83,18 @@ func moveRow[C any](on func(C) Conn) *command.Row[C] {
 			func(c Conn, m *move.Mover, args [][]byte) error {
 				end, revision, err := m.Hold(string(args[2]))
 				return moveNumbersReply(c, err, []uint64{end, uint64(revision)}, 0)
+			}),
+		sub("remember", 4, "groups records", "Internal: adds remembered producers of a restored backup to a primary that owns the groups.",
+			func(c Conn, m *move.Mover, args [][]byte) (err error) {
+				groups, err := slot.ParseSet(string(args[2]))
+				if err != nil {
+					return items.Refusal("ERR " + err.Error())
+				}
+				c.Block(func(ctx context.Context) { err = m.Remember(ctx, groups, args[3]) })
+				if err == nil {
+					c.Call().Out.Status("OK")
+				}
+				return err
 			}),
 		sub("progress", 2, "", "Returns the progress of the moves to this shard, one per line.",
 			func(c Conn, m *move.Mover, _ [][]byte) error {

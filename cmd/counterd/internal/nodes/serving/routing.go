@@ -82,7 +82,7 @@ type Routing struct {
 	slot          uint16 // of its keys, where hasSlot is set
 	hasSlot       bool
 	reads, writes bool
-	updates       bool   // it is COUNTER.UPDATE
+	updates       bool   // it has a COUNTER.UPDATE in a transaction
 	channel       bool   // the slot is that of shard channels, and no post's
 	leads         bool   // only a primary can have it: it is no read, and no subscription
 	text          string // why nobody takes it
@@ -111,7 +111,7 @@ func (r *Routing) Add(k Asker, names *schema.Schema, cmd *command.Access, args [
 		return
 	}
 	r.leads = r.leads || changes
-	r.updates = r.updates || cmd.Is("counter.update")
+	r.updates = r.updates || whole && cmd.Is("counter.update") // else all shards are asked (package scatter)
 	if !cmd.HasKeys() || k.Internal {
 		return
 	}
@@ -152,7 +152,7 @@ func (st *Standing) Elsewhere(k Asker, r *Routing) string {
 	return r.text
 }
 
-const errUpdateAll = "CROSSSLOT COUNTER.UPDATE would change posts of several nodes: find their ids with COUNTER.FIND and change each post"
+const errUpdateAll = "CROSSSLOT COUNTER.UPDATE in a transaction would change posts of several nodes: send it outside of the transaction"
 
 const errAlterHeld = "ERR the schema of a cluster cannot be changed in a transaction"
 

@@ -19,7 +19,7 @@ var Paths = []string{"/{$}", "/status.json", "/history.json", "/map.json"}
 // Handler serves the console at /, and its data. Every viewer may see facts; may says what else a viewer may see.
 func (m *Monitor) Handler(may func(r *http.Request) Access) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
+		h, document := w.Header(), document()
 		h.Set("Content-Security-Policy", document.policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")

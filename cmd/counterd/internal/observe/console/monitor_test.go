@@ -270,6 +270,7 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
+	document := document()
 	if len(document.gzip) > 25<<10 {
 		t.Errorf("the page has %d bytes compressed", len(document.gzip))
 	}

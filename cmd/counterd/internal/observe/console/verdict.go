@@ -254,6 +254,9 @@ func (j *judge) damage(v *facts.State, say sayer) {
 	if v.Replication.Healing != "" {
 		say(Bad, "healing", "The data of this node was damaged, and it copies the data of another node", "Reads get MASTERDOWN until it has all of it. The damaged files are kept as *.damaged-*: "+facts.Clip(v.Replication.Healing))
 	}
+	if v.Replication.Waits != "" {
+		say(Bad, "healing-waits", "The data directory is damaged, and no other node is known to have the data", "Nothing is set aside, and the node serves nothing until another node leads, or a person repairs a node: "+facts.Clip(v.Replication.Waits))
+	}
 	lost := v.Tiers.Broken
 	unusable := int64(0)
 	for i := range v.Usage {

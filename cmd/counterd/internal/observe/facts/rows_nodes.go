@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -135,17 +136,26 @@ var replicationRows = join(
 	of("Replication", PartNodes, true,
 		Fact{Info: "counterd_healing", Metric: "healing", Type: Gauge, JSON: "healing", Help: "1 while damaged files are set aside and the node copies the data of another node. It answers no reads meanwhile.",
 			read: func(s *State) Value { return Bool(s.Replication.Healing != "") }},
-		Fact{Info: "counterd_healing_damage", Help: "What was damaged; absent while the node is not healing.",
-			read: func(s *State) Value { return known(s.Replication.Healing != "", Text(Clip(s.Replication.Healing))) }},
+		Fact{Info: "counterd_healing_waits", Metric: "healing_waits", Type: Gauge, Help: "1 while a node with a damaged directory looks for another node that has its data. It has set nothing aside, and loads nothing.",
+			read: func(s *State) Value { return Bool(s.Replication.Waits != "") }},
+		Fact{Info: "counterd_healing_damage", Help: "The damage; absent unless the node is healing or looks for another node that has its data.",
+			read: func(s *State) Value {
+				text := cmp.Or(s.Replication.Healing, s.Replication.Waits)
+				return known(text != "", Text(Clip(text)))
+			}},
 		Fact{Info: "counterd_healing_seconds", Metric: "healing_seconds", Type: Gauge, Help: "How long the node has been healing; absent while it is not.",
 			read: func(s *State) Value { return known(s.Replication.Healing != "", Span(s.Replication.Since)) }},
 		Fact{Info: "counterd_healed", Metric: "healed_total", Type: Counter, Help: "How often the node replaced a damaged directory by the data of another node.",
 			read: func(s *State) Value { return Uint(s.Replication.Healed) }},
+		Fact{Info: "counterd_healing_lost_bytes", Metric: "healing_lost_bytes_total", Type: Counter, Unit: "bytes", Help: "Length of this node's log that was lost by damage, as no other node had it.",
+			read: func(s *State) Value { return Uint(s.Replication.HealingLost) }},
 		Fact{Info: "counterd_refilled_ranges", Metric: "refilled_ranges_total", Type: Counter, Help: "Ranges of posts with a damaged cold file that were filled with the posts of another node.",
 			read: func(s *State) Value { return Uint(s.Replication.Refilled) }},
 		Fact{Info: "counterd_refilled_posts", Metric: "refilled_posts_total", Type: Counter, Help: "Posts that came from another node for such ranges.",
 			read: func(s *State) Value { return Uint(s.Replication.RefilledPosts) }},
-		Fact{Info: "counterd_refill_failures", Metric: "refill_failures_total", Type: Counter, Help: "Attempts to fill such a range that failed. The node tries again every 5 s.",
+		Fact{Info: "counterd_refilled_log_segments", Metric: "refilled_log_segments_total", Type: Counter, Help: "Damaged log segments that were made again with frames of another node.",
+			read: func(s *State) Value { return Uint(s.Replication.RefilledLog) }},
+		Fact{Info: "counterd_refill_failures", Metric: "refill_failures_total", Type: Counter, Help: "Attempts to fill such a range, or to make such a segment again, that failed. The node tries again every 5 s.",
 			read: func(s *State) Value { return Uint(s.Replication.RefillFailures) }}),
 	of("Replication", PartDiverged, true,
 		Fact{Info: "counterd_diverged_files", Metric: "diverged_files", Type: Gauge, JSON: "diverged", Help: "Files with such changes in the data directory. They stay until an operator deletes them.", read: func(s *State) Value { return Int(s.Replication.Diverged) }}),

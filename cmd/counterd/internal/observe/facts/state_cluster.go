@@ -22,8 +22,12 @@ type Replication struct {
 
 	Healing string        // what was damaged, while the node has no data of its own; empty: it has
 	Since   time.Duration // how long that has been so
+	Waits   string        // the damage, while another node with the data is looked for; empty: none is
 	Healed  uint64        // times that the node got its data back
 
+	HealingLost uint64 // bytes of its log that no node had
+
+	RefilledLog, NotesMended                uint64 // log segments that got the frames of another node; notes that were written again
 	Refilled, RefilledPosts, RefillFailures uint64 // ranges with damaged files that got the posts of another node
 
 	Compare Compare

@@ -13,8 +13,10 @@ import (
 // the midst of 60,000 INCRs a second RSS was 98 MiB in the place of 36 for as long as those went on. So under load,
 // memory that is far above the heap's usual size for some seconds is given back too, less often if the heap grows
 // again.
+//
+// The first rest gives back the memory of the start, pages of the program included.
 type Releaser struct {
-	kept  uint64 // heap held when it was last given back
+	kept  uint64 // heap held when it was last given back; 0: it was not yet
 	quiet int    // looks in a row without load
 	high  int    // looks in a row with far more held than kept
 	wait  int    // how many of those are needed beyond busyLooks
@@ -47,7 +49,7 @@ func (r *Releaser) Look(rate float64) {
 		r.high++
 	}
 	switch {
-	case r.quiet >= quietLooks && inUse >= r.kept+worthRelease:
+	case r.quiet >= quietLooks && (r.kept == 0 || inUse >= r.kept+worthRelease):
 	case r.high >= busyLooks+r.wait:
 		r.wait = min(2*r.wait+busyLooks, mostWait)
 	default:
@@ -55,6 +57,7 @@ func (r *Releaser) Look(rate float64) {
 	}
 	r.high = 0
 	debug.FreeOSMemory()
+	releaseProgram()
 	r.kept = held()
 }
 

@@ -195,7 +195,7 @@ func TestDashboard(t *testing.T) {
 	for name := range strings.FieldsSeq(`build_info loading_done_bytes loading_size_bytes slowlog_length readonly_clients max_readonly_clients tracking_prefixes
 		memory_used_bytes memory_peak_bytes max_clients_memory_bytes overflow_values memory_refusals_total page_cache_limit_bytes cold_written_bytes_total scrubbed_files_total
 		disk_size_bytes disk_low log_segments_dropped_early_total log_first_bytes log_segments log_compressed_segments log_fsync_errors_total log_rewrites_total snapshots_total snapshot_in_progress
-		snapshot_last_ok snapshot_replay_bytes link_copying link_copied_bytes link_copy_size_bytes link_down_seconds diverged_files healing healing_seconds healed_total refilled_ranges_total refilled_posts_total refill_failures_total idmp_entries
+		snapshot_last_ok snapshot_replay_bytes link_copying link_copied_bytes link_copy_size_bytes link_down_seconds diverged_files healing healing_waits healing_lost_bytes_total healing_seconds healed_total refilled_ranges_total refilled_posts_total refilled_log_segments_total refill_failures_total scrub_mended_total scrub_rounds_total log_segments_damaged idmp_entries
 		idmp_producers_forgotten_total compare_passes_total compare_differing_ranges`) {
 		if names[facts.Namespace+name] {
 			t.Errorf("a panel shows %s", name)

@@ -54,6 +54,7 @@ type outbox struct {
 	pending []byte
 	writing int       // bytes that run is writing
 	over    time.Time // since when more than the soft limit is unread; zero: it is not
+	asleep  bool      // run waits, and nobody has begun to wake it
 	closed  bool      // nothing more will be pushed
 	err     error
 	done    chan struct{}
@@ -74,19 +75,26 @@ func newOutbox(r *Registry, s *Subscriber, conn Conn) *outbox {
 
 // push appends bytes to be sent. It never waits.
 func (b *outbox) push(p []byte) error {
+	_, err := b.put(p)
+	b.ready.Signal()
+	return err
+}
+
+// put is push without the signal. It tells whether the caller has to give that: run sleeps, and no other caller was told.
+func (b *outbox) put(p []byte) (sleeps bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
-		return b.err
+		return false, b.err
 	}
 	if unread := len(b.pending) + b.writing + len(p); b.exceeds(unread) || unread > smallUnread && b.r.Unread() > maxUnread {
 		b.slow(unread)
-		return b.err
+		return false, b.err
 	}
 	b.account(len(p))
 	b.pending = append(b.pending, p...)
-	b.ready.Signal()
-	return nil
+	sleeps, b.asleep = b.asleep, false
+	return sleeps, nil
 }
 
 // look is Registry.Look for one subscriber.
@@ -149,7 +157,9 @@ func (b *outbox) run() {
 	defer b.mu.Unlock()
 	for {
 		for len(b.pending) == 0 && !b.closed && b.err == nil {
+			b.asleep = true
 			b.ready.Wait()
+			b.asleep = false
 		}
 		if b.err != nil || len(b.pending) == 0 {
 			b.account(-len(b.pending))

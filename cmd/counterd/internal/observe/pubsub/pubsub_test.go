@@ -100,7 +100,7 @@ func TestOrder(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					received[i] += reg.Publish("news", []byte("x"))
+					received[i] += reg.Publish("news", []byte("x"), nil)
 				}
 			}
 		})
@@ -193,7 +193,7 @@ func TestLimits(t *testing.T) {
 				if n := reg.Unread(); n > int64(c.others+c.max) {
 					t.Fatalf("%d bytes are unread", n)
 				}
-				reg.Publish("a", message)
+				reg.Publish("a", message, nil)
 			}
 			if bytes := sent * len(message); bytes < c.min || bytes > c.max {
 				t.Errorf("closed after %d bytes, want %d to %d", bytes, c.min, c.max)
@@ -201,7 +201,7 @@ func TestLimits(t *testing.T) {
 			if _, slow, _ := stuck.state(); slow != 1 {
 				t.Errorf("told of %d times", slow)
 			}
-			reg.Publish("b", []byte("hello"))
+			reg.Publish("b", []byte("hello"), nil)
 			for deadline := time.Now().Add(time.Minute); reg.Unread() != int64(c.others) || s.Unread() != 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("%d bytes stay unread", reg.Unread())
@@ -269,7 +269,7 @@ func TestNames(t *testing.T) {
 	if got := reg.Subscribers(Channel, names("a", "x", "c")); !slices.Equal(got, []int{2, 0, 1}) {
 		t.Errorf("%v", got)
 	}
-	if n := reg.Publish("a", nil); n != 2 {
+	if n := reg.Publish("a", nil, nil); n != 2 {
 		t.Errorf("%d got it", n)
 	}
 }
@@ -281,7 +281,7 @@ func TestSoftLimitWithoutTraffic(t *testing.T) {
 	reg.SetLimit(Limit{Soft: 100, Seconds: 3600})
 	s, conn := subscriber(t, &reg, "news")
 	conn.set(func() { conn.stuck = true })
-	reg.Publish("news", make([]byte, 1000))
+	reg.Publish("news", make([]byte, 1000), nil)
 	reg.Look()
 	if _, slow, closed := conn.state(); slow != 0 || closed {
 		t.Fatal("closed before its time")

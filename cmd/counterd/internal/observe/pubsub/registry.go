@@ -4,12 +4,13 @@
 //	Registry     who is subscribed to what; Publish
 //	Subscriber   the part of one connection: what it is subscribed to
 //	outbox       what a subscriber has not read yet, and the goroutine that writes it
+//	wakes        wakes these goroutines a few at a time
 //
 // A message is pushed to the outbox of every subscriber under Registry.mu, and so are the answers to SUBSCRIBE and
 // UNSUBSCRIBE: a subscriber sees the confirmation before the first message and no message after the last. Nobody waits
 // for a reader: who leaves too much unread is closed.
 //
-// Lock order: Registry.mu or Registry.boxesMu, then an outbox's. Under an outbox's the connection is closed.
+// Lock order: Registry.mu or Registry.boxesMu, then an outbox's, or that of wakes. Under an outbox's the connection is closed.
 package pubsub
 
 import (
@@ -75,6 +76,10 @@ type table map[string]map[*Subscriber]struct{}
 type Registry struct {
 	mu     sync.RWMutex // guards tables, and the names of all subscribers; an outbox's lock is taken inside
 	tables [kinds]table // by Kind
+
+	// Pause lets event loops have their turn while many outboxes are woken; nil: runtime.Gosched. Set before the first Publish.
+	Pause func()
+	wakes wakes
 
 	limit  atomic.Pointer[Limit] // nil: none
 	unread atomic.Int64          // bytes that all of them have not read
@@ -231,11 +236,14 @@ func (r *Registry) Any(s *Subscriber, f func(kind Kind, name string) bool) bool 
 	return false
 }
 
-// Publish sends a message to a channel and returns how many got it.
-func (r *Registry) Publish(channel string, message []byte) (receivers int) {
+// Publish sends a message to a channel and returns how many got it. pause is called after each Slice of receivers; nil: the caller
+// must not wait, as in an event loop.
+func (r *Registry) Publish(channel string, message []byte, pause func()) (receivers int) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	receivers = r.send(Channel, "message", channel, message)
+	d := delivery{r: r, pause: pause}
+	defer d.wake()
+	r.send(&d, Channel, "message", channel, message)
 	var forms [4][]byte // by RESP version
 	for pattern, subscribers := range r.tables[Pattern] {
 		if !glob.Match(pattern, channel) {
@@ -251,22 +259,24 @@ func (r *Registry) Publish(channel string, message []byte) (receivers int) {
 				b = redcon.AppendBulkString(b, channel)
 				forms[proto] = redcon.AppendBulk(b, message)
 			}
-			_ = s.box.push(forms[proto])
-			receivers++
+			d.push(s.box, forms[proto])
 		}
 	}
-	return receivers
+	return d.receivers
 }
 
 // PublishShard is Publish to a shard channel.
-func (r *Registry) PublishShard(channel string, message []byte) (receivers int) {
+func (r *Registry) PublishShard(channel string, message []byte, pause func()) (receivers int) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.send(Shard, "smessage", channel, message)
+	d := delivery{r: r, pause: pause}
+	defer d.wake()
+	r.send(&d, Shard, "smessage", channel, message)
+	return d.receivers
 }
 
 // send sends a message to the subscribers of the channel's name. REQUIRES mu.
-func (r *Registry) send(kind Kind, word, channel string, message []byte) (receivers int) {
+func (r *Registry) send(d *delivery, kind Kind, word, channel string, message []byte) {
 	var forms [4][]byte // by RESP version
 	for s := range r.tables[kind][channel] {
 		proto := s.proto.Load()
@@ -276,10 +286,8 @@ func (r *Registry) send(kind Kind, word, channel string, message []byte) (receiv
 			b = redcon.AppendBulkString(b, channel)
 			forms[proto] = redcon.AppendBulk(b, message)
 		}
-		_ = s.box.push(forms[proto]) // an error closes the subscriber
-		receivers++
+		d.push(s.box, forms[proto])
 	}
-	return receivers
 }
 
 // Channels returns the names of the channels with subscribers, or of the shard channels, in order; those that match

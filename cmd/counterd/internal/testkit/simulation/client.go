@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,17 +30,25 @@ type client struct {
 
 func newClient(r *Run, i int, numbered bool) *client {
 	host := fmt.Sprintf("10.0.1.%d", i+1)
-	return &client{run: r, name: fmt.Sprintf("c%d", i+1), stack: r.Net.Boot(host), dice: NewDice(r.Seed, "client "+host), numbered: numbered,
+	return &client{run: r, name: clientName(i), stack: r.Net.Boot(host, versionNow), dice: NewDice(r.Seed, "client "+host), numbered: numbered,
 		homes: make(map[string]string)}
 }
+
+func clientName(i int) string { return fmt.Sprintf("c%d", i+1) }
 
 // work sends commands until the run's clients are to end.
 func (c *client) work(ctx context.Context) {
 	defer c.hangUp()
 	for ctx.Err() == nil {
 		time.Sleep(c.dice.Between(0, 2*c.run.Config.Think))
+		if len(c.run.pages) > 0 && c.dice.Chance(500) {
+			c.turnPage(Pick(c.dice, c.run.pages))
+			continue
+		}
 		key := Pick(c.dice, c.run.keys)
-		if c.dice.Chance(300) {
+		if c.run.Config.Flushes && c.dice.Chance(15) {
+			c.flush()
+		} else if c.dice.Chance(300) {
 			c.read(ctx, key)
 		} else {
 			c.increment(key)
@@ -67,13 +76,17 @@ func (c *client) increment(key string) {
 		if !c.numbered || a.outcome == acknowledged {
 			break
 		}
-		if c.run.ended() {
+		if c.tired(&a) {
 			a.outcome = uncertain // an earlier try may have been the one
 			break
 		}
 		time.Sleep(c.dice.Between(10*time.Millisecond, 300*time.Millisecond))
 	}
 	a.till = c.run.now()
+	a.confirmed = c.run.Config.Sentinel && a.outcome == acknowledged && c.confirm()
+	if a.confirmed {
+		c.run.Story.meet("simulation: WAIT confirmed a change")
+	}
 	c.run.History.Add(key, a)
 }
 
@@ -87,8 +100,22 @@ func (c *client) read(_ context.Context, key string) {
 	}
 }
 
-// ask sends a command to the node that should have the key. refused tells that it was not done for certain.
+// ask sends a command whose answer is a number to the node that should have the key.
 func (c *client) ask(key string, words []string) (int64, outcome) {
+	v, got := c.exchange(key, words)
+	if got != acknowledged {
+		return 0, got
+	}
+	n, err := strconv.ParseInt(v.Text(), 10, 64)
+	if err != nil && !v.Null {
+		c.run.Fault("%s: %v was answered %+v", c.name, words, v)
+	}
+	return n, acknowledged
+}
+
+// exchange sends commands, all at once, to the node that should have the key, and returns the answer to the last one, which alone has an
+// effect. refused tells that it was not done for certain.
+func (c *client) exchange(key string, commands ...[]string) (wire.Value, outcome) {
 	for range 6 {
 		at := c.homes[key]
 		if at == "" {
@@ -101,27 +128,27 @@ func (c *client) ask(key string, words []string) (int64, outcome) {
 			conn, err := wire.Dial(context.Background(), at, wire.Options{Connect: c.stack.Connect, Timeout: 2 * time.Second})
 			if err != nil {
 				delete(c.homes, key)
-				return 0, refused
+				return wire.Value{}, refused
 			}
 			c.conn, c.at = conn, at
 		}
 		_ = c.conn.SetDeadline(time.Now().Add(c.run.Config.Patience))
-		v, err := c.conn.Do(words...)
+		v, err := exchanged(c.conn, commands)
 		var failed *wire.ServerError
 		switch {
 		case err == nil:
 			c.homes[key] = at
-			n, perr := strconv.ParseInt(v.Text(), 10, 64)
-			if perr != nil && !v.Null {
-				c.run.Fault("%s: %v was answered %+v", c.name, words, v)
-			}
-			return n, acknowledged
+			return v, acknowledged
 		case !errors.As(err, &failed):
 			c.hangUp()
 			delete(c.homes, key)
-			return 0, uncertain
+			return wire.Value{}, uncertain
 		}
-		word, rest, _ := strings.Cut(failed.Text, " ")
+		_, because, aborted := strings.Cut(failed.Text, "EXECABORT Transaction discarded because of: ")
+		if !aborted {
+			because = failed.Text
+		}
+		word, rest, _ := strings.Cut(because, " ")
 		switch word {
 		case "MOVED":
 			_, to, _ := strings.Cut(rest, " ")
@@ -129,30 +156,50 @@ func (c *client) ask(key string, words []string) (int64, outcome) {
 				c.homes[key] = to
 				continue
 			}
-			return 0, refused
+			return wire.Value{}, refused
 		case "READONLY", "MASTERDOWN": // a replica
 			delete(c.homes, key)
 			if c.run.Config.Standalone {
 				continue
 			}
-			return 0, refused
+			return wire.Value{}, refused
 		case "UNCERTAIN":
-			return 0, uncertain
+			return wire.Value{}, uncertain
 		case "CLUSTERDOWN", "LOADING", "MISCONF", "NOREPLICAS", "TRYAGAIN", "IDMPFULL":
 			delete(c.homes, key)
-			return 0, refused
+			return wire.Value{}, refused
 		case "IOERR":
-			return 0, refused
+			return wire.Value{}, refused
 		default:
-			c.run.Story.Say(c.name, "%v was answered -%s", words, failed.Text)
-			if words[0] != "GET" && !strings.HasPrefix(failed.Text, "ERR no such key") {
-				c.run.Fault("%s: %v was answered -%s", c.name, words, failed.Text)
+			c.run.Story.Say(c.name, "%v was answered -%s", commands, failed.Text)
+			if commands[0][0] != "GET" && !strings.HasPrefix(because, "ERR no such key") {
+				c.run.Fault("%s: %v was answered -%s", c.name, commands, failed.Text)
 			}
-			return 0, refused
+			return wire.Value{}, refused
 		}
 	}
 	delete(c.homes, key)
-	return 0, refused
+	return wire.Value{}, refused
+}
+
+// exchanged returns the answer to the last command, or the first error: that of a command in a transaction names the cause of the
+// EXEC's.
+func exchanged(conn *wire.Conn, commands [][]string) (v wire.Value, err error) {
+	for _, words := range commands {
+		conn.Out = wire.AppendCommand(conn.Out, words...)
+	}
+	if err := conn.Flush(); err != nil {
+		return wire.Value{}, err
+	}
+	var first error
+	for range commands {
+		var failed *wire.ServerError
+		if v, err = conn.ReadValue(); err != nil && !errors.As(err, &failed) {
+			return wire.Value{}, err
+		}
+		first = cmp.Or(first, err)
+	}
+	return v, first
 }
 
 // port is that of the nodes that the client connects to.

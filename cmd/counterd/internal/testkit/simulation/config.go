@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ type Config struct {
 	MinInSync     int
 	Clients       int
 	Keys          int
+	Pages         int           // posts that are changed together
 	Think         time.Duration // between two commands of a client, on average
 	Patience      time.Duration // of a client, for an answer
 	Lasts         time.Duration // of the part with faults
@@ -29,7 +31,21 @@ type Config struct {
 	EtcdFaults    bool
 	Forward       bool // some clients know of no cluster
 	DiskFaults    bool
+	DiskHangs     bool
+	Tiers         bool       // posts are enough for cold files
+	Sentinel      bool       // of a standalone run: it decides about the roles
+	MinReplicas   int        // min-replicas-to-write
+	Decay         bool       // files of one node of each shard decay
 	Weights       [kinds]int // how often each kind of fault is drawn
+	Producers     int        // idmp-max-producers, with minIdle; 0: the defaults
+	Scene         string     // the kind of scenes; empty: single faults alone
+	Drift         int        // millionths by which wall clocks run fast or slow at most
+	Flushes       bool       // clients send FLUSHALL
+	Strangers     int        // clients that are a new producer at each increment
+	MinIdle       time.Duration
+	Older         int  // how many versions older nodes are; 0: all have the newest
+	Released      bool // the first primary has the directory of a released version
+	Quiet         bool // a cluster as in production: hours with few faults and few commands
 }
 
 // Draw draws a configuration.
@@ -60,17 +76,77 @@ func Draw(d *Dice) Config {
 		c.Keys = 30 + d.N(100)
 	}
 	c.Forward, c.DiskFaults = d.Chance(400), d.Chance(300)
-	for kind := range c.Weights {
+	for kind := range clockSet { // more draws the later ones
 		if kind == 0 || d.Chance(700) { // a run without a kind of faults goes further with the others
 			c.Weights[kind] = 1 + d.N(4)
 		}
 	}
+	if d.Chance(200) {
+		c.tiers(d)
+	}
+	if d.Chance(200) {
+		c.decay(d)
+	}
+	if c.Standalone && d.Chance(300) {
+		c.watched(d)
+	}
+	c.Weights[diskHangs] = 0
+	if d.Chance(150) {
+		c.hangs(d)
+	}
+	c.Pages = d.N(4)
 	return c
 }
 
+// more draws the parts that Draw does not draw, behind it, so that seeds keep their course.
+func (c *Config) more(d *Dice) {
+	if d.Chance(300) {
+		c.clocks(d)
+	}
+	if c.Flushes = c.Flushes || d.Chance(200); c.Sentinel { // which may lose one, as any change
+		c.Flushes = false
+	}
+	if d.Chance(100) && !c.Quiet && c.Scene == "" {
+		c.evictions(d)
+	}
+	if d.Chance(150) && c.Scene != "decay" {
+		c.age(d)
+	}
+}
+
+// calm makes it the configuration of a production cluster that is hardly used: the defaults of settings, a command each few seconds, and
+// minutes between two faults. Timers that single seconds never reach go off: starts are renewed, snapshots age, leases live on.
+func (c *Config) calm(d *Dice) {
+	c.Quiet, c.Scene, c.Segment, c.Retain, c.BlockItems = true, "", 0, 256<<20, 1024
+	c.NodeTimeout, c.Network.Loss, c.EtcdFaults = 6*time.Second, 0, false
+	c.Clients, c.Think = 1+d.N(3), d.Between(time.Second, 20*time.Second)
+	c.Lasts, c.Every = d.Between(time.Hour, 6*time.Hour), d.Between(2*time.Minute, 20*time.Minute)
+	c.Nodes, c.Shards = min(c.Nodes, 3), 1
+	c.MinInSync = min(c.MinInSync, c.Nodes)
+}
+
+// tiers has many posts, so that there are cold files, and moves them to files and back.
+func (c *Config) tiers(d *Dice) {
+	c.Tiers, c.Keys, c.BlockItems, c.Think = true, 10+d.N(30), 16, min(c.Think, 50*time.Millisecond)
+	c.Weights[tierChanged], c.Weights[snapshotMade] = 10+d.N(20), 3
+}
+
+// decay has files decay.
+func (c *Config) decay(d *Dice) { c.Decay, c.Weights[decayed] = true, 5+d.N(25) }
+
+// watched has Sentinel decide about the roles, where no node decays: Sentinel cannot name a primary to a node that does not start.
+func (c *Config) watched(d *Dice) {
+	c.Sentinel, c.Decay, c.Sync, c.MinReplicas = true, false, "always", d.N(2)
+	c.Nodes = max(c.Nodes, 3)
+	c.NodeTimeout = Pick(d, []time.Duration{2 * time.Second, 3 * time.Second, 5 * time.Second})
+}
+
+// hangs has disks hang, where the clock goes on meanwhile.
+func (c *Config) hangs(d *Dice) { c.DiskHangs, c.Weights[diskHangs] = true, 3+d.N(10) }
+
 func (c *Config) String() string {
-	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, segments of %d, links %+v, etcd faults %t, %s with a fault each %s",
-		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Segment, c.Network, c.EtcdFaults, c.Lasts, c.Every)
+	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys and %d pages, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, segments of %d, links %+v, etcd faults %t, sentinel %t, decay %t, hangs %t, tiers %t, clocks %d, flushes %t, strangers %d, older %d, released %t, %s with a fault each %s, scenes %q, quiet %t",
+		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Pages, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Segment, c.Network, c.EtcdFaults, c.Sentinel, c.Decay, c.DiskHangs, c.Tiers, c.Drift, c.Flushes, c.Strangers, c.Older, c.Released, c.Lasts, c.Every, c.Scene, c.Quiet)
 }
 
 // server is the configuration of a node.
@@ -78,7 +154,11 @@ func (c *Config) server(host string) config.Config {
 	conf := config.Default()
 	conf.Bind, conf.Port, conf.Dir, conf.ProtectedMode = []string{host}, 7000, "data", false
 	conf.AppendFsync, conf.AOFRetain, conf.AOFCompress, conf.AOFRewriteMin = c.Sync, c.Retain, c.Compress, 1<<20
+	if c.Producers > 0 {
+		conf.IdmpMaxProducers, conf.IdmpMinIdle = c.Producers, int(cmp.Or(c.MinIdle, minIdle).Seconds())
+	}
 	if c.Standalone {
+		conf.MinReplicas = c.MinReplicas
 		conf.AnnounceIP = host // by this a node knows that it is meant: the system does not know the address
 		return conf
 	}

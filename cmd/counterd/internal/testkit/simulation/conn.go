@@ -13,6 +13,7 @@ type Conn struct {
 	stack         *Stack
 	in, out       *half
 	local, remote net.Addr
+	version       int // that both ends know
 
 	mu       sync.Mutex
 	closed   bool
@@ -52,7 +53,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 
 // Write is of net.Conn.
 func (c *Conn) Write(b []byte) (int, error) {
-	n, err := c.out.write(b)
+	n, err := c.out.write(spoken(b, c.version))
 	if err != nil {
 		err = c.failed("write", err)
 	}

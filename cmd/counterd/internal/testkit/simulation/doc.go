@@ -19,6 +19,7 @@
 //
 //   - No acknowledged increment is lost, and none counts twice; numbered increments count once however often they were sent.
 //   - The history of each key is linearizable (History.Check).
+//   - A page of posts that each change set changes in all its counters is never seen half, on any node (pages.go).
 //   - The nodes of a shard hold the same posts.
 //   - No command is answered by an error that says nothing of its class.
 //
@@ -31,19 +32,31 @@
 //
 // # What is not simulated
 //
-// Disks that hang while virtual time goes on: a goroutine that waits for a sync.Mutex stops the clock of a bubble until the holder
-// goes on, and a hung disk lets the holder wait. The epoll loops of package front, TLS, and the monotonic clock, which every node
-// shares.
+// The epoll loops of package front, TLS, and the monotonic clock, which every node shares. The code of older versions: their nodes
+// run this code and speak as they did (upgrade.go). Disks hang only in a binary with the
+// build tag hangs, which make gives it: without it, a goroutine that waits for a lock stops the virtual clock if the holder hangs.
 //
 // # Files
 //
 //	run.go                       one run: begin, faults, heal, compare
+//	map.go                       the map of the cluster
 //	standalone.go                a primary and replicas without etcd
 //	config.go                    what a seed draws
 //	machine.go                   a machine and the processes on it
 //	nemesis.go                   faults, one after another
 //	nemesis_machines.go          what they do to machines, links, disks, etcd and the map
+//	scenes.go                    faults in an order that single ones rarely come in
+//	sentinel.go                  Sentinel, and changes that WAIT confirms
+//	clock.go                     wall clocks of machines
+//	upgrade.go release.go        nodes of older versions, and a directory of one
+//	leaks.go                     files that stay open
+//	search.go                    histories with flushes: an order of all attempts
+//	decay.go                     files of a node that decay
+//	hang.go locks.go nolocks.go  disks that hang, and a clock that goes on
 //	client.go history.go         clients, and what they were answered
+//	client_flush.go              FLUSHALL
+//	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys
 //	network.go half.go conn.go   hosts, links, connections
+//	scenes_producers.go          producers that wait longer than they keep their places, or come and go
 //	dice.go story.go             random numbers; what happened
 package simulation

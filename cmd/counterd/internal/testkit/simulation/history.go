@@ -17,12 +17,14 @@ const (
 	uncertain                   // done once, or not at all
 )
 
-// attempt is one command on one key: an increment by one, or a read. A numbered increment is one attempt, however often it was
-// sent.
+// attempt is one command on one key: an increment by one, or a read; in runs with FLUSHALL also a flush of all keys, or a value that
+// the owner of a page sets. A numbered increment is one attempt, however often it was sent.
 type attempt struct {
 	client     string
 	read       bool
+	flush, set bool
 	numbered   bool
+	confirmed  bool          // WAIT said that all replicas have it
 	from, till time.Duration // since the run's beginning
 	value      int64
 	outcome    outcome
@@ -32,6 +34,10 @@ func (a attempt) String() string {
 	what := "INCR"
 	if a.read {
 		what = "GET"
+	} else if a.flush {
+		what = "FLUSHALL"
+	} else if a.set {
+		what = "SET"
 	} else if a.numbered {
 		what = "INCR numbered"
 	}
@@ -59,6 +65,13 @@ func (h *History) Add(key string, a attempt) {
 	}
 }
 
+// of is the history of a key.
+func (h *History) of(key string) []attempt {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.keys[key])
+}
+
 // Acks is how many attempts were acknowledged.
 func (h *History) Acks() int {
 	h.mu.Lock()
@@ -78,18 +91,20 @@ func (h *History) Keys() (keys []string) {
 }
 
 // Check compares the history of a key, whose last value is final, with a counter that does one thing at a time: an increment adds
-// one between its beginning and its answer. A counter that only rises is linearizable exactly if these rules hold, which take
-// no search: each value was answered to one increment; no answer is below one that was given before the command began; and no
-// answer is above the number of increments that had begun when it was given.
-func (h *History) Check(key string, final int64) (faults []string) {
-	h.mu.Lock()
-	list := slices.Clone(h.keys[key])
-	h.mu.Unlock()
+// one between its beginning and its answer. Of a counter that only rises these rules hold, which take no search and name the
+// attempt that breaks them: each value was answered to one increment; no answer is below one that was given before the command began; and no
+// answer is above the number of increments that had begun when it was given. Of a history whose changes may be lost
+// (lossy), only doubled changes are found.
+func (h *History) Check(key string, final int64, lossy bool) (faults []string) {
+	list := h.of(key)
 	fault := func(format string, args ...any) { faults = append(faults, key+": "+fmt.Sprintf(format, args...)) }
 	by := make(map[int64]attempt)
 	acked, doubt := int64(0), int64(0)
 	var begins []time.Duration
 	for _, a := range list {
+		if a.read && a.outcome == acknowledged && a.value > final {
+			fault("a read is taken back: the last value is %d: %s", final, a)
+		}
 		if a.read || a.outcome == refused {
 			continue
 		}
@@ -106,6 +121,12 @@ func (h *History) Check(key string, final int64) (faults []string) {
 		if a.value > final {
 			fault("a change is lost: the last value is %d: %s", final, a)
 		}
+	}
+	if lossy {
+		if faults = nil; final > acked+doubt {
+			fault("the last value is %d, and only %d increments were acknowledged or are uncertain", final, acked+doubt)
+		}
+		return faults
 	}
 	if final < acked || final > acked+doubt {
 		fault("the last value is %d, want %d..%d: %d increments were acknowledged, %d are uncertain", final, acked, acked+doubt, acked, doubt)
@@ -139,10 +160,43 @@ func (h *History) Check(key string, final int64) (faults []string) {
 			return 1
 		})
 		if a.value < least {
-			fault("an answer goes back: want at least %d, as %s: %s", least, most[i-1], a)
+			because := "an increment answers 1 or more"
+			if i > 0 {
+				because = most[i-1].String()
+			}
+			fault("an answer goes back: want at least %d, as %s: %s", least, because, a)
 		}
 		if a.value > int64(begun) {
 			fault("an answer is too high: only %d increments had begun: %s", begun, a)
+		}
+	}
+	return faults
+}
+
+// CheckConfirmed compares the history of a key with its last value, where Sentinel decides and acknowledged changes may be lost. An
+// increment that all replicas had (confirmed) is never lost: it has a value of its own, above those confirmed before it began.
+func (h *History) CheckConfirmed(key string, final int64) (faults []string) {
+	list := h.of(key)
+	fault := func(format string, args ...any) { faults = append(faults, key+": "+fmt.Sprintf(format, args...)) }
+	list = slices.DeleteFunc(list, func(a attempt) bool { return a.read || a.outcome == refused })
+	made := int64(len(list))
+	list = slices.DeleteFunc(list, func(a attempt) bool { return !a.confirmed })
+	if final < int64(len(list)) || final > made {
+		fault("the last value is %d, want %d..%d: as many increments were confirmed, and were made", final, len(list), made)
+	}
+	by := make(map[int64]attempt)
+	for _, a := range list {
+		if other, ok := by[a.value]; ok {
+			fault("two confirmed increments were answered alike: %s; %s", other, a)
+		}
+		by[a.value] = a
+		if a.value > final {
+			fault("a confirmed change is lost: the last value is %d: %s", final, a)
+		}
+		for _, b := range list {
+			if a.till < b.from && a.value > b.value {
+				fault("a confirmed answer goes back: %s, and then %s", a, b)
+			}
 		}
 	}
 	return faults

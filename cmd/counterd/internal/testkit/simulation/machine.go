@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/server"
+	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
+	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -26,12 +29,14 @@ type Machine struct {
 	name string
 
 	mu      sync.Mutex
+	clock   *clock
+	version atomic.Int32 // of its program: upgrade.go
 	disk    *vfs.Sim
 	faulty  *vfs.Faulty
 	boots   int
-	proc    *process // nil: none runs
-	starts  int
-	refused error // why the last start failed; nil: it did not
+	proc    *process        // nil: none runs
+	id      topology.NodeID // of the node in the cluster, as far as it has run
+	refused error           // why the last start failed; nil: it did not
 }
 
 // process is one life of a server.
@@ -52,7 +57,8 @@ type process struct {
 
 // newMachine is switched off, with an empty disk.
 func newMachine(r *Run, i int) *Machine {
-	return &Machine{run: r, host: fmt.Sprintf("10.0.0.%d", i+1), name: fmt.Sprintf("n%d", i+1), disk: vfs.NewSim()}
+	return &Machine{run: r, host: fmt.Sprintf("10.0.0.%d", i+1), name: fmt.Sprintf("n%d", i+1), disk: vfs.NewSim(),
+		clock: newClock(NewDice(r.Seed, fmt.Sprint("clock ", i)).N(2*r.Config.Drift+1) - r.Config.Drift)}
 }
 
 // On starts a process, unless one runs.
@@ -62,9 +68,8 @@ func (m *Machine) On() {
 	if m.proc != nil {
 		return
 	}
-	m.starts++
 	m.faulty = vfs.NewFaulty(m.disk)
-	p := &process{m: m, stack: m.run.Net.Boot(m.host), disk: m.disk, faulty: m.faulty, etcd: registrytest.NewLink(m.run.dice.Bits()),
+	p := &process{m: m, stack: m.run.Net.Boot(m.host, int(m.version.Load())), disk: m.disk, faulty: m.faulty, etcd: registrytest.NewLink(m.run.dice.Bits()),
 		boot: fmt.Sprint(m.boots), log: slog.New(&storyHandler{story: m.run.Story, who: m.name}), begun: make(chan struct{})}
 	p.etcd.SetFaults(m.run.etcdFaults)
 	m.proc = p
@@ -108,7 +113,7 @@ func (m *Machine) restart(p *process, after time.Duration) {
 func (p *process) start() error {
 	c := p.m.run.Config
 	conf := c.server(p.m.host)
-	srv, err := server.NewOn(role.Machine{Listen: p.stack.Listen, Connect: p.stack.Connect, FS: p.faulty}, conf, p.log, new(slog.LevelVar))
+	srv, err := server.NewOn(role.Machine{Listen: p.stack.Listen, Connect: p.stack.Connect, FS: p.faulty, Crowded: true}, conf, p.log, new(slog.LevelVar))
 	if err != nil {
 		return err
 	}
@@ -123,14 +128,20 @@ func (p *process) start() error {
 	if err := srv.Listen(); err != nil {
 		return err
 	}
+	var reg registry.Registry
+	closeAll := func(err error) error { return err }
+	if conf.Cluster.Enabled {
+		reg = p.m.run.Etcd.Open(p.etcd)
+		closeAll = func(err error) error { return errors.Join(err, reg.Close()) }
+		srv.Cluster().UseRegistry(reg)
+	}
 	store, err := srv.OpenStore()
 	if err != nil {
-		return err
+		return closeAll(err)
 	}
 	if conf.Cluster.Enabled {
-		reg := p.m.run.Etcd.Open(p.etcd)
-		if err := srv.Cluster().Join(store, reg); err != nil {
-			return errors.Join(err, reg.Close(), store.Close())
+		if err := srv.Cluster().Join(store); err != nil {
+			return errors.Join(closeAll(err), store.Close())
 		}
 	}
 	srv.Serve(store)
@@ -138,6 +149,9 @@ func (p *process) start() error {
 	p.ready = true
 	p.mu.Unlock()
 	p.m.mu.Lock()
+	if conf.Cluster.Enabled {
+		p.m.id = srv.Cluster().Now().Self
+	}
 	p.m.refused = nil
 	p.m.mu.Unlock()
 	return nil
@@ -150,6 +164,7 @@ func (p *process) open() (*counter.Store, error) {
 		return nil, err
 	}
 	p.m.run.Config.store(&o)
+	o.Now = p.m.clock.Now
 	o.FS, o.BootID, o.Logger, o.HashSeed = p.faulty, p.boot, p.log, 7
 	return counter.Open(conf.Dir, o)
 }
@@ -167,11 +182,11 @@ func (m *Machine) PowerOff(seed uint64, keep int) {
 	m.mu.Unlock()
 }
 
-// Image is a copy of the disk of now, as a snapshot of the machine's volume is, and how many processes it had seen.
-func (m *Machine) Image() (disk *vfs.Sim, starts int) {
+// Image is a copy of the disk of now, as a snapshot of the machine's volume is.
+func (m *Machine) Image() *vfs.Sim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.disk.Kill(), m.starts
+	return m.disk.Kill()
 }
 
 // SwapDisk ends the process and gives the machine another disk.
@@ -182,13 +197,6 @@ func (m *Machine) SwapDisk(disk *vfs.Sim) {
 	if m.proc == nil {
 		m.disk = disk
 	}
-}
-
-// Starts is how many processes have been started.
-func (m *Machine) Starts() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.starts
 }
 
 // end ends the process that runs, if it is p or p is nil: its disk stops, and a fork of it is left for the next one.
@@ -216,10 +224,17 @@ func (m *Machine) end(p *process, fork func(old *vfs.Sim) *vfs.Sim, network func
 // bury waits until the goroutines of a killed process have ended.
 func (p *process) bury() {
 	defer p.m.run.lives.Done()
-	<-p.begun
-	p.mu.Lock()
-	srv := p.srv
-	p.mu.Unlock()
+	for begun := false; !begun; {
+		if srv := p.server(); srv != nil {
+			srv.EndOpening() // it may wait for etcd, which it will not hear of again
+		}
+		select {
+		case <-p.begun:
+			begun = true
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	srv := p.server()
 	if srv == nil {
 		return
 	}
@@ -227,6 +242,7 @@ func (p *process) bury() {
 	defer cancel()
 	_ = srv.Shutdown(ctx)
 	_ = srv.Store().Close()
+	p.descriptors()
 }
 
 // Stop ends the process as SIGTERM does, and waits for it.
@@ -246,6 +262,12 @@ func (m *Machine) Stop() {
 	if m.run.healing.Load() {
 		m.On()
 	}
+}
+
+func (p *process) server() *server.Server {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.srv
 }
 
 func (p *process) running() bool {

@@ -2,8 +2,10 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -26,6 +28,10 @@ const (
 	switched
 	leftBehind
 	storm
+	decayed
+	diskHangs
+	clockSet
+	upgraded
 	kinds // how many there are
 )
 
@@ -39,8 +45,8 @@ type nemesis struct {
 
 // image is a copy of a machine's disk.
 type image struct {
-	disk   *vfs.Sim
-	starts int
+	disk  *vfs.Sim
+	start topology.Start // of the node, in etcd
 }
 
 func newNemesis(r *Run) *nemesis {
@@ -55,7 +61,7 @@ func (n *nemesis) work() {
 		n.step++
 		// What a fault draws comes from dice of its own: leaving one out changes nothing of the others.
 		d := NewDice(r.Seed, fmt.Sprint("fault ", n.step))
-		if !r.skip[n.step] {
+		if !r.skip[n.step] && !n.scene(d) {
 			n.fault(d)
 		}
 	}
@@ -122,7 +128,9 @@ func (n *nemesis) fault(d *Dice) {
 			n.ask(m, "DROP", "COLUMN", "c", column)
 		}
 	case tierChanged:
-		n.ask(m, Pick(d, []string{"COUNTER.DEMOTE", "COUNTER.DEMOTE", "COUNTER.PROMOTE"}), "c", fmt.Sprint(Pick(d, r.mids)))
+		for range 1 + d.N(4) {
+			n.ask(m, Pick(d, []string{"COUNTER.DEMOTE", "COUNTER.DEMOTE", "COUNTER.PROMOTE"}), "c", fmt.Sprint(Pick(d, r.mids)))
+		}
 	case diskFails:
 		n.disk(d, m)
 	case nodeReplaced:
@@ -133,13 +141,44 @@ func (n *nemesis) fault(d *Dice) {
 		n.leaveBehind(d, m)
 	case storm:
 		n.storm(d)
+	case diskHangs:
+		n.hang(d, m)
+	case clockSet:
+		n.setClock(d, m)
+	case upgraded:
+		if !n.upgrade(d) {
+			n.snapshots(d)
+		}
+	case decayed:
+		n.decay(d)
 	case switched:
-		if r.Config.Standalone {
-			n.ask(m, "FAILOVER", "TIMEOUT", fmt.Sprint(1000*(1+d.N(10))))
+		switch {
+		case r.sentinel != nil:
+			n.say("SENTINEL FAILOVER")
+			select {
+			case r.sentinel.forced <- struct{}{}:
+			default:
+			}
+			return
+		case r.Config.Standalone:
+			n.switchRole(d, m)
 			return
 		}
 		n.ask(m, "CLUSTER", "FAILOVER")
 	}
+}
+
+// switchRole has a primary without etcd hand its role over, to any replica, or to a replica that does not decay.
+func (n *nemesis) switchRole(d *Dice, m *Machine) {
+	r, words := n.run, []string{"FAILOVER"}
+	if len(r.victims) > 0 {
+		others := slices.DeleteFunc(slices.Clone(r.Machines), func(o *Machine) bool { return o == m || r.victim(o) })
+		if len(others) == 0 {
+			return
+		}
+		words = append(words, "TO", Pick(d, others).host, "7000")
+	}
+	n.ask(m, append(words, "TIMEOUT", fmt.Sprint(1000*(1+d.N(10))))...)
 }
 
 // snapshots has all nodes make snapshots until old log is gone.

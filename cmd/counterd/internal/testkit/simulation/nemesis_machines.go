@@ -85,6 +85,11 @@ func (n *nemesis) cut(d *Dice, m *Machine) {
 		}
 		n.say("link cut between %s and %s: out %t, in %t", m.name, o.name, out, in)
 	}
+	if r.sentinel != nil && d.Chance(500) {
+		n.say("Sentinel does not reach %s", m.name)
+		r.Net.Set(sentinelHost, m.host, link)
+		r.Net.Set(m.host, sentinelHost, link)
+	}
 	if d.Chance(300) {
 		for i := range r.Config.Clients {
 			c := fmt.Sprintf("10.0.1.%d", i+1)
@@ -167,6 +172,9 @@ func (n *nemesis) replace(d *Dice, m *Machine) {
 		return
 	}
 	st := srv.Cluster().Now()
+	if st.Shard == nil { // it starts, and has not heard from etcd
+		return
+	}
 	old, shard := st.Self, st.Shard.ID
 	n.say("%s is replaced by a machine with an empty disk", m.name)
 	delete(n.images, m) // of another node
@@ -199,20 +207,20 @@ func (n *nemesis) replace(d *Dice, m *Machine) {
 	})
 }
 
-// rollBack gives a machine an older copy of its disk, if another process has started since the copy was made.
+// rollBack gives a machine an older copy of its disk, if etcd has another start of the node since the copy was made.
 func (n *nemesis) rollBack(d *Dice, m *Machine) {
 	r := n.run
 	srv := m.server()
 	if srv == nil || r.whole() != "" || r.Config.Nodes/r.Config.Shards < 3 {
 		return
 	}
-	if was, ok := n.images[m]; ok && was.starts < m.Starts() && d.Chance(700) {
+	start := r.start(m)
+	if was, ok := n.images[m]; ok && was.start.Count < start.Count && d.Chance(700) {
 		n.say("%s gets an older copy of its disk", m.name)
 		m.SwapDisk(was.disk.Kill())
 		n.later(d, 5*time.Second, m.On)
 		return
 	}
 	n.say("the disk of %s is copied", m.name)
-	disk, starts := m.Image()
-	n.images[m] = image{disk, starts}
+	n.images[m] = image{m.Image(), start}
 }

@@ -85,8 +85,9 @@ func (n *Network) travel(from, to string) time.Duration {
 
 // Stack is the network of one process on a host: its listeners and connections. They end with the process.
 type Stack struct {
-	net  *Network
-	host string
+	net     *Network
+	host    string
+	version int // of the program, where nodes have several: upgrade.go
 
 	mu        sync.Mutex
 	ended     bool
@@ -95,8 +96,8 @@ type Stack struct {
 }
 
 // Boot begins the network of a process on a host. The process before has ended.
-func (n *Network) Boot(host string) *Stack {
-	s := &Stack{net: n, host: host, listeners: make(map[string]*listener), conns: make(map[*Conn]struct{})}
+func (n *Network) Boot(host string, version int) *Stack {
+	s := &Stack{net: n, host: host, version: version, listeners: make(map[string]*listener), conns: make(map[*Conn]struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hosts[host] = s
@@ -219,6 +220,8 @@ func (s *Stack) Connect(ctx context.Context, _, address string) (net.Conn, error
 		s.net.mu.Unlock()
 		there, back := newHalf(s.net, s, peer), newHalf(s.net, peer, s)
 		mine, theirs := newConn(s, back, there, from, to), newConn(peer, there, back, to, from)
+		mine.version = min(s.version, peer.version)
+		theirs.version = mine.version
 		if !s.adopt(mine) || !peer.adopt(theirs) {
 			return fail(syscall.ECONNREFUSED)
 		}

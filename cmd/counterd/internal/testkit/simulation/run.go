@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Run is one simulated life of a cluster. It must be made and played inside of a bubble of testing/synctest.
@@ -25,38 +25,64 @@ type Run struct {
 	History  History
 	Story    *Story
 
-	dice       *Dice
-	keys       []string
-	mids       []uint64
-	etcdFaults registrytest.Faults
-	operator   *client
-	began      time.Time
-	done       chan struct{} // closed at the end
-	lives      sync.WaitGroup
-	healing    atomic.Bool  // nothing may stay ended
-	skip       map[int]bool // faults that are left out: see Play
-	steps      int          // faults that were drawn
+	dice        *Dice
+	keys        []string
+	mids        []uint64
+	pages       []*page
+	etcdFaults  registrytest.Faults
+	operator    *client
+	sentinel    *sentinel    // nil: there is none
+	victims     []*Machine   // whose disks decay
+	flushes     History      // FLUSHALL, by the empty name
+	heap        atomic.Int64 // in bytes, see weigh
+	flushDoubt  atomic.Int64
+	inheritance counter.Digest // of the posts of a released version
+	over        time.Duration  // when all was verified: behind that is a pause in which all goroutines end
+	lossy       bool           // the only copy of acknowledged changes decayed
+	began       time.Time
+	done        chan struct{} // closed at the end
+	lives       sync.WaitGroup
+	healing     atomic.Bool  // nothing may stay ended
+	skip        map[int]bool // faults that are left out: see Play
+	steps       int          // faults that were drawn
 
 	mu     sync.Mutex
 	faults []string
 }
 
-// New makes the run of a seed. live gets the story line by line, unless it is nil.
-func New(seed uint64, live io.Writer) *Run {
-	dice := NewDice(seed, "run")
-	r := &Run{Seed: seed, Config: Draw(NewDice(seed, "config")), Etcd: registrytest.NewServer(), dice: dice, began: time.Now(), done: make(chan struct{})}
+// New makes the run of a seed, with scenes of a name: none, or all kinds in turn if it is empty. live gets the story line by line,
+// unless it is nil. A quiet run has none, and few faults in hours.
+func New(seed uint64, scene string, quiet bool, live io.Writer) (*Run, error) {
+	dice, conf := NewDice(seed, "run"), Draw(NewDice(seed, "config"))
+	if err := conf.stage(scene, NewDice(seed, "scenes")); err != nil {
+		return nil, err
+	}
+	if quiet {
+		conf.calm(NewDice(seed, "quiet"))
+	}
+	conf.more(NewDice(seed, "more"))
+	r := &Run{Seed: seed, Config: conf, Etcd: registrytest.NewServer(), dice: dice, began: time.Now(), done: make(chan struct{})}
 	r.Story = &Story{began: r.began, live: live}
 	r.Net = NewNetwork(NewDice(seed, "network"), r.Config.Network)
 	for i := range r.Config.Nodes {
 		r.Machines = append(r.Machines, newMachine(r, i))
 	}
-	for i := range r.Config.Keys {
-		r.mids = append(r.mids, uint64(100+i*37))
-		r.keys = append(r.keys, fmt.Sprintf("{%d}.n", 100+i*37))
+	r.grow(NewDice(seed, "versions"))
+	for mid := uint64(100); len(r.keys) < r.Config.Keys; mid += 37 {
+		// A group has a block for each BlockItems posts, and all but the last one may have a cold file.
+		if g := slot.Group(mid); r.Config.Tiers && g != slot.Group(100) && g != slot.Group(100+37) {
+			continue
+		}
+		r.mids = append(r.mids, mid)
+		if !r.Config.Tiers || len(r.mids)%8 == 0 {
+			r.keys = append(r.keys, fmt.Sprintf("{%d}.n", mid))
+		}
 	}
+	r.pages = newPages(&r.Config)
+	r.chooseVictims(NewDice(seed, "victims"))
 	r.operator = newClient(r, 99, false)
 	r.operator.name = "op"
-	return r
+	return r, nil
 }
 
 func (r *Run) now() time.Duration { return time.Since(r.began) }
@@ -86,8 +112,8 @@ func (r *Run) Faults() []string {
 	return r.faults
 }
 
-// Play plays the run to its end: it begins, clients work while faults happen, all is healed, and what is left is compared with
-// what clients were told. skip are the numbers of faults that are left out.
+// Play plays the run to its end: it begins, clients work while faults happen, all is healed, and the posts are compared with
+// the answers that clients got. skip are the numbers of faults that are left out.
 func (r *Run) Play(skip map[int]bool) {
 	r.skip = skip
 	r.Story.Say("", "seed %d: %s", r.Seed, r.Config.String())
@@ -97,17 +123,28 @@ func (r *Run) Play(skip map[int]bool) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	watching, asleep := context.WithCancel(context.Background())
+	defer asleep()
 	var working sync.WaitGroup
 	for i := range r.Config.Clients {
 		c := newClient(r, i, i%2 == 1)
 		c.forwarded = r.Config.Forward && i%3 == 2
 		working.Go(func() { c.work(ctx) })
 	}
+	for i := range r.Config.Strangers {
+		c := newClient(r, 50+i, true)
+		working.Go(func() { c.comeAndGo(ctx) })
+	}
+	if r.Config.Sentinel {
+		r.sentinel = newSentinel(r)
+		r.lives.Go(func() { r.sentinel.work(watching) })
+	}
+	r.weigh()
 	n := newNemesis(r)
 	n.work()
 	r.steps = n.step
 	r.heal()
-	healthy := r.await("the cluster is whole", r.whole)
+	healthy := r.await("the cluster is whole", r.wholeAndHealed())
 	time.Sleep(2 * time.Second) // clients work on the healed cluster
 	cancel()
 	if !healthy {
@@ -115,12 +152,17 @@ func (r *Run) Play(skip map[int]bool) {
 	}
 	working.Wait()
 	if healthy {
+		evicted(r)
+		r.grown()
+		openFiles(r)
+		r.verifyDecay()
 		r.verify()
 	}
 }
 
 // bury ends all processes, and waits until their goroutines have ended.
 func (r *Run) bury() {
+	r.over = r.now()
 	if !r.ended() {
 		close(r.done)
 	}
@@ -129,11 +171,14 @@ func (r *Run) bury() {
 		m.Kill()
 	}
 	r.lives.Wait()
-	time.Sleep(time.Minute) // what is on its way to etcd arrives
+	time.Sleep(time.Minute) // requests on their way to etcd arrive
 }
 
 // begin makes the cluster.
 func (r *Run) begin() bool {
+	if !r.inherit() {
+		return false
+	}
 	for _, m := range r.Machines {
 		m.On()
 	}
@@ -164,7 +209,7 @@ func (r *Run) begin() bool {
 	if !r.await("all nodes are in sync", r.whole) {
 		return false
 	}
-	if !r.addSchema() {
+	if !r.addSchema() || !r.fill() {
 		return false
 	}
 	if r.Config.EtcdFaults {
@@ -176,9 +221,10 @@ func (r *Run) begin() bool {
 	return true
 }
 
-// addSchema makes the counter that clients use.
+// addSchema makes the counters that clients use: c of single posts, and p of pages.
 func (r *Run) addSchema() bool {
-	for _, line := range []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n", "ADD COLUMN c m hint=8 max=32 suffix=m"} {
+	for _, line := range []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n", "ADD COLUMN c m hint=8 max=32 suffix=m",
+		"ADD COUNTER p", "ADD COLUMN p pa hint=4 max=32 suffix=pa", "ADD COLUMN p pb hint=8 max=32 suffix=pb"} {
 		if !r.await(line, func() string {
 			if _, err := r.operator.say(r.Machines[0].host, strings.Fields(line)...); err != nil {
 				return err.Error()
@@ -191,41 +237,23 @@ func (r *Run) addSchema() bool {
 	return true
 }
 
-// view is the map that etcd has.
-func (r *Run) view() *topology.Map {
-	m, err := r.Etcd.Map()
-	if err != nil {
-		panic(err) // nodes wrote what nodes cannot read
+// fill makes all posts of a run with tiers, so that there are blocks for cold files from the beginning.
+func (r *Run) fill() bool {
+	if !r.Config.Tiers {
+		return true
 	}
-	return m
-}
-
-// change makes a change of the map, again if a node changed it in between.
-func (r *Run) change(f func(m *topology.Map) (topology.Change, error)) {
-	reg := r.Etcd.Open(nil)
-	defer reg.Close()
-	for {
-		c, err := f(r.view())
-		if err == nil {
-			err = reg.Commit(context.Background(), c)
-		}
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, topology.ErrConflict) {
-			r.Fault("the map: %v", err)
-			return
+	for _, mid := range r.mids {
+		key := fmt.Sprintf("{%d}.m", mid)
+		if !r.await("there is "+key, func() string {
+			if _, got := r.operator.ask(key, []string{"INCRBY", key, "1"}); got != acknowledged {
+				return "it is refused"
+			}
+			return ""
+		}) {
+			return false
 		}
 	}
-}
-
-// try makes a change of the map, if it can be made now.
-func (r *Run) try(f func(m *topology.Map) (topology.Change, error)) {
-	if c, err := f(r.view()); err == nil {
-		reg := r.Etcd.Open(nil)
-		_ = reg.Commit(context.Background(), c)
-		_ = reg.Close()
-	}
+	return true
 }
 
 // await waits until what is missing is empty. After ten minutes it is a fault: nothing takes so long in a healthy cluster.
@@ -277,7 +305,7 @@ func (r *Run) whole() string {
 	return ""
 }
 
-// heal ends all faults, and starts what does not run.
+// heal ends all faults, and starts the machines that do not run.
 func (r *Run) heal() {
 	r.Story.Say("", "all faults end")
 	r.healing.Store(true)
@@ -306,10 +334,11 @@ func (r *Run) verify() {
 			}
 			return ""
 		})
-		for _, fault := range r.History.Check(key, final) {
+		for _, fault := range r.check(key, final) {
 			r.Fault("%s", fault)
 		}
 	}
+	r.verifyPages()
 	if r.History.Acks() == 0 {
 		r.Fault("nothing was acknowledged")
 	}
@@ -326,8 +355,34 @@ func (r *Run) verify() {
 var differences = []string{"a replica differs from this node", "posts differed from the primary's; they have the primary's values now",
 	"posts of this primary differed from its log; they have the values of the log now"}
 
+// check compares the history of a key with its last value, by the promise that the run's nodes make.
+func (r *Run) check(key string, final int64) []string {
+	if r.Config.Sentinel {
+		return r.History.CheckConfirmed(key, final)
+	}
+	if !r.searches() {
+		if faults := r.History.Check(key, final, r.lossy); len(faults) > 0 || r.lossy {
+			return faults
+		}
+	}
+	return r.search(key, r.History.of(key), final)
+}
+
 // same tells which nodes of a shard hold different posts.
 func (r *Run) same() string {
+	names := []string{"c", "p"}
+	if r.Config.Released {
+		names = append(names, releasedCounter)
+	}
+	for _, name := range names {
+		if text := r.sameOf(name); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func (r *Run) sameOf(name string) string {
 	first := make(map[topology.ShardID]counter.Digest)
 	for _, m := range r.Machines {
 		srv := m.server()
@@ -342,9 +397,12 @@ func (r *Run) same() string {
 			}
 			shard = st.Shard.ID
 		}
-		d, err := srv.Store().Admin().Digests("c", 0, 1<<40, 1)
+		d, err := srv.Store().Admin().Digests(name, 0, 1<<40, 1)
 		if err != nil {
 			return fmt.Sprintf("%s: %v", m.name, err)
+		}
+		if name == releasedCounter && !r.Config.Flushes && d[0] != r.inheritance {
+			return fmt.Sprintf("%s has %s of the posts of the release, want %s", m.name, d[0], r.inheritance)
 		}
 		if other, ok := first[shard]; ok && other != d[0] {
 			return fmt.Sprintf("%s has %s, another node of its shard %s", m.name, d[0], other)

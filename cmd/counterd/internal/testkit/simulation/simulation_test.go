@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -23,16 +24,23 @@ import (
 )
 
 var (
-	runs   = flag.Int("runs", 2, "how many runs TestWholeSystem makes, each from the next seed")
-	again  = flag.Int("again", 1, "how often each seed is played: the order of goroutines differs")
-	story  = flag.Bool("story", false, "print the story of each run as it happens")
-	shrink = flag.Bool("shrink", false, "look for the fewest faults that still make a run fail")
+	runs      = flag.Int("runs", 0, "how many runs each test makes, each from the next seed; 0: two of TestWholeSystem, one of each other")
+	again     = flag.Int("again", 1, "how often each seed is played: the order of goroutines differs")
+	quieter   = flag.Int("quiet", 0, "how many of a thousand runs are quiet hours of a cluster in production")
+	story     = flag.Bool("story", false, "print the story of each run as it happens")
+	within    = flag.Duration("within", 0, "begin no run after this time; 0: make all of them")
+	onlyScene = flag.String("scene", "", "the scenes of all runs, or none: scenes.go has the names")
+	shrink    = flag.Bool("shrink", false, "look for the fewest faults that still make a run fail")
 )
 
-// stalled is how long one run may take of real time. A goroutine that waits for a lock whose holder sleeps stops the virtual clock.
+// stalled is how much real time a run may take for a simulated second, on a busy machine too. A goroutine that waits for a lock whose
+// holder sleeps stops the virtual clock.
 const stalled = 5 * time.Minute
 
-// result is what came of a run.
+// quiet tells whether a seed's run is a quiet one.
+func quiet(seed uint64) bool { return NewDice(seed, "calm").Chance(*quieter) }
+
+// result is the outcome of a run.
 type result struct {
 	simulated time.Duration
 	steps     int // faults that were drawn
@@ -43,21 +51,51 @@ type result struct {
 }
 
 // TestWholeSystem plays whole clusters through faults.
-func TestWholeSystem(t *testing.T) {
+func TestWholeSystem(t *testing.T) { playAll(t, *onlyScene) }
+
+// TestDecay plays clusters and primaries with replicas, of which one node each has files that decay, with cold files among them.
+func TestDecay(t *testing.T) { playAll(t, "decay") }
+
+// TestSentinelRoles plays primaries with replicas whose roles Sentinel decides about.
+func TestSentinelRoles(t *testing.T) { playAll(t, "sentinel") }
+
+// TestHangingDisks plays systems whose disks hang and are slow.
+func TestHangingDisks(t *testing.T) { playAll(t, "hangs") }
+
+// TestUpgrades plays systems whose nodes have older versions, and are upgraded one by one; some begin with the directory of a release.
+func TestUpgrades(t *testing.T) { playAll(t, "upgrades") }
+
+// playAll plays as many runs as it is told, from a seed on.
+func playAll(t *testing.T, scene string) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines run in the same order more often
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	// Servers that begin and end make much garbage and keep little, so memory is collected when 256 MiB are used.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(256 << 20))
 	first := testseed.Of(t)
-	var simulated time.Duration
-	played, steps, acks := 0, 0, 0
+	var dense, calm tally
+	played := 0
 	met := map[string]int{}
 	began := time.Now()
-	for i := range *runs * *again {
+	many := *runs
+	if many == 0 {
+		many = 1
+		if scene == *onlyScene {
+			many = 2
+		}
+	}
+	for i := range many * *again {
+		if *within > 0 && time.Since(began) > *within {
+			break
+		}
 		seed := first + uint64(i / *again)
-		r := play(t, seed, nil)
+		before := processor()
+		r := play(t, seed, scene, nil)
 		played++
-		simulated += r.simulated
-		steps += r.steps
-		acks += r.acks
+		if quiet(seed) {
+			calm.add(r, processor()-before)
+		} else {
+			dense.add(r, processor()-before)
+		}
 		for message, n := range r.met {
 			met[message] += n
 		}
@@ -65,7 +103,7 @@ func TestWholeSystem(t *testing.T) {
 			continue
 		}
 		if *shrink {
-			r = shrunk(t, seed, r)
+			r = shrunk(t, seed, scene, r)
 		}
 		if !*story {
 			fmt.Fprintln(os.Stderr, r.story)
@@ -81,32 +119,58 @@ func TestWholeSystem(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	t.Logf("%d runs from seed %d, %d faults, %d answers, %.2f simulated hours in %s: %.4f hours a second",
-		played, first, steps, acks, simulated.Hours(), took.Round(time.Millisecond), simulated.Hours()/took.Seconds())
+	t.Logf("%d runs from seed %d in %s: %.4f simulated hours a second", played, first, took.Round(time.Millisecond), (dense.simulated+calm.simulated).Hours()/took.Seconds())
+	t.Logf("dense: %s", &dense)
+	t.Logf("quiet: %s", &calm)
 }
 
 // play plays one seed without some of its faults.
-func play(t *testing.T, seed uint64, skip map[int]bool) (got result) {
-	watch := time.AfterFunc(stalled, func() {
+func play(t *testing.T, seed uint64, scene string, skip map[int]bool) (got result) {
+	var seconds atomic.Int64 // of virtual time
+	seen := int64(-1)
+	var watch *time.Timer
+	watch = time.AfterFunc(stalled, func() {
+		if now := seconds.Load(); now != seen {
+			seen = now
+			watch.Reset(stalled)
+			return
+		}
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
 		panic(fmt.Sprintf("seed %d: the run does not go on", seed))
 	})
 	defer watch.Stop()
+	runtime.GC() // empties the pools, in two steps: their zstd coders have channels of the bubble before
+	runtime.GC()
 	cryptotest.SetGlobalRandom(t, seed)
 	synctest.Test(t, func(t *testing.T) {
 		var live io.Writer
 		if *story {
 			live = os.Stderr
 		}
-		r := New(seed, live)
+		r, err := New(seed, scene, quiet(seed), live)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := make(chan struct{})
+		defer close(over)
+		go func() {
+			for tick := time.NewTicker(time.Second); ; {
+				select {
+				case <-tick.C:
+					seconds.Add(1)
+				case <-over:
+					return
+				}
+			}
+		}()
 		r.Play(skip)
-		got = result{simulated: r.now(), steps: r.steps, acks: r.History.Acks(), faults: r.Faults(), story: r.Story.String(), met: r.Story.Met()}
+		got = result{simulated: r.over, steps: r.steps, acks: r.History.Acks(), faults: r.Faults(), story: r.Story.String(), met: r.Story.Met()}
 	})
 	return got
 }
 
 // shrunk plays a run that failed again and again without parts of its faults, ever smaller ones, and keeps to what still fails.
-func shrunk(t *testing.T, seed uint64, failed result) result {
+func shrunk(t *testing.T, seed uint64, scene string, failed result) result {
 	const tries = 3 // of each part: a run is not the same each time
 	skip := map[int]bool{}
 	for part := max(1, failed.steps/2); ; part /= 2 {
@@ -122,7 +186,7 @@ func shrunk(t *testing.T, seed uint64, failed result) result {
 				continue
 			}
 			for range tries {
-				if r := play(t, seed, without); len(r.faults) > 0 {
+				if r := play(t, seed, scene, without); len(r.faults) > 0 {
 					r.steps = failed.steps // all runs of a seed draw the same faults
 					skip, failed = without, r
 					break

@@ -2,8 +2,8 @@ package simulation
 
 import "fmt"
 
-// A standalone run has a primary and replicas that no etcd and no Sentinel decides about. The primary is the node that was it,
-// until FAILOVER hands the role over; a kill or a power loss at any moment of that leaves nodes that find the primary by
+// A standalone run has a primary and replicas that no etcd decides about; in some runs, Sentinel does (sentinel.go). Without it,
+// the primary keeps its role until FAILOVER hands it over; a kill or a power loss at any moment of that leaves nodes that find the primary by
 // themselves. With appendfsync always, nothing that was acknowledged is ever lost: only one node at a time acknowledges, and what it
 // acknowledges is on its disk.
 
@@ -16,7 +16,10 @@ func (r *Run) replicate() bool {
 			}
 		}
 		return ""
-	}) || !r.addSchema() {
+	}) {
+		return false
+	}
+	if !r.inherited() {
 		return false
 	}
 	primary := r.Machines[0].host
@@ -30,7 +33,7 @@ func (r *Run) replicate() bool {
 			return false
 		}
 	}
-	return r.await("all replicas follow", r.following)
+	return r.await("all replicas follow", r.following) && r.addSchema() && r.fill()
 }
 
 // following tells which replica does not follow the primary, or that there is none.

@@ -1,0 +1,97 @@
+package restore
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/internal/backup"
+	"github.com/counterd/counterd/cmd/internal/backup/place"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start opens a store, increments a post, and closes it: each start of a primary begins a term.
+func start(t *testing.T, dir string) {
+	t.Helper()
+	store, err := counter.Open(dir, counter.Options{})
+	must(t, err)
+	if len(store.Schema().Counters()) == 0 {
+		must(t, store.AlterScript("add counter a\nadd column a n hint=4 max=32 suffix=n"))
+	}
+	_, err = store.Incr("1.n", 1)
+	must(t, err)
+	must(t, store.Close())
+}
+
+// backUp adds a backup of a directory to a place.
+func backUp(t *testing.T, dir, to string) {
+	t.Helper()
+	s, err := place.OpenDir(to)
+	must(t, err)
+	_, err = backup.NewMaker(s, backup.Options{Source: "here"}).Make(t.Context(), vfs.OS(), dir)
+	must(t, err)
+}
+
+func stage(t *testing.T, dir, from string) (Staged, error) {
+	t.Helper()
+	return Stage(t.Context(), Options{Dir: dir, Place: from, Logger: slog.New(slog.DiscardHandler)})
+}
+
+// TestStage: a backup of an earlier start of the store is taken, and stands beside the damaged files, in a new term.
+func TestStage(t *testing.T) {
+	dir, from := t.TempDir(), t.TempDir()
+	start(t, dir)
+	backUp(t, dir, from)
+	start(t, dir)
+	was, err := logfile.ReadLineage(vfs.OS(), dir)
+	must(t, err)
+	s, err := stage(t, dir, from)
+	must(t, err)
+	text, err := os.ReadFile(filepath.Join(dir, "HISTORY.restored"))
+	must(t, err)
+	l, err := format.DecodeLineage("HISTORY", text)
+	must(t, err)
+	if c := l.Current(); c.ReplID != s.Term || c.Replica || c.Epoch <= was.Current().Epoch || c.ReplID == was.Current().ReplID {
+		t.Errorf("the restored log is of %+v, staged %+v, the damaged one of %+v", c, s, was.Current())
+	}
+	if _, err := os.Stat(filepath.Join(dir, workName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the work is left behind: %v", err)
+	}
+}
+
+// TestStageRefused: a backup behind a point where the log was left is none of this store's log, and a replica has a primary.
+func TestStageRefused(t *testing.T) {
+	dir, from := t.TempDir(), t.TempDir()
+	start(t, dir)
+	fork := t.TempDir()
+	must(t, os.CopyFS(fork, os.DirFS(dir)))
+	start(t, fork) // another term than the next one of dir
+	backUp(t, fork, from)
+	start(t, dir)
+	for _, replica := range []bool{false, true} {
+		l, err := logfile.ReadLineage(vfs.OS(), dir)
+		must(t, err)
+		l.Replica = replica
+		must(t, logfile.WriteLineage(vfs.OS(), dir, &l))
+		_, err = stage(t, dir, from)
+		if err == nil || errors.Is(err, ErrReplica) != replica || !replica && !strings.Contains(err.Error(), "another past") {
+			t.Errorf("replica %v: %v", replica, err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*.restored")); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package role
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/restore"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
+)
+
+// A primary outside of a cluster that cannot open its directory asks the replicas that it remembers (REPLICAS):
+//
+//	one was told to lead                  it is followed
+//	one follows another node by now       that one is followed
+//	all are replicas of this node's log   the replica with the most of it is copied, and this node leads again
+//
+// The first two count only where no replica of this node's log has more of it than they had when they left it. All remembered
+// replicas are heard first, or helpPatience is over: a change that WAIT or min-replicas-to-write acknowledged may be on one of
+// them alone. A node that left the log long before its end (left) is not followed while another one is silent.
+//
+// While no remembered replica answers, the node waits, as nodes of a cluster do: the data is on a node that is away for now. Only a
+// backup (heal-from) ends that. It gives up where all have answered and none has the data.
+const (
+	helpPatience = 15 * time.Second       // for replicas that do not answer
+	helpWithin   = 45 * time.Second       // then a backup is taken, and answers that do not help count
+	helpEvery    = 500 * time.Millisecond // between two rounds
+	helpAsk      = 2 * time.Second        // for an answer
+)
+
+var (
+	// errAlone: nobody else is known.
+	errAlone = errors.New("this node is not a replica and remembers no replicas, so no other node is known to have its data")
+	// errSilent: a node does not describe its data.
+	errSilent = errors.New("it does not answer")
+)
+
+// HelpBy sets how a node of a cluster knows that another node has the data of its damaged directory: find returns nil then. Call
+// it before Open.
+func (n *Role) HelpBy(find func(ctx context.Context) error) { n.help = find }
+
+// helpSearch is the search for a node that has the data of a damaged directory.
+//
+// Invariant: it changes nothing in the directory. Only a backup is put beside it.
+type helpSearch struct {
+	role *Role
+	conf config.Config
+	note repl.ReplicasNote
+
+	patience, within, every time.Duration // helpPatience ...
+}
+
+// newHelpSearch begins a search for the data of the directory in the configuration.
+func newHelpSearch(n *Role) *helpSearch {
+	c := n.config.Get()
+	return &helpSearch{role: n, conf: c, note: repl.ReadReplicas(n.repl.Healer().Files(), c.Dir), patience: helpPatience, within: helpWithin, every: helpEvery}
+}
+
+// find finds the data on another node, or else in a backup. It looks until ctx ends at most.
+func (s *helpSearch) find(ctx context.Context) (repl.Helper, error) {
+	by, err := s.findNode(ctx)
+	if err == nil || s.conf.HealFrom == "" || s.role.help != nil || s.role.opened.Load() || ctx.Err() != nil {
+		return by, err
+	}
+	staged, rerr := s.restoreBackup(ctx)
+	if rerr != nil {
+		return by, errors.Join(err, fmt.Errorf("heal-from: %w", rerr))
+	}
+	return repl.Helper{Lead: staged.Term, Restored: staged.String()}, nil
+}
+
+// restoreBackup puts the data of a backup beside the damaged files.
+func (s *helpSearch) restoreBackup(ctx context.Context) (staged restore.Staged, err error) {
+	c := &s.conf
+	if !s.role.repl.Healer().MayLead(c.Dir) {
+		return staged, restore.ErrReplica
+	}
+	opts, err := c.StoreOptions()
+	if err != nil {
+		return staged, err
+	}
+	opts.Logger = s.role.log
+	s.role.log.Error("the data directory is damaged, and no other node has its data; looking for a backup", "dir", c.Dir, "place", c.HealFrom)
+	return restore.Stage(ctx, restore.Options{Dir: c.Dir, Place: c.HealFrom, Noted: s.note.History, Store: opts, Logger: s.role.log})
+}
+
+// findNode finds a node that has the data of this one's directory. It looks until ctx ends at most.
+func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
+	switch {
+	case s.role.help != nil:
+		return repl.Helper{}, s.role.help(ctx)
+	case s.conf.ReplicaOf != "":
+		return repl.Helper{}, nil
+	case len(s.note.List) == 0:
+		return repl.Helper{}, errAlone
+	}
+	s.role.log.Error("the data directory is damaged; asking the replicas of this node for its data", "dir", s.conf.Dir, "replicas", s.note.List)
+	told := false
+	for began := time.Now(); ; {
+		by, err := s.askReplicas(ctx, time.Since(began) >= s.patience)
+		if err == nil {
+			s.role.log.Warn("another node has the data of this one", "from", by.From.String())
+			return by, nil
+		}
+		if time.Since(began) >= s.within {
+			if s.conf.HealFrom != "" || !errors.Is(err, errSilent) {
+				return by, err
+			}
+			if !told {
+				told = true
+				s.role.log.Error("waiting for a replica that may have the data of this node; nothing is changed. To take what another node has, start this node with --replicaof and its address",
+					"replicas", s.note.List, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return by, errors.Join(err, ctx.Err())
+		case <-time.After(s.every):
+		}
+	}
+}
+
+// askReplicas asks once. late: those that do not answer are not waited for any more.
+func (s *helpSearch) askReplicas(ctx context.Context, late bool) (by repl.Helper, err error) {
+	var best, parted repl.Role // of the replicas in this node's term, and of those in a later one
+	var leader repl.Address    // the primary of parted
+	var errs []error
+	silent := false
+	for _, a := range s.note.List {
+		r, err := repl.AskRole(ctx, a, s.role.settings(), helpAsk)
+		leads := a
+		if err != nil {
+			err = fmt.Errorf("%w: %w", errSilent, err)
+		} else {
+			leads, err = s.leaderBy(ctx, a, &r)
+		}
+		silent = silent || errors.Is(err, errSilent)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", a, err))
+		case leads != repl.Address{} && (leader == repl.Address{} || r.SecondEnd > parted.SecondEnd):
+			leader, parted = leads, r
+		case leads == repl.Address{} && (by.From == repl.Address{} || r.Offset > best.Offset):
+			by, best = repl.Helper{From: a, Lead: s.note.History}, r
+		}
+	}
+	// A node that was promoted long ago, as a copy of the data, lacks the changes that this node's other replicas took since.
+	if leader != (repl.Address{}) && (by.From == repl.Address{} || parted.SecondEnd >= best.Offset) {
+		by = repl.Helper{From: leader}
+		if late && silent {
+			if err := s.left(parted.SecondEnd); err != nil {
+				return repl.Helper{}, fmt.Errorf("%s: %w: %w", leader, err, errors.Join(errs...))
+			}
+		}
+	}
+	if by.From == (repl.Address{}) || len(errs) > 0 && !late {
+		return repl.Helper{}, fmt.Errorf("no replica gives this node its data back: %w", errors.Join(errs...))
+	}
+	if len(errs) > 0 {
+		s.role.log.Error("not all replicas answer; taking the data of the one with the most of those that do", "from", by.From.String(), "error", errors.Join(errs...))
+	}
+	return by, nil
+}
+
+// left tells that a node left this node's log at an offset long before the log ended, or that nobody can tell: the changes since
+// then may be on a silent replica. A node that took over in a failover left it in the seconds before the end.
+func (s *helpSearch) left(at uint64) error {
+	var f format.Frame
+	first, last, read := int64(0), int64(0), at
+	known, err := past.DamagedLog(s.role.repl.Healer().Files(), s.conf.Dir, 0, at, func(raw []byte) error {
+		if format.DecodeFrame(raw, read, &f) == nil { // DamagedLog gives whole frames
+			if read = f.End(); last == 0 {
+				first = f.TimeMS
+			}
+			first, last = min(first, f.TimeMS), max(last, f.TimeMS) // the clock may have been set back
+		}
+		return nil
+	})
+	span := time.Duration(last-first) * time.Millisecond
+	if err == nil && known == read && span <= s.patience {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("it left the log of this node at %d, %d bytes before its end; the changes behind may be on a replica that does not answer", at, max(known, read)-at), err)
+}
+
+// leaderBy is the primary that a replica names by its role: itself, or the primary that it follows by now; zero: it is in this node's term.
+func (s *helpSearch) leaderBy(ctx context.Context, a repl.Address, r *repl.Role) (repl.Address, error) {
+	switch {
+	case r.Heals:
+		return repl.Address{}, errors.New("its own data was damaged")
+	case !r.Knows(s.note.History):
+		return repl.Address{}, errors.New("it has another history")
+	case r.Primary:
+		return a, nil
+	case r.In(s.note.History) || r.Of == repl.Address{}:
+		return repl.Address{}, nil
+	case s.role.isMe(ctx, r.Of):
+		return repl.Address{}, errors.New("it was a primary meanwhile, and follows this node again: say REPLICAOF NO ONE to it, and start this node with --replicaof and its address")
+	}
+	of, err := repl.AskRole(ctx, r.Of, s.role.settings(), helpAsk)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w: %w", errSilent, err)
+	case of.Heals || !of.Knows(s.note.History):
+		err = errors.New("that node has not the data")
+	}
+	if err != nil {
+		return repl.Address{}, fmt.Errorf("it follows %s: %w", r.Of, err)
+	}
+	return r.Of, nil
+}

@@ -1,0 +1,100 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// A node with a damaged directory sets its files aside only when another node has all that was acknowledged: the primary of
+// its shard, as etcd names it now, is another node, and that one says itself that it leads. A primary leads with its data
+// open, and with all that the nodes in sync acknowledged. So of nodes that are damaged all at once nobody sets anything
+// aside, and neither does the only node in sync: the rest of their files may be all there is.
+//
+//	the only one in sync is this node     the start fails, as that of a single node does
+//	the primary leads, and is another     the files are set aside
+//	else                                  wait: another node in sync takes over when this one's lease has run out
+
+const (
+	helpEvery = 500 * time.Millisecond // between looks at the shard
+	helpTell  = 10 * time.Second       // between lines of the log
+	helpAsk   = 2 * time.Second        // for etcd, and for the primary
+)
+
+// errOnlyInSync: nobody else has this node's data.
+var errOnlyInSync = errors.New("this node is the only one of its shard in sync, so no other node has all of its data; its files stay as they are")
+
+// findHelp returns nil when another node of the shard has all that this one has. It looks until ctx ends.
+func (m *Member) findHelp(ctx context.Context) error {
+	if m.registry == nil { // SetStanding alone decides
+		return nil
+	}
+	dir := m.config.Get().Dir
+	id, err := cluster.NodeOf(m.fs(), dir)
+	if err != nil {
+		return fmt.Errorf("the node does not know which one of the cluster it is: %w", err)
+	}
+	var told time.Time
+	for {
+		err := m.helper(ctx, id)
+		if err == nil || errors.Is(err, errOnlyInSync) {
+			return err
+		}
+		if time.Since(told) >= helpTell {
+			told = time.Now()
+			m.log.Error("the data directory is damaged, and nothing is set aside until another node leads the shard; waiting", "dir", dir, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(helpEvery):
+		}
+	}
+}
+
+// helper looks once.
+func (m *Member) helper(ctx context.Context, id topology.NodeID) error {
+	ask, cancel := context.WithTimeout(ctx, helpAsk)
+	defer cancel()
+	now, err := m.registry.Load(ask)
+	if err != nil {
+		return err
+	}
+	node := now.Nodes[id]
+	switch {
+	case node == nil: // etcd may have been lost
+		return errors.New("etcd does not know this node")
+	case node.Shard == 0:
+		return nil // a free node: the cluster counts on nothing that it has
+	}
+	s := now.Shard(node.Shard)
+	switch {
+	case s == nil:
+		return fmt.Errorf("etcd has no shard %d", node.Shard)
+	case len(s.InSync) == 1 && s.InSync[0] == id:
+		return errOnlyInSync
+	case s.Primary == "" || s.Primary == id || now.Nodes[s.Primary] == nil:
+		return fmt.Errorf("no other node of shard %d leads; in sync are %s", s.ID, s.InSync)
+	}
+	primary, err := repl.ParseAddress(now.Nodes[s.Primary].Addr(m.config.Get().TLS.Replication))
+	if err != nil {
+		return err
+	}
+	role, err := repl.AskRole(ctx, primary, m.node.Settings(), helpAsk)
+	if err == nil && !role.Primary {
+		err = errors.New("it says that it is a replica")
+	}
+	if err != nil {
+		return fmt.Errorf("node %s, the primary of shard %d, does not lead yet: %w", s.Primary, s.ID, err)
+	}
+	return nil
+}
+
+// fs has the data directory.
+func (m *Member) fs() vfs.FS { return m.node.Replication().Healer().Files() }

@@ -1,0 +1,81 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/counterd/counterd/internal/wire"
+)
+
+// maxFlushDoubt is how many flushes without an answer a run has at most: each may come later, at any time, so the search for an order
+// becomes longer with each.
+const maxFlushDoubt = 10
+
+// flush makes one attempt to empty the whole store, or all shards of a cluster. A cluster answers it on the forward port.
+func (c *client) flush() {
+	r := c.run
+	if r.flushDoubt.Load() >= maxFlushDoubt {
+		return
+	}
+	a := attempt{client: c.name, flush: true, from: r.now(), outcome: uncertain}
+	if r.Config.Standalone {
+		_, a.outcome = c.exchange(Pick(c.dice, r.keys), []string{"FLUSHALL"})
+	} else if v, err := c.everywhere(Pick(c.dice, r.Machines).host, "FLUSHALL"); err != nil {
+		r.Story.Say(c.name, "FLUSHALL: %v", err)
+	} else if v.Text() == "OK" {
+		a.outcome = acknowledged
+	}
+	a.till = r.now()
+	switch a.outcome {
+	case uncertain:
+		r.flushDoubt.Add(1)
+	case acknowledged:
+		r.Story.meet("simulation: FLUSHALL was acknowledged")
+		r.Story.Say(c.name, "FLUSHALL from %.3f", a.from.Seconds())
+	}
+	r.flushes.Add("", a)
+	if r.Config.Tiers { // there are posts for cold files again
+		for _, mid := range r.mids {
+			key := fmt.Sprintf("{%d}.m", mid)
+			c.ask(key, []string{"INCRBY", key, "1"})
+		}
+	}
+}
+
+// everywhere sends a command for all shards to a machine's forward port.
+func (c *client) everywhere(host string, words ...string) (wire.Value, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.run.Config.Patience)
+	defer cancel()
+	conn, err := wire.Dial(ctx, host+":7001", wire.Options{Connect: c.stack.Connect, Timeout: 2 * time.Second, Answer: c.run.Config.Patience})
+	if err != nil {
+		return wire.Value{}, err
+	}
+	defer conn.Close()
+	return conn.Do(words...)
+}
+
+// searches tells whether counters do not only rise, or owners of pages leave versions out.
+func (r *Run) searches() bool { return !r.lossy && (r.Config.Flushes || r.Config.MinIdle > 0) }
+
+// search compares the history of a key with its last value by a search for an order of its attempts and of all flushes.
+func (r *Run) search(name string, list []attempt, final int64) []string {
+	last := attempt{client: r.operator.name, read: true, value: final, from: r.now(), till: r.now()}
+	faults, ok := searchOrder(name, searchable(append(list, last), r.flushes.of("")))
+	if !ok {
+		r.Story.meet("simulation: the search for an order was given up")
+	}
+	return faults
+}
+
+// versions is the history of a page for the search: an owner sets it, and its posts are gone where it is 0.
+func (p *page) versions() (list []attempt) {
+	for _, a := range p.history.of(p.name) {
+		if a.set = p.owner != "" && !a.read; a.set && slices.Contains(p.deleted, a.value) || a.value == gone {
+			a.value = 0
+		}
+		list = append(list, a)
+	}
+	return list
+}

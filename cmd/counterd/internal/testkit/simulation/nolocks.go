@@ -1,0 +1,6 @@
+//go:build !hangs
+
+package simulation
+
+// lockWaitsAreIdle tells that disks may hang: see locks.go.
+const lockWaitsAreIdle = false
