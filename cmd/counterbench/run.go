@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/bench"
+	"github.com/counterd/counterd/bench/heavy"
 	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/bench/procstat"
 	"github.com/counterd/counterd/bench/report"
@@ -34,7 +35,7 @@ windows that take turns, at a fixed rate (--rate, or half of the most that B ans
 ` + kindsList(bench.WhileKinds()) + `
 With --flood and --heavy it is what one client waits that asks one command at a time, with and without others:
 
-` + kindsList(bench.HeavyKinds()) + `
+` + kindsList(heavy.Kinds()) + `
   counterbench run --server 127.0.0.1:6379 --workloads load,incr,timeline --posts 1000000 --verify
   counterbench run --server 127.0.0.1:6379 --vs 127.0.0.1:6380,redis-hash --depth 64 --html report.html
   counterbench run --server 127.0.0.1:6379 --vs 127.0.0.1:6380 --while bgsave,fullsync --rate 50000 --depth 16 --html tails.html

@@ -13,9 +13,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/counterd/counterd/cmd/counterctl/internal/backup"
 	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
+	"github.com/counterd/counterd/cmd/internal/backup"
+	"github.com/counterd/counterd/cmd/internal/backup/bucket"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist/vfs"
@@ -103,7 +104,7 @@ up a store for good, remove its files backups/NAME.json: the next prune removes 
 
 // locked opens a place and holds its lock while fn runs, whose context ends when the lock is lost.
 func locked(ctx context.Context, place string, fn func(context.Context, backup.Store) error) error {
-	s, err := backup.Open(place)
+	s, err := bucket.Open(place)
 	if err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func prune(ctx context.Context, out output, s backup.Store, keep int, of *backup
 }
 
 func listBackups(ctx context.Context, out output, place string) error {
-	s, err := backup.Open(place)
+	s, err := bucket.Open(place)
 	if err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func choose(ctx context.Context, s backup.Store, name string, to *datadir.Target
 		switch {
 		case name != "" && x.Name == name:
 			return x, nil
-		case name != "" || to != nil && !x.Reaches(*to):
+		case name != "" || to != nil && !x.Reaches(to.Offset, to.Time):
 		case len(x.Problems()) == 0 || to == nil:
 			return x, nil
 		case damaged == nil:
@@ -290,7 +291,7 @@ func oneStore(ctx context.Context, s backup.Store) error {
 // restoreBackup makes the directory to of a backup, with the state at a moment, or at its end. It fetches it into a
 // directory beside it first.
 func restoreBackup(ctx context.Context, out output, place, name, to string, target *datadir.Target) error {
-	s, err := backup.Open(place)
+	s, err := bucket.Open(place)
 	if err != nil {
 		return err
 	}
@@ -331,7 +332,7 @@ func fetch(ctx context.Context, out output, s backup.Store, x *backup.Index, to 
 
 // drill restores a backup in a directory of its own and removes it again. Its output names files as the backup does.
 func drill(ctx context.Context, out output, place, name, scratch string) (err error) {
-	s, err := backup.Open(place)
+	s, err := bucket.Open(place)
 	if err != nil {
 		return err
 	}

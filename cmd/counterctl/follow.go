@@ -16,6 +16,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/counterctl/internal/source"
+	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
 	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
@@ -85,6 +86,13 @@ func (l *followLog) progress(p follow.Progress) {
 	fmt.Fprintln(l.w, time.Now().Format("15:04:05 ")+text)
 }
 
+// followError is a target that changes of several hash slots cannot be written to as one.
+type followError struct{ to string }
+
+func (e *followError) Error() string {
+	return fmt.Sprintf("%s is a cluster, and --follow wants one server as its target: nothing was written. Without --follow, import works into a cluster", e.to)
+}
+
 // keepUp keeps the target up with a server.
 func (i *importing) keepUp(ctx context.Context, out output, url string, sch **schema.Schema) error {
 	addr, opts, db, err := i.server(url)
@@ -94,6 +102,13 @@ func (i *importing) keepUp(ctx context.Context, out output, url string, sch **sc
 	rules, err := i.parseRules(ctx, out, sch)
 	if err != nil {
 		return err
+	}
+	sink := transfer.SinkOptions{Schema: *sch, Columns: rules.Columns(), Patience: i.patience}
+	switch shards, err := transfer.FindShards(ctx, sink, i.to, i.dialNode); {
+	case err != nil:
+		return fmt.Errorf("%s: %w", i.to, err)
+	case shards != nil:
+		return &followError{i.to}
 	}
 	opts.Buffer = 256 << 10
 	return followSource(ctx, out, follow.Options{

@@ -141,7 +141,8 @@ type importing struct {
 	overwrite          bool
 	reach, reachSource *connect.Flags
 
-	dial func(context.Context) (*wire.Conn, error) // to the target
+	dial     func(context.Context) (*wire.Conn, error)         // to the target
+	dialNode func(context.Context, string) (*wire.Conn, error) // to a node of the target
 }
 
 func (i *importing) check() error {
@@ -182,6 +183,14 @@ func (i *importing) run(ctx context.Context, out output, src string) error {
 	}
 	opts.Answer = node.Timeout
 	i.dial = func(ctx context.Context) (*wire.Conn, error) { return wire.Dial(ctx, i.to, opts) }
+	i.dialNode = func(ctx context.Context, addr string) (*wire.Conn, error) {
+		opts, err := i.reach.Options(addr)
+		if err != nil {
+			return nil, err
+		}
+		opts.Answer = node.Timeout
+		return wire.Dial(ctx, addr, opts)
+	}
 	show := newImportProgress(out.Stderr)
 	defer show.finish()
 	sch, err := i.firstSchema(ctx, show.note)
@@ -359,10 +368,15 @@ func (i *importing) file(ctx context.Context, path string, sch *schema.Schema, s
 
 // move does it.
 func (i *importing) move(ctx context.Context, out output, from *origin, sch *schema.Schema, show *importProgress) error {
+	sink := transfer.SinkOptions{Dial: i.dial, Schema: sch, Columns: from.columns, Rate: i.rate, Patience: i.patience, Log: show.note}
+	var err error
+	if sink.Shards, err = transfer.FindShards(ctx, sink, i.to, i.dialNode); err != nil {
+		return fmt.Errorf("%s: %w", i.to, err)
+	}
 	result, err := transfer.Import(ctx, transfer.ImportOptions{
 		Open:   from.open,
 		Target: i.to, Rules: from.rules, Add: i.add, Resume: i.resume, Verify: i.verify,
-		Sink:     transfer.SinkOptions{Dial: i.dial, Schema: sch, Columns: from.columns, Rate: i.rate, Patience: i.patience, Log: show.note},
+		Sink:     sink,
 		Progress: show.show, Log: show.note,
 	})
 	show.finish()

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/counterd/counterd/cmd/counterctl/internal/backup"
 	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
+	"github.com/counterd/counterd/cmd/internal/backup/bucket"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist/format"
@@ -58,7 +58,7 @@ back, download archives now and then: restore reaches every moment between the s
 				}
 				target = &moment
 			}
-			if backup.IsPlace(dir) {
+			if bucket.IsPlace(dir) {
 				return restoreBackup(ctx, out, dir, *name, *outDir, target)
 			}
 			if *name != "" {

@@ -32,9 +32,9 @@ cluster of any number of shards. All primaries are asked at once, over the netwo
 shard's data at one offset of its log, and all of these are of the short time that is printed: whatever was acknowledged before it
 is in the backup, and nothing that was sent behind it.
 
-It is begun anew, and refused in the end, while groups of hash slots move, a shard changes its primary or the schema is changed:
-then an archive might hold posts that another one has too, or lack some. That matters while the archives are begun, and not while
-they are copied. Every archive is read back and verified, and the directory has its name only when all of it is on the disk.
+Groups of hash slots may move meanwhile: each counts in the archive of the shard that owned it. If a move is committed, a shard
+changes its primary or the schema is changed in the moment in which the archives are begun, they are begun again, for at most --wait.
+Every archive is read back and verified, and the directory has its name only when all of it is on the disk.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, false)
@@ -58,7 +58,7 @@ func (s *session) backup(ctx context.Context, place string) (err error) {
 	}
 	dir := filepath.Join(place, s.flags.name+"-"+b.From.Format("20060102T150405.000Z"))
 	unfinished := dir + ".unfinished"
-	if err := os.MkdirAll(place, 0o750); err != nil {
+	if err := atomicfile.MkdirAll(place, 0o750); err != nil {
 		return err
 	}
 	if err := os.Mkdir(unfinished, 0o750); err != nil {
@@ -109,28 +109,31 @@ func (b *clusterBackup) print(w io.Writer) {
 		human.Clock(b.From.UnixMilli()), human.Clock(b.To.UnixMilli()))
 }
 
-// takeTries is how often taking all archives at once is tried: all changes of a shard except a move end within seconds.
-const takeTries = 5
+// takePause is between two tries to take all archives at once. A move in its last step, or a change of a primary, passes soon.
+const takePause = 250 * time.Millisecond
 
-// takeAll makes all primaries begin an archive. No two archives hold the same group, and each has the groups that its shard
-// owns.
+// takeAll makes all primaries begin an archive. Each archive has all posts of the groups that its shard owns.
 func (s *session) takeAll(ctx context.Context) (*clusterBackup, []*taking, error) {
-	var changed *unsteadyError
-	for try := range takeTries {
-		if try > 0 {
-			s.say("%v: once more", changed)
-			select {
-			case <-ctx.Done():
-				return nil, nil, context.Cause(ctx)
-			case <-time.After(time.Second):
-			}
-		}
+	told := ""
+	for deadline := time.Now().Add(s.flags.wait); ; {
+		var changed *unsteadyError
 		b, taken, err := s.takeOnce(ctx)
 		if !errors.As(err, &changed) {
 			return b, taken, err
 		}
+		if time.Now().After(deadline) {
+			return nil, nil, fmt.Errorf("there is no backup within %s, as %w (--wait sets a longer limit)", s.flags.wait, changed)
+		}
+		if told != changed.what {
+			told = changed.what
+			s.say("%v: once more", changed)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		case <-time.After(takePause):
+		}
 	}
-	return nil, nil, fmt.Errorf("there is no backup, as %w", changed)
 }
 
 // unsteadyError says that archives of this moment would not be of one cluster.
@@ -142,13 +145,17 @@ func unsteady(format string, args ...any) error {
 	return &unsteadyError{fmt.Sprintf(format, args...)}
 }
 
-// steady checks that every group has one owner, and is only there.
+// steady checks that every group has one owner that has all of it. A move that copies leaves the group with its source. The
+// posts that have arrived at the destination do not count yet. After the commit it is the destination's, whose log has all of it, and says so
+// when the move is accepted. The posts that the source has not dropped yet do not count then.
 func steady(m *topology.Map) error {
 	if unowned := m.Unowned(); !unowned.Empty() {
 		return fmt.Errorf("nobody owns the groups %s of hash slots: the cluster is not whole", unowned)
 	}
 	for _, v := range m.Moves {
-		return unsteady("groups %s move from shard %d to %d", v.Groups, v.From, v.To)
+		if v.State == topology.MoveCommitted && !v.Accepted {
+			return unsteady("groups %s have just moved from shard %d to %d", v.Groups, v.From, v.To)
+		}
 	}
 	for _, shard := range m.Shards {
 		if m.Nodes[shard.Primary] == nil {
@@ -158,9 +165,17 @@ func steady(m *topology.Map) error {
 	return nil
 }
 
+// resting checks that the map is steady, and that no group moves.
+func resting(m *topology.Map) error {
+	for _, v := range m.Moves {
+		return fmt.Errorf("groups %s move from shard %d to %d", v.Groups, v.From, v.To)
+	}
+	return steady(m)
+}
+
 // takeOnce is one try. The map is read before and when all archives have begun, each at an offset that stays. Parts of the
-// map that are equal in both readings did not change in between, as epochs only rise, and a group that moves away and back
-// has two moves, of which one would be seen, or changes the key of its shard.
+// map that are equal in both readings did not change in between, as epochs only rise, and the commit of a move writes the keys of
+// both shards.
 func (s *session) takeOnce(ctx context.Context) (b *clusterBackup, taken []*taking, err error) {
 	before, err := s.load(ctx)
 	if err != nil {

@@ -50,8 +50,8 @@ func twoShards(t *testing.T) (*topology.Map, func(m *topology.Map, c topology.Ch
 	return m, apply
 }
 
-// TestBackupSteady goes through a move, a failover and a change of the schema: archives that were begun before and behind
-// any step of these are not of one cluster.
+// TestBackupSteady goes through a move, a failover and a change of the schema: archives that were begun before and behind the
+// commit of a move, or any other change, are not of one cluster. While a move copies, and when it is accepted, they are.
 func TestBackupSteady(t *testing.T) {
 	before, apply := twoShards(t)
 	if err := unchanged(before, before); err != nil {
@@ -67,19 +67,30 @@ func TestBackupSteady(t *testing.T) {
 	var some slot.Set
 	some.Add(3)
 	c, err := topology.StartMove(before, "m", some, 1, 2, time.Now())
-	m := apply(before, c, err)
-	refused(m, "groups 3 move from shard 1 to 2")
-	c, err = topology.CommitMove(m, "m", m.Move("m").Revision, 1, topology.LogPoint{Epoch: 1})
-	m = apply(m, c, err)
-	refused(m, "groups 3 move")
-	c, err = topology.MoveDropped(m, "m")
-	m = apply(m, c, err)
-	c, err = topology.MoveAccepted(m, "m")
-	m = apply(m, c, err)
-	if len(m.Moves) > 0 {
+	copying := apply(before, c, err)
+	refused(copying, "shard 1 was changed")
+	if err := unchanged(copying, copying); err != nil {
+		t.Errorf("while the move copies: %v", err)
+	}
+	if err := resting(copying); err == nil {
+		t.Error("a cluster with a move rests")
+	}
+	c, err = topology.CommitMove(copying, "m", copying.Move("m").Revision, 1, topology.LogPoint{Epoch: 1})
+	committed := apply(copying, c, err)
+	refused(committed, "groups 3 have just moved from shard 1 to 2")
+	c, err = topology.MoveDropped(committed, "m")
+	dropped := apply(committed, c, err)
+	refused(dropped, "groups 3 have just moved from shard 1 to 2")
+	c, err = topology.MoveAccepted(committed, "m")
+	accepted := apply(committed, c, err)
+	refused(accepted, "shard 1 was changed")
+	if err := unchanged(accepted, accepted); err != nil {
+		t.Errorf("while the source drops what has moved: %v", err)
+	}
+	c, err = topology.MoveAccepted(dropped, "m")
+	if m := apply(dropped, c, err); len(m.Moves) > 0 {
 		t.Fatalf("got moves %v", m.Moves)
 	}
-	refused(m, "shard 1 was changed")
 
 	c, err = topology.Promote(before, 2, id(1))
 	refused(apply(before, c, err), "shard 2 was changed")

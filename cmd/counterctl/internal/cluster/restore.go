@@ -18,6 +18,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/posts"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
@@ -34,8 +35,8 @@ DIR is what cluster backup has made. All of it is verified before anything is ch
 at a time, which takes the memory that a server would take for it; archives can be read alone too, by counterctl
 check, dump, export and restore.
 
-If it was interrupted, the same command with --overwrite goes over what is there once more. What numbered clients (IDMP) had been
-told is not in the posts: a producer begins anew with a new name.
+If it was interrupted, the same command with --overwrite writes all posts once more. The cluster's memory of numbered changes (IDMP)
+is restored too: a repeated change that is in the backup is answered, and does not count again.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
@@ -89,7 +90,7 @@ func (r *restoring) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := steady(m); err != nil {
+	if err := resting(m); err != nil {
 		return fmt.Errorf("the cluster is not ready: %w", err)
 	}
 	if err := r.empty(ctx, m); err != nil {
@@ -186,22 +187,18 @@ func (r *restoring) putSchema(ctx context.Context, m *topology.Map) error {
 	return nil
 }
 
-// rows writes all posts.
+// rows writes all posts, and the memory of numbered changes.
 func (r *restoring) rows(ctx context.Context, m *topology.Map) error {
-	w := newPostWriter(ctx, r.session, m, r.rate)
 	for i := range r.backup.Shards {
-		if err := r.shard(ctx, w, &r.backup.Shards[i]); err != nil {
-			if failed := w.close(); failed != nil { // which is why
-				return failed
-			}
+		if err := r.shard(ctx, m, &r.backup.Shards[i]); err != nil {
 			return err
 		}
 	}
-	return w.close()
+	return nil
 }
 
-// shard writes the posts of one archive, of the groups that count.
-func (r *restoring) shard(ctx context.Context, w *postWriter, from *backupShard) error {
+// shard writes the posts of one archive and its memory of numbered changes, of the groups that count.
+func (r *restoring) shard(ctx context.Context, m *topology.Map, from *backupShard) error {
 	path := filepath.Join(r.dir, from.File)
 	return directory.With(ctx, path, io.Discard, func(d *directory.Dir) (err error) {
 		store, err := d.OpenStore()
@@ -212,33 +209,46 @@ func (r *restoring) shard(ctx context.Context, w *postWriter, from *backupShard)
 		if has := store.Schema().String(); has != r.sch.String() {
 			return fmt.Errorf("%s has another schema than the manifest:\n%s", path, has)
 		}
-		posts := posts.OfStore(store)
-		for i, all := range r.tables {
-			t := *all
-			t.Counter = store.Schema().Counter(all.Counter.Name)
-			total, err := posts.Count(&t)
-			if err != nil {
-				return err
-			}
-			show, finish := human.CountProgress(r.out.Stderr, fmt.Sprintf("shard %d, %s", from.ID, t.Counter.Name))
-			n := uint64(0)
-			err = posts.Rows(ctx, &t, func(mid uint64, values []uint64) error {
-				if n++; n%1024 == 0 {
-					show(n, total)
-				}
-				if !from.Groups.Has(slot.Group(mid)) {
-					return nil // it was on its way, and counts elsewhere
-				}
-				r.tally[i].Add(values)
-				return w.put(t.Counter, mid, values)
-			})
-			finish()
-			if err != nil {
-				return err
-			}
+		w := newPostWriter(ctx, r.session, m, r.rate)
+		err = r.posts(ctx, w, store, from)
+		if failed := w.close(); failed != nil { // which is why
+			err = failed
 		}
-		return nil
+		if err != nil {
+			return err
+		}
+		return r.remember(ctx, store, from)
 	})
+}
+
+// posts writes the posts of one archive, of the groups that count.
+func (r *restoring) posts(ctx context.Context, w *postWriter, store *counter.Store, from *backupShard) error {
+	posts := posts.OfStore(store)
+	for i, all := range r.tables {
+		t := *all
+		t.Counter = store.Schema().Counter(all.Counter.Name)
+		total, err := posts.Count(&t)
+		if err != nil {
+			return err
+		}
+		show, finish := human.CountProgress(r.out.Stderr, fmt.Sprintf("shard %d, %s", from.ID, t.Counter.Name))
+		n := uint64(0)
+		err = posts.Rows(ctx, &t, func(mid uint64, values []uint64) error {
+			if n++; n%1024 == 0 {
+				show(n, total)
+			}
+			if !from.Groups.Has(slot.Group(mid)) {
+				return nil // it was on its way, and counts elsewhere
+			}
+			r.tally[i].Add(values)
+			return w.put(t.Counter, mid, values)
+		})
+		finish()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // compare asks the cluster how many posts it has now, and for their sums.

@@ -43,6 +43,9 @@ type postWriter struct {
 	key     []byte
 }
 
+// errNoPrimary may pass: a shard elects one.
+var errNoPrimary = errors.New("a shard has no primary")
+
 // postBatch is commands for posts that one shard owned when they were put.
 type postBatch struct {
 	text []byte
@@ -201,7 +204,7 @@ func (l *postLinks) send(b *postBatch) (failed error) {
 // sendTo sends commands to one node, and returns those that it did not acknowledge, and why.
 func (l *postLinks) sendTo(n *topology.Node, text []byte, part []postCommand) (left []postCommand, failed error) {
 	if n == nil {
-		return part, errors.New("a shard has no primary")
+		return part, errNoPrimary
 	}
 	addr, err := l.address(n)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterctl/internal/backup"
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
+	"github.com/counterd/counterd/cmd/internal/backup"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist/archive"

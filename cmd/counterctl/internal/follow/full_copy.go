@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -50,6 +51,9 @@ func (f *follower) copy(ctx context.Context, full fullCopy) error {
 			f.report()
 		}
 	})
+	if lost := (*transfer.LostError)(nil); errors.As(err, &lost) {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
 	if err != nil {
 		return err
 	}

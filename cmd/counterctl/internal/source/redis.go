@@ -156,19 +156,15 @@ func masters(conn *wire.Conn, asked string) ([]node, error) {
 	if err != nil {
 		return nil, err
 	}
+	ranges, err := transfer.ReadSlots(v, asked)
+	if err != nil {
+		return nil, err
+	}
 	var nodes []node
 	slots := int64(0)
-	for _, slot := range v.Array { // first slot, last slot, [host, port, id ...] of the master, of its replicas
-		if len(slot.Array) < 3 || len(slot.Array[2].Array) < 2 {
-			return nil, fmt.Errorf("CLUSTER SLOTS: %w", wire.ErrProtocol)
-		}
-		slots += slot.Array[1].Int - slot.Array[0].Int + 1
-		host, port := slot.Array[2].Array[0].Str, slot.Array[2].Array[1].Int
-		if host == "" || host == "?" {
-			host = hostOf(asked)
-		}
-		n := node{addr: net.JoinHostPort(host, strconv.FormatInt(port, 10))}
-		if !slices.Contains(nodes, n) {
+	for _, r := range ranges {
+		slots += r.Last - r.First + 1
+		if n := (node{addr: r.Primary}); !slices.Contains(nodes, n) {
 			nodes = append(nodes, n)
 		}
 	}

@@ -26,16 +26,7 @@ func (a *asker) close() {
 // ask calls f, which sends commands and reads their answers, until it gets them, or patience is at its end. Each call has
 // as much time as answer says.
 func (a *asker) ask(ctx context.Context, answer time.Duration, f func(*wire.Conn) error) (err error) {
-	limit := a.o.Patience
-	if limit <= 0 {
-		limit = defaultPatience
-	}
-	waiting := func(err error) {
-		if a.o.Log != nil {
-			a.o.Log(fmt.Sprintf("waiting for the target: %v", err))
-		}
-	}
-	return Patiently(ctx, limit, waiting, func() error {
+	return a.wait(ctx, func() error {
 		if a.conn == nil {
 			if a.conn, err = a.o.Dial(ctx); err != nil {
 				return err
@@ -47,6 +38,20 @@ func (a *asker) ask(ctx context.Context, answer time.Duration, f func(*wire.Conn
 		}
 		return err
 	})
+}
+
+// wait calls f until it succeeds, or patience is at its end.
+func (a *asker) wait(ctx context.Context, f func() error) error {
+	limit := a.o.Patience
+	if limit <= 0 {
+		limit = defaultPatience
+	}
+	waiting := func(err error) {
+		if a.o.Log != nil {
+			a.o.Log(fmt.Sprintf("waiting for the target: %v", err))
+		}
+	}
+	return Patiently(ctx, limit, waiting, f)
 }
 
 // Patiently calls f until it succeeds, until it fails with an error that does not pass, or until limit has passed. It returns

@@ -40,6 +40,8 @@ type fake struct {
 	made   map[string]string // by producer and number: the command, and its answer
 	next   func(args []string) fate
 	names  map[string]int // how often each command came
+	slots  *fakeSlots     // nil: it is one server
+	log    *fakeLog       // nil: it does not answer INFO
 }
 
 func newFake(t testing.TB) *fake {
@@ -52,14 +54,17 @@ func newFake(t testing.TB) *fake {
 }
 
 // dial connects to the fake.
-func (f *fake) dial(ctx context.Context) (*wire.Conn, error) {
+func (f *fake) dial(ctx context.Context) (*wire.Conn, error) { return f.dialNode(ctx, "") }
+
+// dialNode connects to a node of a cluster that the fake is.
+func (f *fake) dialNode(ctx context.Context, addr string) (*wire.Conn, error) {
 	client, server := net.Pipe()
 	context.AfterFunc(ctx, func() { client.Close() })
-	go f.serve(server)
+	go f.serve(server, addr)
 	return wire.NewConn(client, wire.StartSize), nil
 }
 
-func (f *fake) serve(c net.Conn) {
+func (f *fake) serve(c net.Conn, addr string) {
 	defer c.Close()
 	r := bufio.NewReader(c)
 	out := make(chan string, 1<<16) // a pipe has no buffer, a socket has
@@ -76,7 +81,10 @@ func (f *fake) serve(c net.Conn) {
 		if err != nil {
 			return
 		}
-		answer, cut := f.do(args)
+		answer, cut := f.elsewhere(addr, args), false
+		if answer == "" {
+			answer, cut = f.do(args)
+		}
 		if cut {
 			return
 		}
@@ -112,6 +120,7 @@ func (f *fake) do(args []string) (answer string, cut bool) {
 	}
 	if !fate.lost {
 		answer = f.numbered(args)
+		f.log.add(args)
 	}
 	if fate.answer != "" {
 		if answer = fate.answer; answer[0] != '+' {
@@ -152,6 +161,14 @@ func (f *fake) number(key string) (name string, limit int64) {
 
 func (f *fake) run(args []string) string {
 	switch args[0] {
+	case "INFO":
+		if f.log != nil {
+			text := f.log.info()
+			return fmt.Sprintf("$%d\r\n%s", len(text), text)
+		}
+	case "FLUSHALL":
+		clear(f.values)
+		return "+OK"
 	case "MSET":
 		for i := 1; i < len(args); i += 2 {
 			name, limit := f.number(args[i])

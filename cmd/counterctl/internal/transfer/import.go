@@ -6,16 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
-	"github.com/counterd/counterd/internal/wire"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // ImportOptions are the options of an import.
 type ImportOptions struct {
-	// Open opens the source at its start. It is called once, and once more to compare all.
+	// Open opens the source at its start. It is called once, again where the target has lost something, and once more to compare all.
 	Open func(context.Context) (Source, error)
 	// Sink is the target's. Its Producer is set where values are added.
 	Sink SinkOptions
@@ -37,9 +36,6 @@ type ImportOptions struct {
 // saveEvery is how often the resume file is written while values are set: the repeated reading after a crash takes as
 // long.
 const saveEvery = time.Second
-
-// forgotten is how long after its last number a producer may be forgotten by a server (its idmp-min-idle is 10 minutes).
-const forgotten = 9 * time.Minute
 
 // ErrInterrupted is an import that was ended by its context. The resume file, if there is one, says how to go on.
 var ErrInterrupted = errors.New("interrupted")
@@ -66,6 +62,12 @@ type importer struct {
 // Import moves all that a source has. The result counts the work done, also if there is an error.
 func Import(ctx context.Context, o ImportOptions) (*Result, error) {
 	result, err := run(ctx, o)
+	for lost := (*LostError)(nil); errors.As(err, &lost) && !o.Add; {
+		if o.Log != nil {
+			o.Log(fmt.Sprintf("%v: beginning anew", lost))
+		}
+		result, err = run(ctx, o)
+	}
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w after %d keys or rows", ErrInterrupted, result.Keys)
 	}
@@ -74,6 +76,9 @@ func Import(ctx context.Context, o ImportOptions) (*Result, error) {
 
 func run(ctx context.Context, o ImportOptions) (*Result, error) {
 	im := &importer{ImportOptions: o, start: time.Now()}
+	if im.Sink.Shards != nil {
+		im.Sink.Dial = im.Sink.Shards.Dial
+	}
 	if im.Log == nil {
 		im.Log = func(string) {}
 	}
@@ -83,11 +88,14 @@ func run(ctx context.Context, o ImportOptions) (*Result, error) {
 		defer im.src.Close()
 	}
 	if err != nil {
-		return result, err
+		return result, im.lost(err)
 	}
 	defer im.sink.Close()
 	if !im.state.Complete {
 		err = im.move(ctx)
+	}
+	if err != nil {
+		err = im.lost(err)
 	}
 	im.state.Elapsed = im.prior + time.Since(im.start)
 	result.State = *im.state
@@ -95,10 +103,32 @@ func run(ctx context.Context, o ImportOptions) (*Result, error) {
 		return result, err
 	}
 	if result.Verified, err = im.verify(ctx); err == nil {
-		im.state.Verified = true
-		err = im.state.save(im.Resume)
+		_, err = im.sink.stands(ctx, im.state.Seq)
 	}
-	return result, err
+	if err != nil {
+		return result, im.lost(err)
+	}
+	im.state.Verified = true
+	return result, im.state.save(im.Resume)
+}
+
+const beginAnew = "; begin anew, with a target that is emptied"
+
+// lost notes in the resume file that the target has lost acknowledged changes. Values that are set are set again from
+// the start. Additions are in doubt: the numbers of all but the last chunk are forgotten.
+func (im *importer) lost(err error) error {
+	lost := (*LostError)(nil)
+	if !errors.As(err, &lost) {
+		return err
+	}
+	s := im.state
+	if s.Add {
+		s.Lost = lost.Error()
+		err = &StateError{im.Resume, s.Lost + beginAnew}
+	} else {
+		s.Position, s.At = nil, nil
+	}
+	return errors.Join(err, s.save(im.Resume))
 }
 
 // open opens the source and finds out where to begin.
@@ -113,7 +143,7 @@ func (im *importer) open(ctx context.Context, result *Result) (err error) {
 	if err != nil {
 		return err
 	}
-	fresh := &State{Version: stateVersion, Source: identity, Target: im.Target, Rules: im.Rules, Add: im.Add}
+	fresh := &State{Version: stateVersion, Source: identity, Target: im.Target, Rules: im.Rules, Add: im.Add, Sharded: im.Sink.Shards != nil}
 	for _, c := range im.Sink.Columns {
 		fresh.Columns = append(fresh.Columns, c.Name())
 	}
@@ -128,6 +158,8 @@ func (im *importer) open(ctx context.Context, result *Result) (err error) {
 			return &StateError{im.Resume, text + "; name another file, or remove it"}
 		}
 		switch {
+		case s.Lost != "":
+			return &StateError{im.Resume, s.Lost + beginAnew}
 		case s.Complete && s.Add && !s.Verified: // it ended before it was
 		case s.Complete && s.Add:
 			return &StateError{im.Resume, "this import is complete; a second one would add all once more. Remove the file if that is meant"}
@@ -175,10 +207,20 @@ func (im *importer) begin(ctx context.Context, fresh *State) (err error) {
 	im.Sink.Producer = im.state.Producer
 	im.sink = NewSink(im.Sink)
 	im.sink.SetSeq(im.state.Seq)
-	if !im.state.Add || im.state.Seq == 0 && im.state.Pending == nil {
+	im.sink.SetSeqs(im.state.Seqs)
+	if im.sink.at = im.state.At; im.sink.at != nil {
+		if _, err := im.sink.stands(ctx, im.state.Seq); err != nil {
+			return err
+		}
+	}
+	if !im.state.Add || !im.state.numbered() {
 		return nil
 	}
-	last, err := im.checkLast(ctx)
+	check := im.checkLast
+	if im.Sink.Shards != nil {
+		check = im.checkLasts
+	}
+	last, err := check(ctx)
 	if err == nil && im.state.Pending != nil {
 		err = im.finishPending(ctx, last)
 	}
@@ -187,14 +229,76 @@ func (im *importer) begin(ctx context.Context, fresh *State) (err error) {
 
 // checkLast sees that the target has all that it acknowledged to earlier runs, and returns the last number.
 func (im *importer) checkLast(ctx context.Context) (last uint64, err error) {
-	last, known, err := im.lastNumber(ctx)
+	last, known, err := lastNumber(ctx, &im.Sink)
 	switch s := im.state; {
 	case err != nil:
 		return 0, err
-	case !known && (s.Seq > 0 || time.Since(s.Saved) > forgotten):
+	case !known && (s.Seq > 0 || s.old()):
 		return 0, &StateError{im.Resume, fmt.Sprintf("the target has forgotten what it added for %s, so it is in doubt what of it it has; begin anew, with a target that is emptied", s.Producer)}
 	case last < s.Seq:
 		return 0, &StateError{im.Resume, fmt.Sprintf("the target has lost what it added: its last number is %d, and %d was acknowledged; begin anew, with a target that is emptied", last, s.Seq)}
+	}
+	return last, nil
+}
+
+// lastsAsked is how often the nodes of a cluster are asked for numbers that they should know: their groups may move, and their
+// roles be handed over, between the questions.
+const lastsAsked = 10
+
+// checkLasts is checkLast of a cluster, where the last number is the sum of all groups'.
+func (im *importer) checkLasts(ctx context.Context) (last uint64, err error) {
+	var lasts [slot.Groups]uint64
+	for try := range lastsAsked {
+		if try > 0 {
+			select {
+			case <-ctx.Done():
+				return 0, context.Cause(ctx)
+			case <-time.After(longestWait / 4):
+			}
+			im.Sink.Shards.refresh(ctx)
+		}
+		a := asker{o: &im.Sink}
+		err := a.wait(ctx, func() error {
+			err := im.Sink.Shards.lasts(ctx, im.state.Producer, &lasts)
+			if err != nil {
+				im.Sink.Shards.refresh(ctx)
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		if last, err = im.compareLasts(&lasts); err == nil {
+			return last, nil
+		} else if try == lastsAsked-1 {
+			return 0, err
+		}
+	}
+	return 0, err
+}
+
+// compareLasts compares the last numbers that a cluster knows with the numbers that it acknowledged.
+func (im *importer) compareLasts(lasts *[slot.Groups]uint64) (last uint64, err error) {
+	s := im.state
+	for group, n := range lasts {
+		last += n
+		if group < len(s.Seqs) && n < s.Seqs[group] {
+			return 0, &StateError{im.Resume, fmt.Sprintf("the target has lost or forgotten what it added to group %d of hash slots: its last number is %d, and %d was acknowledged; begin anew, with a target that is emptied",
+				group, n, s.Seqs[group])}
+		}
+	}
+	if s.Pending == nil || !s.old() {
+		return last, nil
+	}
+	items, err := unpackItems(s.Pending.Items, len(s.Columns))
+	if err != nil {
+		return 0, &StateError{im.Resume, err.Error()}
+	}
+	for _, i := range items {
+		if lasts[slot.Group(i.Mid)] == 0 {
+			return 0, &StateError{im.Resume, fmt.Sprintf("the target knows nothing of %s in group %d of hash slots, and may have forgotten it, so it is in doubt what of it it has; begin anew, with a target that is emptied",
+				s.Producer, slot.Group(i.Mid))}
+		}
 	}
 	return last, nil
 }
@@ -217,20 +321,6 @@ func (im *importer) finishPending(ctx context.Context, last uint64) error {
 		return im.state.save(im.Resume)
 	}
 	return im.src.Seek(p.Position)
-}
-
-// lastNumber asks for the last number of the producer.
-func (im *importer) lastNumber(ctx context.Context) (n uint64, known bool, err error) {
-	a := asker{o: &im.Sink}
-	defer a.close()
-	err = a.ask(ctx, answerTimeout, func(conn *wire.Conn) error {
-		v, err := conn.Do("IDMP", "LAST", im.state.Producer)
-		if known = err == nil && !v.Null; known {
-			n, err = strconv.ParseUint(v.Text(), 10, 64)
-		}
-		return err
-	})
-	return n, known, err
 }
 
 // mark asks the source what changes when it is changed; "": it cannot tell.
@@ -321,7 +411,7 @@ func (im *importer) announce(c *Chunk, last bool) {
 	for i := range c.Items {
 		c.Items[i].Op = mapping.Add
 	}
-	im.state.Seq = im.sink.Seq()
+	im.state.Seq, im.state.Seqs = im.sink.Seq(), im.sink.Seqs()
 	im.state.Pending = &pending{packItems(nil, c.Items), c.Keys, c.Skipped, c.Position, last}
 }
 
@@ -332,8 +422,9 @@ func (im *importer) write(ctx context.Context, c *Chunk) error {
 		return err
 	}
 	im.state.merge(c)
+	im.state.At = im.sink.at
 	im.state.Refused += im.sink.Refused() - refused
-	im.state.Seq, im.state.Pending = im.sink.Seq(), nil
+	im.state.Seq, im.state.Seqs, im.state.Pending = im.sink.Seq(), im.sink.Seqs(), nil
 	im.state.Elapsed = im.prior + time.Since(im.start)
 	if im.Progress != nil {
 		im.Progress("importing", im.state.Keys, im.src.Total(), im.state.Values())

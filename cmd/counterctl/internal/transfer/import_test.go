@@ -89,11 +89,17 @@ func same(f *fake, want map[string]int64) bool {
 func TestImport(t *testing.T) {
 	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
-	for round := range 8 {
+	for round := range 12 { // the last ones into a cluster
+		if testing.Short() && round%4 > 1 { // under the race detector: half of them, of each kind
+			continue
+		}
 		add := round%2 == 1
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(round)))
-			f := newFake(t)
+			f, often := newFake(t), 60
+			if round >= 8 { // there are more commands
+				often = 1500
+			}
 			items, want := values(f, rng, 3000)
 			path := filepath.Join(t.TempDir(), "state")
 			open := func(context.Context) (Source, error) {
@@ -103,7 +109,7 @@ func TestImport(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			f.next = func(args []string) fate {
-				switch n := rng.IntN(60); {
+				switch n := rng.IntN(often); {
 				case n == 0:
 					cancel() // before it is done
 					return fate{lost: true, cut: true}
@@ -119,6 +125,13 @@ func TestImport(t *testing.T) {
 			}
 			o := ImportOptions{Open: open, Target: "t", Rules: []string{"r"}, Add: add, Resume: path, Verify: VerifyAuto,
 				Sink: SinkOptions{Dial: f.dial, Schema: f.schema, Columns: f.columns()}}
+			if round >= 8 {
+				f.slots = &fakeSlots{rng: rng}
+				var err error
+				if o.Sink.Shards, err = FindShards(t.Context(), o.Sink, fakeNodes[round%3], f.dialNode); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for runs := 0; ; runs++ {
 				result, err := Import(ctx, o)
 				if ctx.Err() != nil {
@@ -149,6 +162,9 @@ func TestImport(t *testing.T) {
 			f.mu.Unlock()
 			if !same(f, want) {
 				t.Fatalf("round %d: the target has other values (seed %d)", round, seed)
+			}
+			if f.slots != nil && (f.slots.moves == 0 || f.slots.moved == 0) {
+				t.Errorf("%d groups moved, %d commands went elsewhere: want some", f.slots.moves, f.slots.moved)
 			}
 			_, err := Import(t.Context(), o)
 			if again := (*StateError)(nil); add != errors.As(err, &again) || !add && err != nil {
@@ -240,6 +256,8 @@ func TestImportState(t *testing.T) {
 		"restarted, added": {added, func(o *ImportOptions) { o.Add = true; source.identity = "y" }, "the source is another one than it was"},
 		"pending":          {strings.Replace(added, `"saved"`, `"pending":{"items":"AAA="},"saved"`, 1), func(o *ImportOptions) { o.Add = true }, "damaged items"},
 		"forgotten":        {strings.Replace(added, `"saved"`, `"seq":7,"producer":"gone","pending":{"items":""},"saved"`, 1), func(o *ImportOptions) { o.Add = true }, "the target has forgotten"},
+		"clock set back":   {strings.Replace(added, `"saved":"20`, `"producer":"gone","pending":{"items":""},"saved":"21`, 1), func(o *ImportOptions) { o.Add = true }, "the target has forgotten"},
+		"noted as lost":    {strings.Replace(added, `"saved"`, `"lost":"the target has lost x","saved"`, 1), func(o *ImportOptions) { o.Add = true }, "has lost x; begin anew"},
 		"lost":             {strings.Replace(added, `"saved"`, `"seq":7,"producer":"back","pending":{"items":""},"saved"`, 1), func(o *ImportOptions) { o.Add = true }, "the target has lost what it added: its last number is 6"},
 		"lost, none open":  {strings.Replace(added, `"saved"`, `"seq":7,"producer":"back","saved"`, 1), func(o *ImportOptions) { o.Add = true }, "the target has lost"},
 		"no position":      {strings.Replace(added, `"position":30,`, ``, 1), func(o *ImportOptions) { o.Add = true }, "cannot be read from the middle"},

@@ -1,14 +1,18 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
 )
@@ -29,6 +33,13 @@ const (
 	pairs = 512
 	// window is how many commands are under way: 16 are 250 KB, which fills a link of 2 ms and 1 Gbit/s.
 	window = 16
+
+	// slotWindow is how many commands of a few numbers are under way to a node of a cluster.
+	slotWindow = 256
+	// remembered is how many numbers of a producer a server remembers, and slotPairs how many numbers a command of additions
+	// of one hash slot changes at most.
+	remembered = 128
+	slotPairs  = 32_000
 
 	answerTimeout = time.Minute
 
@@ -53,22 +64,31 @@ type SinkOptions struct {
 	Patience time.Duration
 	// Log is told the reasons of waits; it may be nil.
 	Log func(text string)
+	// Shards is where the posts of a cluster are; nil: the target is one server. Additions then have a producer for each
+	// group of hash slots.
+	Shards *Shards
 }
 
 // Sink writes items to a counterd. It is not safe for concurrent use.
 type Sink struct {
-	o       SinkOptions
-	conn    *wire.Conn
-	folder  folder
-	buffer  []mapping.Item // of Put
-	text    []byte         // of all commands of a chunk
-	todo    []command      // of a chunk
-	set     []mapping.Item // of a chunk
-	added   []mapping.Item // of a chunk
-	key     []byte
-	seq     uint64 // the last number used
-	due     time.Time
-	refused uint64
+	o      SinkOptions
+	lanes  map[string]*lane // by address; "": one server
+	folder folder
+	buffer []mapping.Item // of Put
+	text   []byte         // of all commands of a chunk
+	todo   []command      // of a chunk
+	set    []mapping.Item // of a chunk
+	added  []mapping.Item // of a chunk
+	key    []byte
+	seq    uint64              // the last number used
+	seqs   [slot.Groups]uint64 // the last numbers of the producers of a cluster
+	// slotPairs is the constant, but in tests.
+	slotPairs int
+	pacing    sync.Mutex // of due
+	due       time.Time
+	refused   uint64
+	at        *position // behind the last chunk that is written; nil: not known
+	blind     bool      // the target does not tell its position
 }
 
 // command is a command to be sent.
@@ -76,10 +96,14 @@ type command struct {
 	name       string
 	start, end int // in text
 	items      int
+	slot       uint16 // of its posts, in a cluster
 }
 
 // ErrChunk is a chunk of more than ChunkMax items.
 var ErrChunk = fmt.Errorf("transfer: a chunk has at most %d items", ChunkMax)
+
+// ErrGroup is a chunk that has more additions of one group of hash slots than can be repeated safely.
+var ErrGroup = fmt.Errorf("transfer: a chunk takes more than %d numbers of one group of hash slots", remembered)
 
 // TargetError is an item that the server did not take, after all retries.
 type TargetError struct {
@@ -101,16 +125,14 @@ func NewSink(o SinkOptions) *Sink {
 	if o.Patience <= 0 {
 		o.Patience = defaultPatience
 	}
-	return &Sink{o: o}
+	return &Sink{o: o, lanes: map[string]*lane{}, slotPairs: slotPairs}
 }
 
-// Close closes the connection.
-func (s *Sink) Close() error {
-	if s.conn == nil {
-		return nil
+// Close closes the connections.
+func (s *Sink) Close() (err error) {
+	for _, l := range s.lanes {
+		err = cmp.Or(err, l.close())
 	}
-	err := s.conn.Close()
-	s.conn = nil
 	return err
 }
 
@@ -118,6 +140,15 @@ func (s *Sink) Close() error {
 // again, all of a chunk in the same order behind the same number, count once.
 func (s *Sink) Seq() uint64     { return s.seq }
 func (s *Sink) SetSeq(n uint64) { s.seq = n }
+
+// Seqs and SetSeqs are the same for a cluster: by group of hash slots. There is nothing to set without a list.
+func (s *Sink) Seqs() []uint64 {
+	if s.o.Shards == nil {
+		return nil
+	}
+	return slices.Clone(s.seqs[:])
+}
+func (s *Sink) SetSeqs(list []uint64) { copy(s.seqs[:], list) }
 
 // Refused returns how many additions the server did not make, as they would have left their column's range.
 func (s *Sink) Refused() uint64 { return s.refused }
@@ -134,9 +165,9 @@ func (s *Sink) Put(ctx context.Context, i mapping.Item) error {
 // Flush writes the items that were put. After an error it is still there, and Flush goes on with it; additions are not
 // numbered anew.
 func (s *Sink) Flush(ctx context.Context) error {
-	seq := s.seq
+	seq, seqs := s.seq, s.seqs
 	if err := s.Write(ctx, s.buffer); err != nil {
-		s.seq = seq
+		s.seq, s.seqs = seq, seqs
 		return err
 	}
 	s.buffer = s.buffer[:0]
@@ -144,33 +175,69 @@ func (s *Sink) Flush(ctx context.Context) error {
 }
 
 // Write writes a chunk and returns when the server has acknowledged all of it. The items of a number take effect in their
-// order; those of different numbers may be made in any order. After an error some of the chunk is made.
+// order; those of different numbers may be made in any order. After an error some of the chunk is made. A *LostError says that
+// an earlier chunk is lost. A chunk is written again, behind the same numbers, where the target may have lost a part of it.
 func (s *Sink) Write(ctx context.Context, items []mapping.Item) error {
 	if len(items) > ChunkMax {
 		return ErrChunk
 	}
-	s.plan(s.folder.fold(items))
-	if len(s.todo) == 0 {
-		return nil
+	if s.at == nil {
+		if _, err := s.stands(ctx, s.seq); err != nil {
+			return err
+		}
 	}
-	policy := patience.Policy{First: firstWait, Longest: longestWait, Limit: s.o.Patience, Tell: longestWait}
+	seq, seqs, refused := s.seq, s.seqs, s.refused
+	for {
+		s.seq, s.seqs, s.refused = seq, seqs, refused
+		if err := s.plan(s.folder.fold(items)); err != nil {
+			return err
+		}
+		if len(s.todo) == 0 {
+			return nil
+		}
+		cut, err := s.sendAll(ctx, seq)
+		if err != nil {
+			return err
+		}
+		if again, err := s.stands(ctx, seq); !again && !cut || err != nil {
+			return err
+		}
+		if s.o.Log != nil {
+			s.o.Log("the target has a new history: writing the last values again")
+		}
+	}
+}
+
+// sendAll sends the planned commands until all are acknowledged. A new connection may be to a server that was started from an older
+// copy of its directory, whose log may soon be as long as before: so the log is compared before anything is sent. again is as stands has it.
+func (s *Sink) sendAll(ctx context.Context, seq uint64) (again bool, err error) {
+	policy := patience.Policy{First: firstWait, Longest: longestWait, Limit: s.o.Patience, Tell: longestWait, Passes: func(err error) bool {
+		lost := (*LostError)(nil)
+		return !errors.As(err, &lost) && patience.Passes(err)
+	}}
 	if s.o.Log != nil {
 		policy.Waiting = func(err error) { s.o.Log(fmt.Sprintf("waiting for the target: %v", err)) }
 	}
-	err := policy.Do(ctx, func() (bool, error) {
+	err = policy.Do(ctx, func() (bool, error) {
+		if l := s.lanes[""]; l != nil && l.conn == nil {
+			other, err := s.stands(ctx, seq)
+			if again = again || other; err != nil {
+				return false, err
+			}
+		}
 		before := len(s.todo)
 		err := s.send(ctx)
 		return len(s.todo) < before, err
 	})
 	var spent *patience.SpentError
 	if errors.As(err, &spent) {
-		return &TargetError{spent.Waited, spent.Err}
+		err = &TargetError{spent.Waited, spent.Err}
 	}
-	return err
+	return again, err
 }
 
 // plan makes the commands of items, which are sorted.
-func (s *Sink) plan(items []mapping.Item) {
+func (s *Sink) plan(items []mapping.Item) error {
 	s.text, s.todo, s.set, s.added = s.text[:0], s.todo[:0], s.set[:0], s.added[:0]
 	for _, i := range items {
 		switch i.Op {
@@ -182,17 +249,45 @@ func (s *Sink) plan(items []mapping.Item) {
 			s.delete(i)
 		}
 	}
-	s.pairs("MSET", s.set, pairs, false)
-	s.pairs("COUNTER.MINCRBY", s.added, max(pairs, (len(s.added)+numbers-1)/numbers), true)
+	if s.o.Shards == nil {
+		s.pairs("MSET", s.set, pairs, false)
+		s.pairs("COUNTER.MINCRBY", s.added, max(pairs, (len(s.added)+numbers-1)/numbers), true)
+		return nil
+	}
+	before := s.seqs
+	bySlot(s.set, func(part []mapping.Item) { s.pairs("MSET", part, pairs, false) })
+	bySlot(s.added, func(part []mapping.Item) { s.pairs("COUNTER.MINCRBY", part, s.slotPairs, true) })
+	for group := range before {
+		if s.seqs[group]-before[group] > remembered {
+			s.seqs = before
+			return ErrGroup
+		}
+	}
+	return nil
+}
+
+// bySlot sorts items by hash slot, and calls f with the items of each slot.
+func bySlot(items []mapping.Item, f func(part []mapping.Item)) {
+	slices.SortStableFunc(items, func(a, b mapping.Item) int { return cmp.Compare(slot.Of(a.Mid), slot.Of(b.Mid)) })
+	for n := 0; len(items) > 0; items, n = items[n:], 0 {
+		for of := slot.Of(items[0].Mid); n < len(items) && slot.Of(items[n].Mid) == of; {
+			n++
+		}
+		f(items[:n])
+	}
 }
 
 // delete takes a number away.
 func (s *Sink) delete(i mapping.Item) {
 	column := s.o.Columns[i.Column]
-	c := command{name: "HDEL", start: len(s.text), items: 1}
+	c := command{name: "HDEL", start: len(s.text), items: 1, slot: slot.Of(i.Mid)}
 	s.text = wire.AppendArray(s.text, 3)
 	s.text = wire.AppendArg(s.text, "HDEL")
-	s.text = wire.AppendNamed(s.text, column.Counter.Name+":", i.Mid)
+	if s.o.Shards == nil {
+		s.text = wire.AppendNamed(s.text, column.Counter.Name+":", i.Mid)
+	} else {
+		s.text = wire.AppendArg(s.text, fmt.Sprintf("%s:{%d}", column.Counter.Name, i.Mid))
+	}
 	s.text = wire.AppendArg(s.text, column.Counter.Columns[column.Index].Name)
 	c.end = len(s.text)
 	s.todo = append(s.todo, c)
@@ -202,7 +297,7 @@ func (s *Sink) delete(i mapping.Item) {
 func (s *Sink) pairs(name string, items []mapping.Item, most int, numbered bool) {
 	for len(items) > 0 {
 		n := min(len(items), most)
-		c := command{name: name, start: len(s.text), items: n}
+		c := command{name: name, start: len(s.text), items: n, slot: slot.Of(items[0].Mid)}
 		args := 1 + 2*n
 		if numbered {
 			args += len([]string{"QUIET", "IDMP", "producer", "seq"})
@@ -211,7 +306,11 @@ func (s *Sink) pairs(name string, items []mapping.Item, most int, numbered bool)
 		s.text = wire.AppendArg(s.text, name)
 		for _, i := range items[:n] {
 			column := s.o.Columns[i.Column]
-			s.key = s.o.Schema.AppendKey(s.key[:0], column.Counter, column.Index, i.Mid)
+			if s.o.Shards == nil {
+				s.key = s.o.Schema.AppendKey(s.key[:0], column.Counter, column.Index, i.Mid)
+			} else {
+				s.key = s.o.Schema.AppendTagged(s.key[:0], column.Counter, column.Index, i.Mid)
+			}
 			s.text = wire.AppendBytes(s.text, s.key)
 			if i.Value >= 0 {
 				s.text = wire.AppendUint(s.text, uint64(i.Value))
@@ -220,11 +319,11 @@ func (s *Sink) pairs(name string, items []mapping.Item, most int, numbered bool)
 			}
 		}
 		if numbered {
-			s.seq++
+			producer, seq := s.number(c.slot)
 			s.text = wire.AppendArg(s.text, "QUIET")
 			s.text = wire.AppendArg(s.text, "IDMP")
-			s.text = wire.AppendArg(s.text, s.o.Producer)
-			s.text = wire.AppendUint(s.text, s.seq)
+			s.text = wire.AppendArg(s.text, producer)
+			s.text = wire.AppendUint(s.text, seq)
 		}
 		c.end = len(s.text)
 		s.todo = append(s.todo, c)
@@ -232,88 +331,90 @@ func (s *Sink) pairs(name string, items []mapping.Item, most int, numbered bool)
 	}
 }
 
-// send sends the commands to do and leaves those that were not acknowledged. The error is the first of those that were
-// answered, or the connection's, which is then closed.
-func (s *Sink) send(ctx context.Context) error {
-	if s.conn == nil {
-		conn, err := s.o.Dial(ctx)
-		if err != nil {
-			return err
-		}
-		s.conn = conn
+// number takes the next number of additions to posts of a slot.
+func (s *Sink) number(of uint16) (producer string, seq uint64) {
+	if s.o.Shards == nil {
+		s.seq++
+		return s.o.Producer, s.seq
 	}
-	var failed error
-	left := s.todo[:0] // those that are to be sent again stand before those that are to be sent
-	sent, answered := 0, 0
-	all := s.todo
-	for answered < len(all) {
-		var err error
-		if sent < len(all) && sent-answered < window {
-			if err = s.pace(ctx, all[sent]); err == nil {
-				_ = s.conn.SetDeadline(time.Now().Add(answerTimeout))
-				err = s.conn.Send(s.text[all[sent].start:all[sent].end])
-				sent++
-			}
-		} else {
-			_ = s.conn.SetDeadline(time.Now().Add(answerTimeout))
-			var answer *wire.ServerError
-			if err = s.answer(all[answered]); errors.As(err, &answer) {
-				if failed == nil || patience.Passes(failed) && !patience.Passes(err) {
-					failed = err
-				}
-				left = append(left, all[answered])
-				answered++
-				err = nil
-			} else if err == nil {
-				answered++
-			}
-		}
-		if err != nil {
-			s.conn.Close()
-			s.conn = nil
-			s.todo = append(left, all[answered:]...)
-			return err
+	group := slot.GroupOf(of)
+	s.seqs[group]++
+	return groupProducer(s.o.Producer, group), s.seqs[group]
+}
+
+// lane is the lane with an address.
+func (s *Sink) lane(addr string) *lane {
+	l := s.lanes[addr]
+	if l == nil {
+		l = &lane{sink: s, addr: addr}
+		s.lanes[addr] = l
+	}
+	return l
+}
+
+// send sends the commands to do and leaves the commands that were not acknowledged, with an error.
+func (s *Sink) send(ctx context.Context) (failed error) {
+	if s.o.Shards == nil {
+		l := s.lane("")
+		s.todo, failed = l.send(ctx, s.todo)
+		s.refused += l.taken()
+		return failed
+	}
+	return s.scatter(ctx)
+}
+
+// scatter is send to the nodes of a cluster, all at the same time.
+func (s *Sink) scatter(ctx context.Context) (failed error) {
+	if s.o.Shards.stale {
+		s.o.Shards.refresh(ctx)
+	}
+	parts := map[string][]command{}
+	for _, c := range s.todo {
+		addr := s.o.Shards.leader(c.slot)
+		parts[addr] = append(parts[addr], c)
+	}
+	s.todo = append(s.todo[:0], parts[""]...)
+	if len(parts[""]) > 0 {
+		failed = errNoLeader
+	}
+	delete(parts, "")
+	type sent struct {
+		lane *lane
+		left []command
+		err  error
+	}
+	results := make(chan sent, len(parts))
+	for addr, part := range parts {
+		l := s.lane(addr)
+		go func() {
+			left, err := l.send(ctx, part)
+			results <- sent{l, left, err}
+		}()
+	}
+	for range parts {
+		r := <-results
+		s.todo = append(s.todo, r.left...)
+		s.refused += r.lane.taken()
+		if r.err != nil && (failed == nil || patience.Passes(failed) && !patience.Passes(r.err)) {
+			failed = fmt.Errorf("%s: %w", r.lane.addr, r.err)
 		}
 	}
-	s.todo = left
+	s.o.Shards.stale = s.o.Shards.stale || failed != nil
 	return failed
 }
 
-// answer reads the answer to a command.
-func (s *Sink) answer(c command) error {
-	var err error
-	switch made := int64(0); c.name {
-	case "MSET":
-		err = s.conn.ReadStatus()
-	default:
-		if made, err = s.conn.ReadInt(); err == nil && c.name == "COUNTER.MINCRBY" {
-			s.refused += uint64(max(int64(c.items)-made, 0))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
-	}
-	return nil
-}
-
-// pace waits until a command may be sent.
-func (s *Sink) pace(ctx context.Context, c command) error {
+// pace says how long to wait until a command may be sent.
+func (s *Sink) pace(c command) time.Duration {
 	if s.o.Rate <= 0 {
-		return nil
+		return 0
 	}
+	s.pacing.Lock()
+	defer s.pacing.Unlock()
 	now := time.Now()
 	if s.due.Before(now.Add(-time.Second)) {
 		s.due = now
 	}
 	wait := s.due.Sub(now)
 	s.due = s.due.Add(time.Duration(float64(c.items) / s.o.Rate * float64(time.Second)))
-	if wait <= 0 {
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(wait):
-		return nil
-	}
+	return wait
 }

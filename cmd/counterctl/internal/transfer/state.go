@@ -14,6 +14,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 
 	"github.com/counterd/counterd/internal/atomicfile"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // stateVersion is that of the resume file.
@@ -45,7 +46,11 @@ type State struct {
 
 	Producer string    `json:"producer,omitempty"` // of additions
 	Seq      uint64    `json:"seq,omitempty"`      // its last number
+	Sharded  bool      `json:"sharded,omitempty"`  // into a cluster: there is a producer for each group of hash slots
+	Seqs     []uint64  `json:"seqs,omitempty"`     // their last numbers
 	Pending  *pending  `json:"pending,omitempty"`
+	At       *position `json:"at,omitempty"`   // in the target's log, behind the chunks
+	Lost     string    `json:"lost,omitempty"` // which of them the target has lost; nothing can be added behind that
 	Saved    time.Time `json:"saved"`
 }
 
@@ -75,7 +80,7 @@ func loadState(path string) (*State, error) {
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, &StateError{path, fmt.Sprintf("is no resume file: %v", err)}
 	}
-	if s.Version != stateVersion || len(s.Sums) != len(s.Columns) || len(s.Before) != len(s.Columns) {
+	if s.Version != stateVersion || len(s.Sums) != len(s.Columns) || len(s.Before) != len(s.Columns) || s.Seqs != nil && len(s.Seqs) != slot.Groups {
 		return nil, &StateError{path, fmt.Sprintf("is no resume file of version %d", stateVersion)}
 	}
 	return s, nil
@@ -106,6 +111,8 @@ func (s *State) fits(want *State) string {
 	switch {
 	case s.Target != want.Target:
 		return fmt.Sprintf("is of an import into %s, not %s", s.Target, want.Target)
+	case s.Sharded != want.Sharded:
+		return "is of an import into a cluster, or this one is: want the same"
 	case s.Add != want.Add:
 		return "is of an import with --add, or this one is: want the same"
 	case !slices.Equal(s.Rules, want.Rules):
@@ -114,6 +121,20 @@ func (s *State) fits(want *State) string {
 		return fmt.Sprintf("is of an import of the columns %q, not %q", s.Columns, want.Columns)
 	}
 	return ""
+}
+
+// forgotten is how long after its last number a producer may be forgotten by a server (its idmp-min-idle is 10 minutes).
+const forgotten = 9 * time.Minute
+
+// old tells whether the producer may be forgotten by now. So it is where the clock was set back since, which hides how long it was.
+func (s *State) old() bool {
+	passed := time.Since(s.Saved)
+	return passed < 0 || passed > forgotten
+}
+
+// numbered tells whether some addition may have been sent.
+func (s *State) numbered() bool {
+	return s.Seq > 0 || s.Pending != nil || slices.Max(append(s.Seqs, 0)) > 0
 }
 
 // merge notes a chunk that the target has.
