@@ -35,7 +35,8 @@ freeport() {
 	next=$((next + 1))
 }
 
-# start NAME COMMAND... starts a server, to which --port and --dir are given, and waits for it; port is its port and pid its process.
+# start NAME COMMAND... starts a server, to which its port and directory are given, and waits for it; port is its port and pid its
+# process. Pogocache has no directory.
 # CPUS, where set, are the processors it runs on from its start: a program that counts them then counts these.
 start() {
 	local name=$1 pin=()
@@ -43,10 +44,12 @@ start() {
 	freeport
 	mkdir -p "$dir/$name"
 	if [ -n "${CPUS:-}" ] && command -v taskset >/dev/null; then pin=(taskset -c "$CPUS"); fi
-	"${pin[@]}" "$@" --port "$port" --dir "$dir/$name" >"$dir/$name.log" 2>&1 &
+	local place=(--port "$port" --dir "$dir/$name")
+	if [[ $(basename "$1") == pogocache* ]]; then place=(-p "$port"); fi
+	"${pin[@]}" "$@" "${place[@]}" >"$dir/$name.log" 2>&1 &
 	pid=$!
 	pids+=("$pid")
-	for _ in $(seq 300); do
+	for _ in $(seq "${PATIENCE:-300}"); do # tenths of a second
 		if answers "$port"; then return; fi
 		kill -0 "$pid" 2>/dev/null || fail "$1 ended: $(tail -n 3 "$dir/$name.log")"
 		sleep 0.1
@@ -57,12 +60,19 @@ start() {
 # start_counterd NAME FLAGS...; the log is synced each second unless the flags say otherwise.
 start_counterd() { local name=$1; shift; start "$name" "$COUNTERD_BIN" --loglevel warning --maxclients 12000 "$@"; }
 
-# start_peer NAME FLAGS...: the program PEER_BIN, redis-server where it is not set, with the same durability.
+# start_peer NAME FLAGS...: the program PEER_BIN, redis-server where it is not set, with the same durability. Pogocache has no log: it
+# is started with one thread for each processor that it may use, and keeps its data in memory only.
 start_peer() {
 	local bin=${PEER_BIN:-redis-server} name=$1
 	shift
 	command -v "$bin" >/dev/null || fail "$bin is not there: install redis-server, or name another program (PEER_BIN=valkey-server)"
-	start "$name" "$bin" --bind 127.0.0.1 --appendonly yes --appendfsync everysec --save '' --maxclients 12000 --loglevel warning "$@"
+	if [[ $(basename "$bin") == pogocache* ]]; then
+		local threads
+		threads=$(if [ -n "${CPUS:-}" ]; then taskset -c "$CPUS" nproc; else nproc; fi)
+		start "$name" "$bin" -h 127.0.0.1 --threads "$threads" --maxconns 12000
+	else
+		start "$name" "$bin" --bind 127.0.0.1 --appendonly yes --appendfsync everysec --save '' --maxclients 12000 --loglevel warning "$@"
+	fi
 }
 
 # info PORT SECTION prints that section of a server's INFO.

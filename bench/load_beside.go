@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/bench/heavy"
 	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/internal/wire"
 )
@@ -27,7 +28,7 @@ type Load struct {
 
 	Flood int    // connections that send pipelines of increments
 	Depth int    // of these
-	Heavy string // one of HeavyKinds
+	Heavy string // one of heavy.Kinds
 	Copy  bool   // full copies, as a replica takes them
 }
 
@@ -107,9 +108,7 @@ type loadSource struct {
 	load    *Load
 	model   Model
 	clients []*client
-	conn    *wire.Conn // of heavy commands
-	command []byte     // the heavy command
-	posts   int        // that it is about; 0: keys
+	heavy   *heavy.Client // of heavy commands; nil: there are none
 }
 
 func newLoadSource(ctx context.Context, load *Load) (*loadSource, error) {
@@ -132,11 +131,11 @@ func newLoadSource(ctx context.Context, load *Load) (*loadSource, error) {
 	}
 	clients, depth := load.Flood, load.Depth
 	switch load.Heavy {
+	case "":
 	case "pipeline":
 		clients, depth = 1, pipelineDepth
-	case "mget", "counter.mget":
-		s.command, s.posts = heavyCommand(load, s.model, data)
-		s.conn, err = load.Target.Dial()
+	default:
+		s.heavy, err = heavy.NewClient(load.Heavy, heavyPosts(load, s.model, data), load.Target.Dial)
 		return s, err
 	}
 	recs := newRecorders(clients)
@@ -151,34 +150,23 @@ func newLoadSource(ctx context.Context, load *Load) (*loadSource, error) {
 	return s, nil
 }
 
-const (
-	pipelineDepth = 1_000_000
-	// heavyKeys and heavyPosts are the most that counterd takes: 64 Ki arguments, in 16 MiB.
-	heavyKeys, heavyPosts = 65_535, 65_534
-	heavyKey              = 246 // bytes of a key, most of them leading zeros
-)
+const pipelineDepth = 1_000_000
 
-// heavyCommand returns an MGET of 16 MiB, or a page of many posts; posts is 0 for keys.
-func heavyCommand(load *Load, model Model, data *Dataset) (command []byte, posts int) {
+// heavyPosts are the posts of a Load as package heavy sees them.
+func heavyPosts(load *Load, model Model, data *Dataset) *heavy.Posts {
 	random := postgen.NewRNG(load.Seed+1, postgen.StreamClient)
-	pick := func() uint64 { return data.Posts().MID(int(random.Below(uint64(data.Loaded)))) }
-	if load.Heavy == "counter.mget" || load.Target.Kind != Counterd && load.Target.Kind != RedisStrings {
-		mids := make([]uint64, heavyPosts)
-		for i := range mids {
-			mids[i] = pick()
-		}
-		return model.AppendPage(nil, mids), heavyPosts
-	}
-	// The keys of GETs, with zeros before them.
 	get := len(wire.AppendArg(wire.AppendArray(nil, 2), "GET"))
-	command = wire.AppendArg(wire.AppendArray(nil, heavyKeys+1), "MGET")
-	zeros := strings.Repeat("0", heavyKey)
-	for range heavyKeys {
-		arg := string(model.AppendGet(nil, pick(), int(random.Below(uint64(len(load.Schema.Columns)))))[get:])
-		_, key, _ := strings.Cut(strings.TrimSuffix(arg, "\r\n"), "\r\n")
-		command = wire.AppendArg(command, zeros[:max(0, heavyKey-len(key))]+key)
+	return &heavy.Posts{
+		Counter: load.Schema.Counter, Columns: len(load.Schema.Columns), Count: data.Loaded, Counterd: load.Target.Kind == Counterd,
+		Mid:  data.Posts().MID,
+		Pick: func() uint64 { return data.Posts().MID(int(random.Below(uint64(data.Loaded)))) },
+		Page: func(mids []uint64) []byte { return model.AppendPage(nil, mids) },
+		Key: func(mid uint64, column int) string {
+			arg := string(model.AppendGet(nil, mid, column)[get:])
+			_, key, _ := strings.Cut(strings.TrimSuffix(arg, "\r\n"), "\r\n")
+			return key
+		},
 	}
-	return command, 0
 }
 
 // run makes the load until the end, a full copy once, and returns how many commands were answered, or bytes copied.
@@ -186,9 +174,9 @@ func (s *loadSource) run(ctx context.Context, end *finish) (n int64, err error) 
 	switch {
 	case s.load.Copy:
 		return fullCopy(ctx, s.load.Target)
-	case s.conn != nil:
+	case s.heavy != nil:
 		for end.before(clock()) {
-			if err := s.heavy(); err != nil {
+			if err := s.heavy.Turn(); err != nil {
 				return n, err
 			}
 			n++
@@ -252,31 +240,12 @@ func (l *limited) Next(op *Op) bool {
 	return l.Stream.Next(op)
 }
 
-// heavy sends the command and reads the whole reply.
-func (s *loadSource) heavy() error {
-	if err := s.conn.Send(s.command); err != nil {
-		return err
-	}
-	if s.posts > 0 {
-		_, err := s.model.ReadPage(&s.conn.Reader, nil, s.posts)
-		return err
-	}
-	n, _, err := s.conn.ReadArray()
-	for range n {
-		if err != nil {
-			break
-		}
-		_, _, err = s.conn.ReadNumber()
-	}
-	return err
-}
-
 func (s *loadSource) close() {
 	for _, c := range s.clients {
 		c.conn.Close()
 	}
-	if s.conn != nil {
-		s.conn.Close()
+	if s.heavy != nil {
+		s.heavy.Close()
 	}
 }
 
@@ -327,6 +296,11 @@ func (w *floodWork) how() string {
 
 // prepare starts the process.
 func (w *floodWork) prepare(ctx context.Context) error {
+	if heavy.OfCounterd(w.load.Heavy) {
+		if err := w.only(); err != nil {
+			return err
+		}
+	}
 	w.load.Target, w.load.Schema = w.side.target, w.side.schema
 	w.load.Posts, w.load.Built = w.side.data.Loaded, w.built
 	if w.apart == nil {

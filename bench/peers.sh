@@ -3,7 +3,8 @@
 # on both. Afterwards the results stand as Markdown, ready for docs/internals/performance.md; bench/README.md says how to read them.
 #
 #   bench/peers.sh                          a redis-server of its own
-#   PEER_BIN=valkey-server bench/peers.sh   another program of its own, started with redis-server's flags
+#   PEER_BIN="valkey-server pogocache" bench/peers.sh    other programs of its own, one after the other, started with redis-server's flags
+#                                           or with those of Pogocache, which keeps no log
 #   bench/peers.sh 10.0.0.5:6379,redis-hash a server of yours, and the data model to drive it with (counterbench run --help lists them);
 #                                           it must be empty, and is left full. Without a model: one string a counter
 #
@@ -21,46 +22,61 @@ mkdir -p "$OUT"
 # Pinned from their start: a server that finds two processors and is put on one later serves it with two threads.
 [ $# = 1 ] || CPUS=${CPUS-$SERVER_CPU}
 
-if [ $# = 1 ]; then
-	peer=$1
-else
-	start_peer peer
-	peer=127.0.0.1:$port,redis-strings
-fi
-start_counterd counterd
-a=127.0.0.1:$port
-
-# The peer of another machine cannot be pinned from here.
-pin=()
-if [ -n "$SERVER_CPU" ] && [[ $peer == 127.* || $peer == localhost:* || $peer == /* ]]; then pin+=(--pin-server "$SERVER_CPU"); fi
-if [ -n "$CLIENT_CPU" ]; then pin+=(--pin-client "$CLIENT_CPU"); fi
-files=()
-run() { # NAME FLAGS...
-	local name=$1
+# measure NAME ADDRESS VERSION [PID]: counterd, started for it, beside the peer that answers at ADDRESS, the process PID of this machine.
+measure() {
+	local name=$1 peer=$2 version=$3 load=load, files=() pin=() depth own
+	start_counterd "counterd-$name"
+	own=127.0.0.1:$port
+	# Pogocache does not tell its process.
+	[ -z "${4:-}" ] || pin+=(--server-pid "$pid,$4" --label counterd --label "$name")
+	# The peer of another machine cannot be pinned from here.
+	if [ -n "$SERVER_CPU" ] && [[ $peer == 127.* || $peer == localhost:* || $peer == /* ]]; then pin+=(--pin-server "$SERVER_CPU"); fi
+	if [ -n "$CLIENT_CPU" ]; then pin+=(--pin-client "$CLIENT_CPU"); fi
+	for depth in $DEPTHS; do
+		echo "== counterd (A) beside $peer (B), $depth deep"
+		run "$name-deep$depth" --depth "$depth" --workloads "${load}incr,get,timeline"
+		load=
+	done
+	if [ "$HALF" != no ]; then
+		echo "== latency at half of what B answers at most, one operation in flight on each connection"
+		run "$name-half" --rate 50% --depth 1 --workloads "${load}incr,get,timeline"
+	fi
+	echo "== for docs/internals/performance.md"
+	echo "$(date +%F), $("$COUNTERD_BIN" --version) beside $version"
+	echo
+	"$BIN/counterbench" markdown "${files[@]}"
+	# Stopped before the next peer starts, which measures on the same processor.
+	kill "$pid"
+	wait "$pid" || true
+}
+run() { # NAME FLAGS...: the variables are those of measure
+	local out=$1
 	shift
-	"$BIN/counterbench" run --server "$a" --vs "$peer" --vs-password "$PEER_PASSWORD" --posts "$POSTS" --duration "$DURATION" --slices "$SLICES" --warmup "$WARMUP" \
-		--uniform --progress=false --json "$OUT/$name.json" --html "$OUT/$name.html" "${pin[@]}" "$@"
-	files+=("$OUT/$name.json")
+	"$BIN/counterbench" run --server "$own" --vs "$peer" --vs-password "$PEER_PASSWORD" --posts "$POSTS" --duration "$DURATION" --slices "$SLICES" --warmup "$WARMUP" \
+		--uniform --progress=false --json "$OUT/$out.json" --html "$OUT/$out.html" "${pin[@]}" "$@"
+	files+=("$OUT/$out.json")
 	echo
 }
-load=load,
-for depth in $DEPTHS; do
-	echo "== counterd (A) beside $peer (B), $depth deep"
-	run "deep$depth" --depth "$depth" --workloads "${load}incr,get,timeline"
-	load=
+if [ $# = 1 ]; then
+	measure peer "$1" "$1"
+	exit
+fi
+for bin in ${PEER_BIN:-redis-server}; do
+	name=$(basename "$bin")
+	PEER_BIN=$bin start_peer "$name"
+	peer_pid=$pid
+	measure "$name" "127.0.0.1:$port,redis-strings" "$("$bin" --version)" "$peer_pid"
+	kill "$peer_pid"
+	wait "$peer_pid" || true
+	if [ "$IDLE" != 0 ]; then
+		# Servers started anew: those above have kept memory of their clients.
+		start_counterd "counterd-$name-idle"
+		own=127.0.0.1:$port own_pid=$pid
+		PEER_BIN=$bin start_peer "$name-idle"
+		echo
+		echo "== idle connections"
+		"$BIN/counterbench" idle --server "$own" --vs "127.0.0.1:$port" --server-pid "$own_pid,$pid" --connections "$IDLE" --progress=false --json "$OUT/$name-idle.json"
+		kill "$own_pid" "$pid"
+		wait "$own_pid" "$pid" || true
+	fi
 done
-if [ "$HALF" != no ]; then
-	echo "== latency at half of what B answers at most, one operation in flight on each connection"
-	run half --rate 50% --depth 1 --workloads "${load}incr,get,timeline"
-fi
-echo "== for docs/internals/performance.md"
-"$BIN/counterbench" markdown "${files[@]}"
-if [ "$IDLE" != 0 ] && [ $# = 0 ]; then
-	# Servers started anew: those above have kept memory of their clients.
-	start_counterd counterd-idle
-	a=127.0.0.1:$port
-	start_peer peer-idle
-	echo
-	echo "== idle connections"
-	"$BIN/counterbench" idle --server "$a" --vs "127.0.0.1:$port" --connections "$IDLE" --progress=false --json "$OUT/idle.json"
-fi

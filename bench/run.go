@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/bench/heavy"
 	"github.com/counterd/counterd/bench/postgen"
 	"github.com/counterd/counterd/bench/report"
 )
@@ -42,7 +43,7 @@ type Config struct {
 	While      []string // of WhileKinds: each workload but load is measured with and without each, in windows
 	Flood      []int    // connections that flood the server, beside one client that is measured, one number after the other
 	FloodDepth int      // operations in each of their pipelines
-	Heavy      []string // of HeavyKinds: commands that another connection sends, beside one client that is measured
+	Heavy      []string // of heavy.Kinds: commands that another connection sends, beside one client that is measured
 	Apart      Apart    // optional: starts the process that floods; nil: it is this one
 	Check      string   // optional: counterctl, for the check
 	ServerCPUs []int    // optional: those of the servers, for the check
@@ -100,7 +101,7 @@ func (c *Config) Validate() error {
 		check(isKind(WhileKinds(), what), "nothing to happen meanwhile is called %q", what)
 	}
 	for _, what := range c.Heavy {
-		check(isKind(HeavyKinds(), what), "no heavy command is called %q", what)
+		check(isKind(heavy.Kinds(), what), "no heavy command is called %q", what)
 	}
 	for _, n := range c.Flood {
 		check(n >= 1 && n <= 10_000, "a flood from %d connections, want 1..10000", n)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/bench/heavy"
 	"github.com/counterd/counterd/bench/report"
 )
 
@@ -29,6 +30,10 @@ type disturbance struct {
 	load   Load
 }
 
+// politeRate is how many operations a second that client starts: enough for p99.9 in 5 s, and few enough to leave the load its part
+// of the processor that they share.
+const politeRate = 2000
+
 // polite tells whether what is measured is one client that asks one command at a time, as beside floods.
 func (d *disturbance) polite() bool { return d.what == "flood" || d.what == "heavy" }
 
@@ -49,11 +54,11 @@ func (c *Config) disturbances() (all []disturbance) {
 			load: Load{Flood: n, Depth: c.FloodDepth, Seed: c.Seed, Page: c.Page}})
 	}
 	for _, kind := range c.Heavy {
-		i := slices.IndexFunc(HeavyKinds(), func(k [2]string) bool { return k[0] == kind })
+		i := slices.IndexFunc(heavy.Kinds(), func(k [2]string) bool { return k[0] == kind })
 		if i < 0 {
 			continue // Validate tells
 		}
-		all = append(all, disturbance{what: "heavy", detail: HeavyKinds()[i][1], load: Load{Heavy: kind, Seed: c.Seed, Page: c.Page}})
+		all = append(all, disturbance{what: "heavy", detail: heavy.Kinds()[i][1], load: Load{Heavy: kind, Seed: c.Seed, Page: c.Page}})
 	}
 	return all
 }
@@ -77,7 +82,7 @@ func (r *run) whiles(ctx context.Context, name string) error {
 			config.RatePart = 0.5
 		}
 		if d.polite() {
-			config.Clients, config.Depth, config.Mode, config.Rate, config.RatePart = 1, 1, Sync, 0, 0
+			config.Clients, config.Depth, config.Mode, config.Rate, config.RatePart = 1, 1, Sync, politeRate, 0
 		} else if rate > 0 {
 			config.Rate, config.RatePart = rate, 0
 		}

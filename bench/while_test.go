@@ -183,7 +183,7 @@ func TestWhile(t *testing.T) {
 		}
 	}
 	flood := r.Whiles[3]
-	if flood.What != "flood" || flood.Case != "2 connections, 10 deep" || flood.Rate != 0 {
+	if flood.What != "flood" || flood.Case != "2 connections, 10 deep" || flood.Rate != politeRate {
 		t.Errorf("%+v", flood)
 	}
 	for _, b := range flood.Results {

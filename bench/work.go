@@ -48,15 +48,6 @@ func WhileKinds() [][2]string {
 	}
 }
 
-// HeavyKinds lists the commands of --heavy, with a line on each.
-func HeavyKinds() [][2]string {
-	return [][2]string{
-		{"mget", "MGET of 65,535 keys, 16 MiB"},
-		{"counter.mget", "all counters of 65,534 posts in one command"},
-		{"pipeline", "a million increments in one pipeline"},
-	}
-}
-
 // isKind tells whether a list has a kind of that name.
 func isKind(kinds [][2]string, name string) bool {
 	return slices.ContainsFunc(kinds, func(k [2]string) bool { return k[0] == name })

@@ -54,9 +54,12 @@ func parseStat(stat []byte) (Usage, error) {
 // Info is a server's reply to INFO.
 type Info map[string]string
 
-// ReadInfo asks for the whole of INFO.
+// ReadInfo asks for the whole of INFO. The Info of a server that has no such command, as Pogocache, is empty.
 func ReadInfo(c *wire.Conn) (Info, error) {
 	v, err := c.Do("INFO")
+	if refused, ok := errors.AsType[*wire.ServerError](err); ok && strings.HasPrefix(refused.Text, "ERR unknown command") {
+		return Info{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,13 @@
 package procstat
 
 import (
+	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/internal/wire"
 )
 
 func TestProcess(t *testing.T) {
@@ -35,5 +38,51 @@ func TestInfoUsage(t *testing.T) {
 	}
 	if _, err := (Info{}).Usage(); err == nil {
 		t.Error("an empty INFO: no error")
+	}
+}
+
+// TestServerWithoutInfo: a server that refuses INFO is measured by its process, and cannot be without one.
+func TestServerWithoutInfo(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for in := make([]byte, 64); ; {
+					if _, err := c.Read(in); err != nil {
+						return
+					}
+					if _, err := c.Write([]byte("-ERR unknown command 'INFO'\r\n")); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	conn, err := wire.Dial(t.Context(), listener.Addr().String(), wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if info, err := ReadInfo(conn); err != nil || len(info) != 0 || info.Version() != "unknown" {
+		t.Errorf("INFO: got %v, %v, want nothing", info, err)
+	}
+	if _, err := NewMeter(conn, 0); err == nil {
+		t.Error("a meter without a process: got no error")
+	}
+	meter, err := NewMeter(conn, os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if usage, err := meter.Usage(); err != nil || usage.RSS < 1<<20 {
+		t.Errorf("this process: %+v, %v", usage, err)
 	}
 }

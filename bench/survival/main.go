@@ -72,20 +72,23 @@ func run(ctx context.Context, o options) error {
 		func(logs string, d []*Disk, _ *Disk) System { return newJetStream(nats, "2m", logs, d) },
 		func(logs string, d []*Disk, _ *Disk) System { return newJetStream(nats, "always", logs, d) },
 	}
+	var all summary
 	for _, scenario := range []string{"flip", "power"} {
 		for n := range o.rounds {
 			for _, system := range systems {
-				if err := o.round(ctx, temp, scenario, n, system); err != nil {
+				if err := o.round(ctx, temp, scenario, n, system, &all); err != nil {
 					return err
 				}
 			}
 		}
 	}
+	fmt.Println()
+	all.print(os.Stdout)
 	return nil
 }
 
-// round runs one round on disks of its own, and prints its line.
-func (o options) round(ctx context.Context, temp, scenario string, n int, system func(string, []*Disk, *Disk) System) (err error) {
+// round runs one round on disks of its own, prints its line, and adds it to all.
+func (o options) round(ctx context.Context, temp, scenario string, n int, system func(string, []*Disk, *Disk) System, all *summary) (err error) {
 	dir, err := os.MkdirTemp(temp, "round-")
 	if err != nil {
 		return err
@@ -122,6 +125,7 @@ func (o options) round(ctx context.Context, temp, scenario string, n int, system
 		return fmt.Errorf("%s, %s: %w", r.system.Name(), scenario, err)
 	}
 	res := r.result
+	all.add(&res)
 	if o.keep != "" && (res.Lost > 0 || res.Wrong > 0 || res.Recover >= healthyIn) {
 		if err := keepLogs(dir, filepath.Join(o.keep, filepath.Base(dir)), res); err != nil {
 			return err
