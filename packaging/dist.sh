@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
 VERSION=${VERSION:?the version, as make dist has it from the tag}
+MOST=25 # MB that a program may have; tables for debuggers, which -s -w leaves out, are a third more
 NFPM=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH CGO_ENABLED=0
@@ -21,6 +22,17 @@ for arch in amd64 arm64; do
 		mkdir dist/here
 		$GO build -trimpath -ldflags "-X github.com/counterd/counterd/internal/version.tag=$VERSION" -o dist/here/ ./cmd/... ./packaging/sbom ./packaging/notices
 	fi
+	for program in "$root"/bin/*; do
+		if [ "$(stat -c %s "$program")" -gt $((MOST * 1000000)) ]; then
+			echo "$program has $(stat -c %s "$program") bytes, want at most $MOST MB" >&2
+			exit 1
+		fi
+	done
+	if [ $arch = "$($GO env GOHOSTARCH)" ] && ! (timeout -s QUIT 1 "$root/bin/counterd" --appendonly no --port 0 --unixsocket "$root/socket" 2>&1 || true) | grep 'main.serve(' >/dev/null; then
+		echo "$root/bin/counterd does not name functions in a stack trace" >&2
+		exit 1
+	fi
+	rm -f "$root/socket"
 	dist/here/counterd --man | gzip -n9 >"$root/man/counterd.8.gz"
 	for tool in counterctl counterbench; do dist/here/$tool man | gzip -n9 >"$root/man/$tool.1.gz"; done
 	for shell in bash zsh fish; do

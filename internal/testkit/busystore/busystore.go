@@ -54,7 +54,8 @@ func (w *Work) Change(s *counter.Store) error {
 		if seq == 0 || rng.IntN(4) > 0 {
 			seq++
 		}
-		return w.once(s, id, seq, fmt.Sprintf("%d.m", mid))
+		_, _, err := w.Numbered(s, id, seq, fmt.Sprintf("%d.m", mid))
+		return err
 	case k < 80:
 		w.Counts["update"]++
 		return w.update(s, mid)
@@ -110,12 +111,12 @@ func (w *Work) alter(s *counter.Store) error {
 	}
 }
 
-// once makes a numbered change, or repeats one.
-func (w *Work) once(s *counter.Store, id string, seq uint64, key string) error {
+// Numbered makes a numbered change, or repeats one. It is not done where its producer found no place.
+func (w *Work) Numbered(s *counter.Store, id string, seq uint64, key string) (done, repeat bool, err error) {
 	before := s.Admin().ProducerStats().Producers
 	b := s.NewBatch()
 	if err := b.Begin(); err != nil {
-		return err
+		return false, false, err
 	}
 	k, _ := b.Schema().ParseKey([]byte(key))
 	b.Add(counter.Op{Kind: counter.OpAdd, Counter: k.Counter, Column: int16(k.Col), Mid: k.Mid, Arg: 1})
@@ -130,14 +131,14 @@ func (w *Work) once(s *counter.Store, id string, seq uint64, key string) error {
 		w.Counts["full"]++
 	case errors.As(err, &expired): // behind Forget
 	case err != nil:
-		return err
+		return false, false, err
 	default:
-		w.seqs[id] = seq
+		done, w.seqs[id] = true, seq
 		if before == Limits.Producers && !o.Repeat {
 			w.Counts["with all places taken"]++
 		}
 	}
-	return nil
+	return done, o.Repeat, nil
 }
 
 // Digest returns a text that two stores share if they hold the same schema, posts and state of producers.

@@ -8,7 +8,11 @@
 // A step is one test binary with its flags (steps.go): crash points of the log, simulated clusters, one fuzz target, failovers of real
 // processes. A round runs a step once, with a seed of its own. The runner always starts a round of the step that has used the smallest
 // part of its share of the time, so a long run does more of everything. It does not start a round that will not end in time, and it
-// never stops a round: a test that is killed would leave its servers behind.
+// never stops a round: a test that is killed would leave its servers behind. Of steps that have had no round, the shortest begins first
+// and fuzzing last, and rounds of fuzzing and of the soak are as long as the time allows, so that 30 minutes of two idle processors
+// have a round of every step. A test binary is compiled when its first round begins, and kept. Compiling is part of the time.
+//
+// A step that the machine cannot run, without root or etcd, is left out, and the page says so first.
 //
 // # Resume
 //

@@ -27,6 +27,7 @@ type Header struct {
 	Go      string    `json:"go"`
 	Machine string    `json:"machine"`
 	Began   time.Time `json:"began"`
+	LeftOut []string  `json:"left_out,omitempty"` // steps that this machine cannot run, each with the reason
 }
 
 // OtherCommitError is that a folder has rounds of another commit.
@@ -41,30 +42,19 @@ func openJournal(folder string, header Header) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Join(folder, "findings"), 0o755); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(folder, "journal.jsonl")
-	j := &Journal{Header: header}
-	content, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	j := &Journal{}
+	old, rounds, whole, err := readJournal(folder)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && whole == 0 {
+		old, err = header, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	whole := 0
-	for line := range splitLines(content) {
-		if whole == 0 {
-			err = json.Unmarshal(line, &j.Header)
-		} else {
-			var r Round
-			err = json.Unmarshal(line, &r)
-			j.rounds = append(j.rounds, r)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s at byte %d: %w", path, whole, err)
-		}
-		whole += len(line) + 1
+	if old.Commit != header.Commit {
+		return nil, &OtherCommitError{folder, old.Commit, header.Commit}
 	}
-	if j.Header.Commit != header.Commit {
-		return nil, &OtherCommitError{folder, j.Header.Commit, header.Commit}
-	}
-	if j.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644); err != nil {
+	j.Header, j.rounds = old, rounds
+	if j.file, err = os.OpenFile(journalPath(folder), os.O_CREATE|os.O_RDWR, 0o644); err != nil {
 		return nil, err
 	}
 	if err := j.file.Truncate(int64(whole)); err != nil {
@@ -77,6 +67,30 @@ func openJournal(folder string, header Header) (*Journal, error) {
 		return j, j.write(header)
 	}
 	return j, nil
+}
+
+func journalPath(folder string) string { return filepath.Join(folder, "journal.jsonl") }
+
+// readJournal reads the whole lines of a journal, which end at the byte whole.
+func readJournal(folder string) (header Header, rounds []Round, whole int, err error) {
+	content, err := os.ReadFile(journalPath(folder))
+	if err != nil {
+		return header, nil, 0, err
+	}
+	for line := range splitLines(content) {
+		if whole == 0 {
+			err = json.Unmarshal(line, &header)
+		} else {
+			var r Round
+			err = json.Unmarshal(line, &r)
+			rounds = append(rounds, r)
+		}
+		if err != nil {
+			return header, nil, 0, fmt.Errorf("%s at byte %d: %w", journalPath(folder), whole, err)
+		}
+		whole += len(line) + 1
+	}
+	return header, rounds, whole, nil
 }
 
 // splitLines yields lines that have their end, without it.

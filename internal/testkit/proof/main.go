@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -23,6 +21,7 @@ func main() {
 	pflag.IntVar(&o.jobs, "jobs", max(1, runtime.NumCPU()), "rounds beside each other")
 	pflag.StringVar(&o.only, "only", "", "names of steps, separated by commas; all without it")
 	pflag.BoolVar(&o.list, "list", false, "list the steps and end")
+	pflag.BoolVar(&o.page, "page", false, "write the page of the rounds so far and end")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,16 +41,19 @@ type options struct {
 	jobs   int
 	only   string
 	list   bool
+	page   bool
 }
 
 // runner is one run of the command.
 type runner struct {
 	options
-	root    string          // of the module
-	seeded  map[string]bool // test binaries that know -seed, of those built
-	journal *Journal
-	mu      sync.Mutex
-	plan    *plan
+	root     string // of the module
+	all      []Step // for the page
+	binaries *binaries
+	journal  *Journal
+	began    time.Time // moved back by the time of earlier runs
+	mu       sync.Mutex
+	plan     *plan
 }
 
 func run(ctx context.Context, o options) (findings int, err error) {
@@ -59,7 +61,11 @@ func run(ctx context.Context, o options) (findings int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	chosen, err := choose(root, o.only)
+	all, err := allSteps(root)
+	if err != nil {
+		return 0, err
+	}
+	chosen, leftOut, err := choose(all, o.only)
 	if err != nil {
 		return 0, err
 	}
@@ -67,24 +73,34 @@ func run(ctx context.Context, o options) (findings int, err error) {
 		for _, s := range chosen {
 			fmt.Printf("%-28s %s\n", s.Name, s.What)
 		}
+		for _, why := range leftOut {
+			fmt.Println("LEFT OUT", why)
+		}
 		return 0, nil
 	}
 	if o.folder, err = filepath.Abs(o.folder); err != nil {
 		return 0, err
 	}
-	header := Header{Commit: commit(root), Go: runtime.Version(), Machine: machine(), Began: time.Now().UTC()}
-	r := &runner{options: o, root: root}
+	if o.page {
+		return rewritePages(o.folder, all)
+	}
+	for _, why := range leftOut {
+		fmt.Println("LEFT OUT", why)
+	}
+	header := Header{Commit: commit(root), Go: runtime.Version(), Machine: machine(), Began: time.Now().UTC(), LeftOut: leftOut}
+	r := &runner{options: o, root: root, all: all}
 	if r.journal, err = openJournal(o.folder, header); err != nil {
 		return 0, err
 	}
 	defer r.journal.Close()
 	rounds := r.journal.Rounds()
-	r.plan = newPlan(chosen, rounds)
-	if err := r.compile(ctx, chosen); err != nil {
+	r.plan = newPlan(fitted(chosen, o.time*time.Duration(o.jobs)), rounds)
+	if r.binaries, err = newBinaries(root, o.folder, r.journal); err != nil {
 		return 0, err
 	}
-	err = r.search(ctx, elapsed(rounds, o.jobs))
-	findings, pageErr := writePages(o.folder, r.journal.Header, steps, r.journal.Rounds())
+	r.began = time.Now().Add(-elapsed(rounds, o.jobs))
+	err = r.search(ctx)
+	findings, pageErr := writePages(o.folder, r.journal.Header, r.all, r.journal.Rounds())
 	if err == nil {
 		err = pageErr
 	}
@@ -101,8 +117,8 @@ func elapsed(rounds []Round, jobs int) (sum time.Duration) {
 }
 
 // search runs rounds until the time is used up, or ctx ends.
-func (r *runner) search(ctx context.Context, used time.Duration) error {
-	end := time.Now().Add(r.time - used)
+func (r *runner) search(ctx context.Context) error {
+	end := r.began.Add(r.time)
 	var workers sync.WaitGroup
 	errs := make(chan error, r.jobs)
 	for range r.jobs {
@@ -128,8 +144,15 @@ func (r *runner) search(ctx context.Context, used time.Duration) error {
 }
 
 func (r *runner) round(ctx context.Context, step Step, expected time.Duration) error {
-	seed, binary := uint64(time.Now().UnixNano())&(1<<40-1), r.binary(step)
-	round, output, err := step.runRound(ctx, r.root, binary, r.seeded[binary], seed)
+	seed := uint64(time.Now().UnixNano()) & (1<<40 - 1)
+	binary, seeded, err := r.binaries.of(ctx, step)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	round, output, err := step.runRound(ctx, r.root, binary, seeded, seed)
 	if ctx.Err() != nil {
 		return nil // an interrupted round is neither a success nor a finding
 	}
@@ -144,59 +167,13 @@ func (r *runner) round(ctx context.Context, step Step, expected time.Duration) e
 			return err
 		}
 	}
-	fmt.Printf("%s  %-28s %7.1f s  %d %s  seed %d  %s\n", time.Now().Format("15:04:05"), step.Name, round.Took.Seconds(), round.Counted, step.Unit, seed, state)
+	fmt.Printf("%5.1f of %.0f minutes  %-28s %7.1f s  %d %s  seed %d  %s\n", time.Since(r.began).Minutes(), r.time.Minutes(), step.Name, round.Took.Seconds(), round.Counted, step.Unit, seed, state)
 	r.mu.Lock()
 	r.plan.finish(step, expected, round)
 	r.mu.Unlock()
 	if err := r.journal.Add(round); err != nil {
 		return err
 	}
-	_, err = writePages(r.folder, r.journal.Header, steps, r.journal.Rounds())
+	_, err = writePages(r.folder, r.journal.Header, r.all, r.journal.Rounds())
 	return err
-}
-
-// binary is the path of a step's test binary. Fuzzing needs a binary that counts coverage.
-func (r *runner) binary(s Step) string {
-	name := strings.NewReplacer("./", "", "/", "-").Replace(s.Package)
-	if s.Fuzz {
-		name += "-fuzz"
-	}
-	return filepath.Join(r.folder, "tests", name+".test")
-}
-
-// compile builds the test binaries, each once, and the programs that end-to-end tests run.
-func (r *runner) compile(ctx context.Context, chosen []Step) error {
-	r.seeded = map[string]bool{}
-	for _, s := range chosen {
-		binary := r.binary(s)
-		if _, built := r.seeded[binary]; built {
-			continue
-		}
-		args := []string{"test", "-c", "-vet=off", "-o", binary}
-		if s.Tags != "" {
-			args = append(args, "-tags", s.Tags)
-		}
-		if s.Fuzz {
-			args = append(args, "-fuzz="+s.Run)
-		}
-		if err := r.goTool(ctx, append(args, s.Package)...); err != nil {
-			return err
-		}
-		r.seeded[binary] = !s.Fuzz && hasSeedFlag(binary)
-	}
-	programs := filepath.Join(r.folder, "programs")
-	os.Setenv("COUNTERD_PROGRAMS", programs)
-	if err := os.MkdirAll(programs, 0o755); err != nil {
-		return err
-	}
-	return r.goTool(ctx, "build", "-o", programs+"/", "./cmd/...")
-}
-
-func (r *runner) goTool(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = r.root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return nil
 }

@@ -27,8 +27,9 @@ func (p *plan) expected(s Step) time.Duration {
 	return s.Round
 }
 
-// next returns the step that has used the smallest part of its share, of those whose round ends within left. ok is false if there is
-// none.
+// next returns the step that has used the smallest part of its share, of those whose round ends within left. Of several that have used
+// nothing, fuzzing comes last and before it the shortest first: a busy machine has a round of most steps, where a long one and the
+// coverage of fuzzing, for which all packages are compiled again, would take all of the time. ok is false if there is none.
 func (p *plan) next(left time.Duration) (best Step, ok bool) {
 	var least float64
 	for _, s := range p.steps {
@@ -36,7 +37,7 @@ func (p *plan) next(left time.Duration) (best Step, ok bool) {
 		if s.Once && used > 0 {
 			continue
 		}
-		if p.expected(s) <= left && (!ok || used < least) {
+		if p.expected(s) <= left && (!ok || used < least || used == 0 && least == 0 && p.sooner(s, best)) {
 			best, least, ok = s, used, true
 		}
 	}
@@ -44,6 +45,14 @@ func (p *plan) next(left time.Duration) (best Step, ok bool) {
 		p.running[best.Name] += p.expected(best)
 	}
 	return best, ok
+}
+
+// sooner tells whether the first round of a step comes before that of another one.
+func (p *plan) sooner(a, b Step) bool {
+	if a.Fuzz != b.Fuzz {
+		return b.Fuzz
+	}
+	return p.expected(a) < p.expected(b)
 }
 
 func (p *plan) ended(r Round) {

@@ -38,6 +38,15 @@ func TestPlanIsFair(t *testing.T) {
 	if s, ok := p.next(2 * time.Hour); !ok || s.Name != "long" {
 		t.Errorf("with two hours left: %q, want the step that has had no time", s.Name)
 	}
+	order := newPlan([]Step{{Name: "fuzz", Share: 1, Round: time.Second, Fuzz: true}, {Name: "long", Share: 9, Round: time.Hour}, {Name: "short", Share: 1, Round: time.Minute}}, nil)
+	for _, want := range []string{"short", "long", "fuzz"} {
+		if s, _ := order.next(2 * time.Hour); s.Name != want {
+			t.Errorf("%q begins, want %q", s.Name, want)
+		}
+	}
+	if why := (Step{Needs: []string{"no-such-program"}}).missing(); why != "no-such-program is not installed" {
+		t.Errorf("missing: %q", why)
+	}
 }
 
 func TestJournalResumes(t *testing.T) {
@@ -70,6 +79,20 @@ func TestJournalResumes(t *testing.T) {
 	}
 }
 
+// TestFitted: rounds of a length that is told are as long as the time allows, and other steps stay as they are.
+func TestFitted(t *testing.T) {
+	list := []Step{{Name: "a", Share: 3, Round: time.Minute}, {Name: "soak", Share: 1, Round: time.Hour, Least: time.Minute, Flags: []string{"-soak", length}}}
+	for total, want := range map[time.Duration]time.Duration{time.Second: time.Minute, 40 * time.Minute: 10 * time.Minute, 24 * time.Hour: time.Hour} {
+		got := fitted(list, total)
+		if flag := (want * 9 / 10).String(); got[1].Round != want || got[1].Flags[1] != flag || got[0].Round != time.Minute {
+			t.Errorf("in %v: %+v, want rounds of %v and the flag %s", total, got, want, flag)
+		}
+	}
+	if list[1].Flags[1] != length {
+		t.Error("the steps themselves were changed")
+	}
+}
+
 // testPackage writes a module with a test, and returns its folder.
 func testPackage(t *testing.T, test string) string {
 	t.Helper()
@@ -89,12 +112,28 @@ var n = flag.Uint64("seed", 1, "the seed")
 func TestGood(t *testing.T) { t.Logf("%d crash points", 7); t.Logf("%d crash points", 5) }
 func TestBad(t *testing.T) { t.Fatalf("replay with -seed %d", *n) }
 `)
+	t.Setenv("COUNTERD_PROGRAMS", "") // newBinaries sets it for the steps
 	r := &runner{options: options{folder: t.TempDir()}, root: root}
 	good := Step{Name: "good", Package: ".", Run: "^TestGood$", Count: `(\d+) crash points`, Unit: "crash points", Share: 1}
 	bad := Step{Name: "bad", Package: ".", Run: "^TestBad$", Unit: "runs", Share: 1}
-	binary := r.binary(good)
-	if err := r.goTool(context.Background(), "test", "-c", "-o", binary, "."); err != nil {
+	header := Header{Commit: "abc", LeftOut: []string{"rooted: this user is not root"}}
+	var err error
+	if r.journal, err = openJournal(r.folder, header); err != nil {
 		t.Fatal(err)
+	}
+	defer r.journal.Close()
+	if r.binaries, err = newBinaries(root, r.folder, r.journal); err != nil {
+		t.Fatal(err)
+	}
+	var binary string
+	for range 2 { // the second time it is there
+		var seeded bool
+		if binary, seeded, err = r.binaries.of(context.Background(), good); err != nil || !seeded {
+			t.Fatalf("compile: seeded %v, %v", seeded, err)
+		}
+	}
+	if rounds := r.journal.Rounds(); len(rounds) != 1 || rounds[0].Step != compiling {
+		t.Errorf("compiled once, and the journal has %+v", rounds)
 	}
 	one, _, err := good.runRound(context.Background(), root, binary, hasSeedFlag(binary), 3)
 	if err != nil || one.Failed || one.Counted != 12 || one.Seed != 3 || one.Took <= 0 {
@@ -107,7 +146,8 @@ func TestBad(t *testing.T) { t.Fatalf("replay with -seed %d", *n) }
 	if _, _, err := good.runRound(context.Background(), root, binary+"none", false, 4); err == nil {
 		t.Error("a binary that is not there is no finding and no error")
 	}
-	n, err := writePages(r.folder, Header{Commit: "abc"}, []Step{good, bad}, []Round{one, two})
+	one.LeftOut = []string{"TestX: no etcd"}
+	n, err := writePages(r.folder, header, []Step{good, bad, {Name: "late"}, {Name: "rooted"}}, append(r.journal.Rounds(), one, two))
 	if n != 1 || err != nil {
 		t.Errorf("%d findings, %v", n, err)
 	}
@@ -116,7 +156,7 @@ func TestBad(t *testing.T) { t.Fatalf("replay with -seed %d", *n) }
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"12 crash points", "1 failures", "seed 4", "findings/bad-4.txt"} {
+		for _, want := range []string{"12 crash points", "1 failures", "seed 4", "findings/bad-4.txt", "rooted: this user is not root", "TestX: no etcd", "of: late", "1 binaries"} {
 			if !strings.Contains(string(content), want) {
 				t.Errorf("no %q in\n%s", want, content)
 			}
@@ -130,7 +170,7 @@ func TestStepsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := choose(root, "")
+	all, err := allSteps(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +204,7 @@ func TestStepsExist(t *testing.T) {
 	if fuzz < 40 {
 		t.Errorf("%d fuzz targets, want at least 40", fuzz)
 	}
-	if _, err := choose(root, "log-crash,nothing"); err == nil {
+	if _, _, err := choose(all, "log-crash,nothing"); err == nil {
 		t.Error("a step that does not exist was chosen")
 	}
 }

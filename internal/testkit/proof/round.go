@@ -20,7 +20,9 @@ type Round struct {
 	Began   time.Time     `json:"began"`
 	Took    time.Duration `json:"took"` // wall time in nanoseconds
 	Counted int           `json:"counted"`
-	LeftOut bool          `json:"left_out,omitempty"` // a program that the tests need is not installed
+	Hours   float64       `json:"hours,omitempty"`    // of virtual time
+	Load    float64       `json:"load,omitempty"`     // average of the machine when the round began
+	LeftOut []string      `json:"left_out,omitempty"` // tests that could not run, each with the reason
 	Failed  bool          `json:"failed,omitempty"`
 	Replay  []string      `json:"replay,omitempty"` // lines of the output that tell how to replay a failure
 }
@@ -40,7 +42,7 @@ func (s Step) runRound(ctx context.Context, root, binary string, seeded bool, se
 	if seeded {
 		cmd.Args = append(cmd.Args, "-seed", strconv.FormatUint(seed, 10))
 	}
-	r = Round{Step: s.Name, Seed: seed, Began: time.Now().UTC()}
+	r = Round{Step: s.Name, Seed: seed, Began: time.Now().UTC(), Load: load()}
 	output, err = cmd.CombinedOutput()
 	r.Took = time.Since(r.Began)
 	var exit *exec.ExitError
@@ -51,8 +53,10 @@ func (s Step) runRound(ctx context.Context, root, binary string, seeded bool, se
 	if err != nil {
 		return r, output, fmt.Errorf("%s: %w", s.Name, err)
 	}
-	r.LeftOut = strings.Contains(string(output), "LEFT OUT")
-	r.Counted = s.counted(string(output))
+	for _, line := range leftOut.FindAllStringSubmatch(string(output), -1) {
+		r.LeftOut = append(r.LeftOut, line[1])
+	}
+	r.Counted, r.Hours = s.counted(string(output)), simulatedHours(string(output))
 	return r, output, nil
 }
 
@@ -78,6 +82,23 @@ func (s Step) counted(output string) (n int) {
 		}
 	}
 	return n
+}
+
+// leftOut matches the line that a test prints if the machine lacks a program.
+var leftOut = regexp.MustCompile(`(?m)LEFT OUT: (.*)$`)
+
+var simulated = regexp.MustCompile(`in (\S+): ([\d.]+) simulated hours a second`)
+
+// simulatedHours sums the virtual time that simulations say they played.
+func simulatedHours(output string) (sum float64) {
+	for _, match := range simulated.FindAllStringSubmatch(output, -1) {
+		took, err := time.ParseDuration(match[1])
+		rate, err2 := strconv.ParseFloat(match[2], 64)
+		if err == nil && err2 == nil {
+			sum += took.Seconds() * rate
+		}
+	}
+	return sum
 }
 
 var replays = regexp.MustCompile(`(?m)^.*(-seed \d|SEED=\d|--- FAIL|panic:|DATA RACE|testdata/fuzz).*$`)

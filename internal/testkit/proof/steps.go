@@ -1,6 +1,12 @@
 package main
 
-import "time"
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Step is one search. A round of it runs the test binary of a package once.
 type Step struct {
@@ -13,11 +19,48 @@ type Step struct {
 	Env     []string
 	Share   float64       // of the time, relative to the other steps
 	Round   time.Duration // expected length of a round, until one was measured
+	Least   time.Duration // of a round that is as long as it is told to be: not shorter than this and not longer than Round; 0 for others
 	Count   string        // regular expression; the sum of its first group over the output is what a round counted
 	Unit    string        // of Count
 	Fuzz    bool          // Run is one fuzz target, and Flags tell how long
-	Root    bool          // the step needs root, for network namespaces
+	Needs   []string      // programs, or root for network namespaces; a machine without them leaves the step out, which the page says
 	Once    bool          // the tests try every case and draw nothing, so a second round finds nothing new
+}
+
+// length in Flags stands for the length of a round.
+const length = "{length}"
+
+// fitted returns steps whose rounds are as long as their share of the time allows, so that a short search has rounds of all steps.
+func fitted(all []Step, total time.Duration) []Step {
+	shares := 0.0
+	for _, s := range all {
+		shares += s.Share
+	}
+	all = slices.Clone(all)
+	for i := range all {
+		s := &all[i]
+		if s.Least == 0 {
+			continue
+		}
+		s.Round = min(s.Round, max(s.Least, time.Duration(float64(total)*s.Share/shares)))
+		s.Flags = slices.Clone(s.Flags)
+		for k := range s.Flags {
+			s.Flags[k] = strings.ReplaceAll(s.Flags[k], length, (s.Round * 9 / 10).Round(time.Second).String())
+		}
+	}
+	return all
+}
+
+// missing names the program or right that the machine lacks for a step; empty: none.
+func (s Step) missing() string {
+	for _, need := range s.Needs {
+		if need == "root" && os.Geteuid() != 0 {
+			return "this user is not root"
+		} else if _, err := exec.LookPath(need); need != "root" && err != nil {
+			return need + " is not installed"
+		}
+	}
+	return ""
 }
 
 // steps are all searches but fuzzing, whose targets the runner lists by itself. Shares follow what has found faults: of those found by
@@ -36,13 +79,18 @@ var steps = []Step{
 	{Name: "file-damage", Package: "./counter", Run: "^TestDamagedFiles$", Share: 2, Round: 15 * time.Second,
 		What:  "One file of each kind is damaged, before a start or while the store serves: flipped bits, zeroed and swapped sectors, cuts. No wrong number is read.",
 		Count: `(\d+) damages`, Unit: "damaged files"},
+	{Name: "every-bit", Package: "./counter", Run: "^TestDamagedFiles$", Flags: []string{"-every-damage"}, Once: true, Share: 3, Round: 8 * time.Minute,
+		What:  "As file-damage, with every bit, every length, every sector and every pair of sectors of each file.",
+		Count: `(\d+) damages`, Unit: "damaged files"},
+	{Name: "cold-bits", Package: "./coldstore", Run: "^(TestFlips|TestDamageVariants)$", Flags: []string{"-every-damage"}, Once: true, Share: 1, Round: 20 * time.Second,
+		What: "Every bit, length and sector of a cold file is damaged; its reader finds each."},
 	{Name: "replica-model", Package: "./counter", Run: "^TestReplicaModel", Share: 3, Round: 20 * time.Second,
 		What:  "Replicas follow a primary over links that break, restart and lose their tails; they end with the primary's state.",
 		Count: `(\d+) links`, Unit: "links"},
 	{Name: "clusters", Package: "./cmd/counterd/internal/nodes/cluster", Run: "^(TestSimulation|TestRollBack)$", Env: []string{"SEEDS=250"}, Share: 8,
 		Round: 40 * time.Second, What: "The cluster's real rules on simulated machines, networks and etcd; every change that was acknowledged is there once.",
 		Count: `(\d+) runs from seed`, Unit: "clusters"},
-	{Name: "whole-system", Package: "./cmd/counterd/internal/testkit/simulation", Run: "^TestWholeSystem$", Tags: "noepoll", Flags: []string{"-runs", "50"}, Share: 8,
+	{Name: "whole-system", Package: "./cmd/counterd/internal/testkit/simulation", Run: "^TestWholeSystem$", Tags: "noepoll,hangs", Flags: []string{"-runs", "50"}, Share: 8,
 		Round: 2 * time.Minute, What: "Real servers on simulated disks, networks and etcd: power losses, kills, cuts, moves, full copies; counts are exact and replicas equal.",
 		Count: `(\d+) runs from seed`, Unit: "runs"},
 	{Name: "moves", Package: "./cmd/counterd/internal/nodes/move", Run: "^(TestMoves|TestLosses|TestOrphans)$", Share: 4, Round: 20 * time.Second,
@@ -56,7 +104,10 @@ var steps = []Step{
 	{Name: "failover", Package: "./cmd/counterd/e2e/replication", Run: "^TestFailoverUnderLoad$", Share: 2, Round: time.Minute,
 		What: "Planned failovers under load.", Count: `(\d+) failovers`, Unit: "failovers"},
 	{Name: "sentinel", Package: "./cmd/counterd/e2e/sentinel", Run: "^(TestSentinelSoak|TestNumberedFailovers)$", Share: 4, Round: 3 * time.Minute,
-		What: "Sentinel replaces primaries that are killed, stopped or cut off while clients send numbered changes.", Count: `(\d+) failovers`, Unit: "failovers"},
-	{Name: "chaos", Package: "./cmd/counterd/e2e/cluster", Run: "^TestClusterChaos$", Flags: []string{"-cluster-faults", "8"}, Share: 6, Round: 4 * time.Minute, Root: true,
+		What: "Sentinel replaces primaries that are killed, stopped or cut off while clients send numbered changes.", Needs: []string{"redis-sentinel"}, Count: `(\d+) failovers`, Unit: "failovers"},
+	{Name: "chaos", Package: "./cmd/counterd/e2e/cluster", Run: "^TestClusterChaos$", Flags: []string{"-cluster-faults", "8"}, Share: 6, Round: 4 * time.Minute, Needs: []string{"root", "ip", "nsenter", "etcd"},
 		What: "Real processes, real etcd and network namespaces: kills, stops, partitions, full disks, lost directories.", Count: `(\d+) faults, \d+ increments`, Unit: "faults"},
+	{Name: "soak", Package: "./cmd/counterd/e2e/replication", Run: "^TestSoak$", Flags: []string{"-soak", length}, Share: 8, Round: 28 * time.Minute, Least: time.Minute,
+		What:  "A primary and its replica at half load, with snapshots, schema changes, cold ranges, backups, restarts and full copies: sums are exact, and memory does not grow.",
+		Count: `(\d+) changes in`, Unit: "changes"},
 }

@@ -12,8 +12,11 @@ import (
 	"time"
 )
 
-// fuzzTime is how long a round of a fuzz target lasts. The corpus of generated inputs is kept between rounds.
-const fuzzTime = 20 * time.Second
+// A round of a fuzz target lasts from leastFuzz to mostFuzz. The corpus of generated inputs is kept between rounds.
+const (
+	leastFuzz = 6 * time.Second
+	mostFuzz  = time.Minute
+)
 
 // fuzzShare is the share of all fuzz targets together.
 const fuzzShare = 8
@@ -26,25 +29,32 @@ func moduleRoot() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// choose returns the steps with the given names, or all that this machine can run, fuzz targets included.
-func choose(root, only string) ([]Step, error) {
+// allSteps returns all steps, fuzz targets included.
+func allSteps(root string) ([]Step, error) {
 	targets, err := fuzzTargets(root)
-	if err != nil {
-		return nil, err
-	}
-	all := append(slices.Clone(steps), targets...)
+	return append(slices.Clone(steps), targets...), err
+}
+
+// choose returns the steps with the given names, or all. It leaves out steps that this machine cannot run, and says why.
+func choose(all []Step, only string) (chosen []Step, leftOut []string, err error) {
 	if only != "" {
-		var chosen []Step
 		for name := range strings.SplitSeq(only, ",") {
 			i := slices.IndexFunc(all, func(s Step) bool { return s.Name == name })
 			if i < 0 {
-				return nil, fmt.Errorf("got step %q, want one that --list names", name)
+				return nil, nil, fmt.Errorf("got step %q, want one that --list names", name)
 			}
 			chosen = append(chosen, all[i])
 		}
-		return chosen, nil
+		all, chosen = chosen, nil
 	}
-	return slices.DeleteFunc(all, func(s Step) bool { return s.Root && os.Geteuid() != 0 }), nil
+	for _, s := range all {
+		if why := s.missing(); why != "" {
+			leftOut = append(leftOut, s.Name+": "+why)
+		} else {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, leftOut, nil
 }
 
 var fuzzFunction = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
@@ -75,8 +85,8 @@ func fuzzTargets(root string) (found []Step, err error) {
 		}
 		for _, match := range fuzzFunction.FindAllSubmatch(content, -1) {
 			name := string(match[1])
-			found = append(found, Step{Name: name, Package: "./" + filepath.ToSlash(folder), Run: name, Fuzz: true, Round: fuzzTime + 5*time.Second,
-				Flags: []string{"-test.fuzztime=" + fuzzTime.String(), "-test.fuzzminimizetime=10x"}, Unit: "inputs"})
+			found = append(found, Step{Name: name, Package: "./" + filepath.ToSlash(folder), Run: name, Fuzz: true, Round: mostFuzz, Least: leastFuzz,
+				Flags: []string{"-test.fuzztime=" + length, "-test.fuzzminimizetime=10x", "-test.parallel=1"}, Unit: "inputs"})
 		}
 		return nil
 	})
@@ -90,13 +100,23 @@ func fuzzTargets(root string) (found []Step, err error) {
 	return found, err
 }
 
+const unknownCommit = "unknown"
+
 // commit is the commit of the work tree.
 func commit(root string) string {
 	out, err := exec.Command("git", "-C", root, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output()
 	if err != nil {
-		return "unknown"
+		return unknownCommit
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// load is the load average of the last minute: how many threads ran or waited for a processor. It is 0 where /proc does not tell.
+func load() (average float64) {
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(text), &average) // 0 is "unknown"
+	}
+	return average
 }
 
 var cpuModel = regexp.MustCompile(`model name\s*: (.*)`)

@@ -1,29 +1,38 @@
 // Command suites runs the test suites of other projects against counterd.
 //
 //	make suite-valkey VALKEY=~/src/valkey
+//	go run ./internal/testkit/suites valkey --path ~/src/valkey --only unit/pubsub
 //	go run ./internal/testkit/suites keymap --listen 127.0.0.1:7000 --server 127.0.0.1:6379
 //
-// It fetches nothing: --path names a checkout of the project. The suite of Valkey needs tclsh and runs in its external mode, in which it
-// leaves out all tests that configure a server of their own.
+// It fetches nothing: --path names a checkout of the project, with the packages that its tests need. Suites that know their servers by
+// fixed ports get them there, among them Sentinel and a cluster with etcd.
 //
-// # Keys
+// # Keys and values
 //
-// These suites use keys such as "foo" and "mycounter". keymap is a proxy that gives each key a post of its own ("{7}.n") and sends the
-// command on. Which arguments are keys is what the server's own COMMAND says. Replies pass unchanged, so a test that reads names of keys
-// from a reply fails. A command that is not an array of bulk strings passes unchanged too, because tests of the protocol send such.
+// These suites use keys such as "foo" and values such as "bar". keymap is a proxy that gives each key a post of its own ("{7}.n"), in
+// the hash slot of the key, gives each value that is no whole number a number, and sends the command on. The server's own
+// COMMAND says which arguments are keys. In replies it puts the names and values back. DEL removes the whole post, because the counters of a post
+// that exists are numbers and not nil. A command that is not an array of bulk strings passes unchanged, because tests of the protocol
+// send such. Replication passes unchanged too.
 //
-// # What is left out
+// # Tables
 //
-// counterd counts posts. It has no lists, no scripts, and its values are numbers, so most tests of a Redis suite cannot pass. The file
-// valkey.tsv lists every test that does not pass, with the reason. A run fails if another test fails. --renew prints the lines that a
-// run would need.
+// counterd counts posts. It has no lists, no scripts, and keys do not expire, so many tests of a suite for Redis cannot pass. The table
+// of a suite, SUITE.tsv, has a row for each test that ran: that it passes, or why it is left out. A run fails if a test fails that the
+// table does not leave out, and if one does not run that passes by the table. --renew writes the table of a run, with a question mark
+// where a person must find the reason.
 //
 // # Files
 //
-//	main.go    the command
-//	keymap.go  the proxy
-//	names.go   names of keys and their posts
-//	request.go the commands on the wire
-//	tcl.go     runs a suite in Tcl, and reads its output
-//	list.go    the tests that are left out
+//	main.go      the command
+//	list.go      the tables, and the comparison with a run
+//	reason.go    reasons that follow from the message of a failed test
+//	servers.go   the programs that a suite runs against
+//	keymap.go    the proxy
+//	names.go     names of keys and their posts
+//	request.go   the commands on the wire
+//	reply.go     the replies on the wire
+//	tcl.go       the suites of Redis and Valkey
+//	golang.go    the suites of go-redis and rueidis
+//	scripted.go  the suites of redis-py and ioredis, and resp-compatibility
 package main

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"io"
 	"net"
 	"strings"
 )
@@ -14,6 +13,10 @@ type keymap struct {
 	listener net.Listener
 	server   string
 	names    *names
+	// answered are the commands that the proxy answers with OK instead of the server; nil: none.
+	answered func(args [][]byte) bool
+	// integers are those of replies.
+	integers map[string]string
 }
 
 func newKeymap(listen, server string, n *names) (*keymap, error) {
@@ -37,16 +40,45 @@ func (k *keymap) serve() {
 	}
 }
 
-// answered are commands that suites send before each test, and counterd does not have. The proxy answers them with OK.
-var answered = map[string]bool{"function": true, "script": true}
+// word is an argument of a command in lower case; empty where it has none.
+func word(args [][]byte, i int) string {
+	if i >= len(args) {
+		return ""
+	}
+	return strings.ToLower(string(args[i]))
+}
 
-// replaced tells whether the proxy answers a command: also one that sets how Redis encodes lists and sets.
-func replaced(args [][]byte) bool {
-	if len(args) == 0 {
+// tclAnswered are commands that the Tcl suites send before each test, and counterd does not have: also those that set how Redis encodes
+// lists and sets.
+func tclAnswered(args [][]byte) bool {
+	switch word(args, 0) {
+	case "function", "script":
+		return true
+	case "config":
+		return len(args) > 2 && (bytes.Contains(args[2], []byte("listpack")) || bytes.Contains(args[2], []byte("intset")) || bytes.Contains(args[2], []byte("ziplist")))
+	}
+	return false
+}
+
+// clusterAnswered are the commands by which a suite makes a cluster of nodes: counterctl made it.
+func clusterAnswered(args [][]byte) bool {
+	if word(args, 0) != "cluster" {
 		return false
 	}
-	return answered[strings.ToLower(string(args[0]))] || len(args) > 2 && strings.EqualFold(string(args[0]), "config") &&
-		(bytes.Contains(args[2], []byte("listpack")) || bytes.Contains(args[2], []byte("intset")) || bytes.Contains(args[2], []byte("ziplist")))
+	switch word(args, 1) {
+	case "meet", "addslots", "addslotsrange", "replicate":
+		return true
+	}
+	return false
+}
+
+// endsRESP tells whether the answer of a command is no RESP.
+func endsRESP(args [][]byte) bool {
+	switch word(args, 0) {
+	case "sync", "psync", "replconf":
+		return true
+	}
+	return strings.HasPrefix(word(args, 0), "counter.")
 }
 
 func (k *keymap) relay(client net.Conn) {
@@ -56,8 +88,9 @@ func (k *keymap) relay(client net.Conn) {
 		return
 	}
 	defer server.Close()
+	answers := &replies{names: k.names, integers: k.integers}
 	go func() {
-		_, _ = io.Copy(client, server)
+		_ = answers.copy(client, server)
 		client.Close() // the end of the server's side is the end of the connection
 	}()
 	r := bufio.NewReaderSize(client, 1<<16)
@@ -73,9 +106,12 @@ func (k *keymap) relay(client net.Conn) {
 			_, _ = server.Write(raw)
 			return
 		}
-		if replaced(args) {
+		if k.answered != nil && k.answered(args) {
 			// An answer of the proxy would overtake those of the server, so the server gives one.
 			args = [][]byte{[]byte("CLIENT"), []byte("SETNAME"), nil}
+		}
+		if endsRESP(args) {
+			answers.raw.Store(true)
 		}
 		if len(args) > 0 {
 			raw = appendRequest(nil, k.names.translate(args))

@@ -14,7 +14,7 @@ var errRaw = errors.New("not an array of bulk strings")
 // maxArgument bounds an argument that is read; a longer one passes as it is.
 const maxArgument = 1 << 20
 
-// readRequest reads one command. raw has its bytes, also when the error is errRaw: then they are what was read of it.
+// readRequest reads one command. raw has its bytes, also when the error is errRaw: then they are the part that was read.
 func readRequest(r *bufio.Reader) (args [][]byte, raw []byte, err error) {
 	number := func(prefix byte) (int, error) {
 		line, err := r.ReadSlice('\n')

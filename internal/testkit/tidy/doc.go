@@ -19,5 +19,6 @@
 //	scenarios.go  which file of the code a file of tests belongs to
 //	words.go      retired words; files with the name of a package
 //	riddles.go    clauses of comments without a noun: who, what, one that
+//	clocks.go     ages are measured by the monotonic clock
 //	race.go       tests that the race detector's run leaves out
 package tidy

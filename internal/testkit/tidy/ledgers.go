@@ -7,13 +7,17 @@ import (
 	"strings"
 )
 
-// checkLedgers: each test that a table of internal/testkit/faults names exists. A commit that renames or removes a test
+// checkLedgers: each test that a table of internal/testkit/faults or of internal/testkit/mutations names exists. A commit that renames or removes a test
 // changes its row too.
 func checkLedgers(t *Tree, report Report) {
 	tests := t.tests()
-	files, err := filepath.Glob(filepath.Join(t.Root, "internal", "testkit", "faults", "*.tsv"))
-	if err != nil || len(files) == 0 {
-		report("no tables of faults: %v", err)
+	var files []string
+	for _, of := range []string{"faults", "mutations"} {
+		found, err := filepath.Glob(filepath.Join(t.Root, "internal", "testkit", of, "*.tsv"))
+		if err != nil || len(found) == 0 {
+			report("no tables of %s: %v", of, err)
+		}
+		files = append(files, found...)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -23,7 +27,7 @@ func checkLedgers(t *Tree, report Report) {
 		for i, line := range strings.Split(string(data), "\n") {
 			for _, name := range testName.FindAllString(line, -1) {
 				if !tests[name] {
-					report("%s:%d: %s does not exist: change the row, and run make reference", path.Join("internal/testkit/faults", filepath.Base(file)), i+1, name)
+					report("%s:%d: %s does not exist: change the row, and run make reference", path.Join("internal/testkit", filepath.Base(filepath.Dir(file)), filepath.Base(file)), i+1, name)
 				}
 			}
 		}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// spec is a test of Ginkgo's report, as far as it is read.
+type spec struct {
+	ContainerHierarchyTexts []string
+	LeafNodeType            string
+	LeafNodeText            string
+	LeafNodeLocation        struct{ FileName string }
+	State                   string
+	Failure                 struct{ Message, ForwardedPanic string }
+}
+
+// readGinkgo reads a report of Ginkgo. The unit of a test is its file. Tests that the suite itself does not run are left away.
+func readGinkgo(content []byte) (found []outcome, err error) {
+	var report []struct{ SpecReports []spec }
+	if err := json.Unmarshal(content, &report); err != nil {
+		return nil, err
+	}
+	for _, r := range report {
+		for _, s := range r.SpecReports {
+			if s.State == "skipped" || s.State == "pending" || s.LeafNodeType != "It" && s.State == "passed" {
+				continue
+			}
+			found = append(found, outcome{unit: filepath.Base(s.LeafNodeLocation.FileName), passed: s.State == "passed",
+				test: oneLine(strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")),
+				said: s.Failure.ForwardedPanic + " " + s.Failure.Message})
+		}
+	}
+	return found, nil
+}
+
+// event is a line of go test -json.
+type event struct{ Action, Package, Test, Output string }
+
+// readGoTest reads the output of go test -json. The unit of a test is its package. A test that has subtests is as good as they are, so
+// only those without count.
+func readGoTest(module string, output []byte) (found []outcome, err error) {
+	said, parents := map[string]string{}, map[string]bool{}
+	lines := bufio.NewScanner(bytes.NewReader(output))
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Test == "" {
+			continue // the go command's own words
+		}
+		key := e.Package + " " + e.Test
+		switch e.Action {
+		case "output":
+			if text := strings.TrimSpace(e.Output); text != "" && !strings.HasPrefix(text, "=== ") && !strings.HasPrefix(text, "--- ") && len(said[key]) < 1000 {
+				said[key] += text + " "
+			}
+		case "run":
+			if i := strings.LastIndexByte(e.Test, '/'); i > 0 {
+				parents[e.Package+" "+e.Test[:i]] = true
+			}
+		case "pass", "fail":
+			unit := strings.Trim(strings.TrimPrefix(e.Package, module), "/")
+			if unit == "" {
+				unit = "."
+			}
+			if !parents[key] {
+				found = append(found, outcome{unit: unit, test: oneLine(e.Test), passed: e.Action == "pass", said: said[key]})
+			}
+		}
+	}
+	if len(found) == 0 && lines.Err() == nil {
+		return nil, fmt.Errorf("no test ran:\n%s", output[max(0, len(output)-2000):])
+	}
+	return found, lines.Err()
+}
+
+// tool runs a command in a folder, and returns its output, or its errors without one; that tests failed is no error.
+func tool(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return nil, err
+	}
+	if len(output) == 0 {
+		return stderr.Bytes(), nil
+	}
+	return output, nil
+}
+
+// The suite of go-redis knows its servers by their ports.
+var (
+	goRedisSingle    = []int{6379, 6390, 6391, 6392, 9121, 9122, 9123}
+	goRedisSentinels = []int{26379, 26380, 26381}
+	goRedisCluster   = []int{16600, 16601, 16602, 16603, 16604, 16605}
+)
+
+// goRedisBorders makes the shards of a cluster those that the suite wants. Shards of counterd are whole groups of hash slots, so their
+// borders in replies become those of the suite, and goRedisSlot gives the few slots between the two another place.
+var goRedisBorders = map[string]string{"5503": "5460", "5504": "5461", "10943": "10922", "10944": "10923"}
+
+func goRedisSlot(s uint16) uint16 {
+	if s > 5460 && s < 5504 || s > 10922 && s < 10944 {
+		return s + 64
+	}
+	return s
+}
+
+// goRedis runs the suite of go-redis: one server, three of a ring, Sentinel with three, and a cluster of six.
+func goRedis(ctx context.Context, o options, list []row) (found []outcome, err error) {
+	s, err := newServers(o.counterd)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	for _, port := range goRedisSingle {
+		if _, err := s.node(ctx, behind{port: port, args: []string{"--replica-announce-port", strconv.Itoa(port)}}); err != nil {
+			return nil, err
+		}
+	}
+	for _, port := range goRedisSentinels {
+		if err := s.sentinel(ctx, port); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.cluster(ctx, 3, goRedisCluster, goRedisBorders, goRedisSlot); err != nil {
+		return nil, err
+	}
+	program := filepath.Join(s.dir, "suite.test")
+	if output, err := tool(ctx, o.path, nil, "go", "test", "-c", "-o", program, "."); err != nil || len(output) > 0 {
+		return nil, fmt.Errorf("go test -c: %w\n%s", err, output)
+	}
+	files, err := o.ginkgoFiles()
+	if err != nil {
+		return nil, err
+	}
+	table := newIndex(list)
+	for _, file := range files {
+		if what := table.what(file, ""); what != "" {
+			continue // the whole file is left out
+		}
+		var skip []string
+		for _, l := range of(list, file) {
+			if strings.HasPrefix(l.what, notRun) {
+				skip = append(skip, regexp.QuoteMeta(l.test))
+			}
+		}
+		f, err := o.ginkgoFile(ctx, s.dir, program, file, skip)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, f...)
+		fmt.Printf("%-36s %3d tests ran\n", file, len(f))
+	}
+	return found, nil
+}
+
+// notRun begins the reason of a test that is not run, because its failure would end the run of all others.
+const notRun = "not run: "
+
+// ginkgoFiles are the files of a folder that have tests of Ginkgo.
+func (o options) ginkgoFiles() (files []string, err error) {
+	if o.only != "" {
+		return []string{o.only}, nil
+	}
+	all, err := filepath.Glob(filepath.Join(o.path, "*_test.go"))
+	for _, file := range all {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Contains(content, []byte("Describe(")) {
+			files = append(files, filepath.Base(file))
+		}
+	}
+	return files, err
+}
+
+// ginkgoFile runs the tests of one file: a panic ends the process of a run.
+func (o options) ginkgoFile(ctx context.Context, dir, program, file string, skip []string) ([]outcome, error) {
+	report := filepath.Join(dir, "report.json")
+	_ = os.Remove(report) // that of another file
+	args := []string{"-test.run=^TestGinkgoSuite$", "-test.timeout=10m", "-ginkgo.focus-file=" + file, "-ginkgo.json-report=" + report}
+	if len(skip) > 0 {
+		args = append(args, "-ginkgo.skip=("+strings.Join(skip, "|")+")$")
+	}
+	output, err := tool(ctx, o.path, nil, program, args...)
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(report)
+	if err != nil {
+		if i := bytes.Index(output, []byte("[1mpanic")); i > 0 {
+			output = output[i:]
+		}
+		fmt.Printf("%s\n", output[max(0, len(output)-4000):])
+		return []outcome{{unit: file, test: "the run of the file", said: "its process ended"}}, nil
+	}
+	return readGinkgo(content)
+}
+
+// The suite of rueidis knows its servers by their ports too: a single one, one behind Sentinel, one for RESP2 only, and a cluster.
+var (
+	rueidisSingle  = []int{6379, 6380, 6355}
+	rueidisCluster = []int{7001, 7002, 7003}
+)
+
+// rueidisTests are the tests of rueidis that need servers; those of names with 5 and of other databases repeat them.
+const rueidisTests = "^Test((Single|Sentinel|Cluster)ClientIntegration(WithPool)?|SingleClient5Integration|Negative.*)$"
+
+// rueidis runs those tests of rueidis that need servers.
+func rueidis(ctx context.Context, o options, _ []row) ([]outcome, error) {
+	s, err := newServers(o.counterd)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	for _, port := range rueidisSingle {
+		if _, err := s.node(ctx, behind{port: port}); err != nil {
+			return nil, err
+		}
+	}
+	const sentinel = 26379
+	if err := s.sentinel(ctx, sentinel); err != nil {
+		return nil, err
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(sentinel), DisableIdentity: true})
+	defer rdb.Close()
+	if err := rdb.Do(ctx, "SENTINEL", "MONITOR", "test", "127.0.0.1", 6380, 2).Err(); err != nil {
+		return nil, err
+	}
+	if err := s.cluster(ctx, 3, rueidisCluster, nil, nil); err != nil {
+		return nil, err
+	}
+	output, err := tool(ctx, o.path, nil, "go", "test", "-json", "-count=1", "-timeout=20m", "-run", rueidisTests, ".")
+	if err != nil {
+		return nil, err
+	}
+	return readGoTest("github.com/redis/rueidis", output)
+}
