@@ -18,14 +18,25 @@ func main() {
 	n := flag.Int("n", 0, "the number of the fault; 0 is all of them")
 	reverse := flag.Bool("break", false, "reverse the mend in a temporary copy, and show that a test fails")
 	timeout := flag.Duration("timeout", 10*time.Minute, "time for the tests of one package")
+	planted := flag.Bool("planted", false, "plant faults in a temporary copy, and look for them with the simulation of the whole system")
+	only := flag.String("only", "", "with -planted: the patches to plant, comma-separated; empty is all")
+	runs := flag.Int("runs", 2000, "with -planted: runs of the simulation for a fault, at most")
+	within := flag.Duration("within", 10*time.Minute, "with -planted: time of the simulation for a fault, at most")
 	flag.Parse()
-	if err := run(*n, *reverse, *timeout); err != nil {
+	err := inRoot(func(root string) error {
+		if *planted {
+			return runner{root: root}.plant(*only, *runs, *within)
+		}
+		return run(root, *n, *reverse, *timeout)
+	})
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
 		os.Exit(1)
 	}
 }
 
-func run(n int, reverse bool, timeout time.Duration) error {
+// inRoot calls f with the repository of the working directory.
+func inRoot(f func(root string) error) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
@@ -34,6 +45,10 @@ func run(n int, reverse bool, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
+	return f(root)
+}
+
+func run(root string, n int, reverse bool, timeout time.Duration) error {
 	faults, err := Read(root)
 	if err != nil {
 		return err
@@ -149,20 +164,10 @@ func (r runner) reversed(faults []Fault) error {
 
 // reverse applies the patch of a fault to the copy, runs the tests, and takes the patch back. It returns the tests that failed.
 func (r runner) reverse(copied string, f Fault) (by []string, err error) {
-	made, err := patched(r.root, patchFile(r.root, f.N))
+	back, err := r.patch(copied, patchFile(r.root, f.N))
+	defer func() { err = errors.Join(err, back()) }()
 	if err != nil {
 		return nil, err
-	}
-	for file, text := range made {
-		name := filepath.Join(copied, filepath.FromSlash(file))
-		before, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, os.WriteFile(name, before, 0o644)) }()
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			return nil, err
-		}
 	}
 	for _, cell := range f.Tests {
 		t, err := find(r.tests, cell)
@@ -178,6 +183,33 @@ func (r runner) reverse(copied string, f Fault) (by []string, err error) {
 		}
 	}
 	return by, nil
+}
+
+// patch changes a copy of the tree as a patch says. back undoes it, also after an error.
+func (r runner) patch(copied, patch string) (back func() error, err error) {
+	before := map[string][]byte{}
+	back = func() (err error) {
+		for name, text := range before {
+			err = errors.Join(err, os.WriteFile(name, text, 0o644))
+		}
+		return err
+	}
+	made, err := patched(r.root, patch)
+	if err != nil {
+		return back, err
+	}
+	for file, text := range made {
+		name := filepath.Join(copied, filepath.FromSlash(file))
+		was, err := os.ReadFile(name)
+		if err != nil {
+			return back, err
+		}
+		before[name] = was
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			return back, err
+		}
+	}
+	return back, nil
 }
 
 // copyTo copies the source tree to an empty directory.

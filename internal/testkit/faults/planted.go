@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Planted fault is a mistake in the code for the simulation of the whole system to find. planted.tsv has a row for each.
+type Planted struct {
+	Patch string // in breaks, a number; or in planted, a name
+	Scene string // the scenes of the simulation that it is looked for with; none: single faults alone
+	Note  string // why it is not found; empty: it must be
+}
+
+// file is the patch's.
+func (p Planted) file(root string) string {
+	if n, err := strconv.Atoi(p.Patch); err == nil {
+		return patchFile(root, n)
+	}
+	return filepath.Join(root, filepath.FromSlash(dir), "planted", p.Patch+".patch")
+}
+
+// sentence returns the first line of the patch, a sentence about the fault.
+func (p Planted) sentence(root string) (string, error) {
+	text, err := os.ReadFile(p.file(root))
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line, err
+}
+
+// ReadPlanted reads planted.tsv.
+func ReadPlanted(root string) (list []Planted, err error) {
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(dir), "planted.tsv"))
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		cells := strings.Split(line, "\t")
+		if len(cells) != 3 {
+			return nil, fmt.Errorf("planted.tsv:%d: %d columns, want 3", i+1, len(cells))
+		}
+		if i > 0 {
+			list = append(list, Planted{cells[0], cells[1], cells[2]})
+		}
+	}
+	return list, nil
+}
+
+// wholeSystem is the folder of the simulation.
+const wholeSystem = "cmd/counterd/internal/testkit/simulation"
+
+// plant plants faults in a copy of the tree, one at a time, and plays simulated systems until one fails. It prints a table. It fails if
+// a fault that must be found is not. only are the patches to plant, comma-separated; empty: all.
+func (r runner) plant(only string, runs int, within time.Duration) error {
+	list, err := ReadPlanted(r.root)
+	if err != nil {
+		return err
+	}
+	if names := strings.Split(only, ","); only != "" {
+		list = slices.DeleteFunc(list, func(p Planted) bool { return !slices.Contains(names, p.Patch) })
+	}
+	if len(list) == 0 {
+		return errors.New("no planted fault has this name")
+	}
+	copied, err := os.MkdirTemp("", "counterd-planted-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(copied)
+	if err := r.copyTo(copied); err != nil {
+		return err
+	}
+	unseen := 0
+	fmt.Println("| planted fault | patch | scenes | found | first failure |")
+	fmt.Println("|---|---|---|---|---|")
+	for _, p := range list {
+		what, err := p.sentence(r.root)
+		if err != nil {
+			return err
+		}
+		came, err := r.simulate(copied, p, runs, within)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Patch, err)
+		}
+		if !came.found && p.Note == "" {
+			unseen++
+		}
+		fmt.Printf("| %s | %s | %s | %s | %s |\n", what, p.Patch, p.Scene, came, came.first)
+	}
+	if unseen > 0 {
+		return fmt.Errorf("%d of %d planted faults are not found", unseen, len(list))
+	}
+	return nil
+}
+
+// played is the outcome of the simulation with a planted fault.
+type played struct {
+	found     bool
+	seed, run string // of the failure; empty: the process ended, and said neither
+	first     string // the failure
+	runs      int    // without one
+}
+
+func (p played) String() string {
+	switch {
+	case !p.found:
+		return fmt.Sprintf("not in %d runs", p.runs)
+	case p.run == "":
+		return "the process ended"
+	}
+	return fmt.Sprintf("run %s, seed %s", p.run, p.seed)
+}
+
+var errSilent = errors.New("the simulation does not say how it ended")
+
+var (
+	failure = regexp.MustCompile(`seed (\d+), run (\d+): (.*)`)
+	stuck   = regexp.MustCompile(`(?m)^(?:panic|fatal error): (.*)`)
+	number  = regexp.MustCompile(`(\d+) runs from seed`)
+)
+
+// simulate compiles the simulation with a fault planted, and plays it.
+func (r runner) simulate(copied string, p Planted, runs int, within time.Duration) (came played, err error) {
+	back, err := r.patch(copied, p.file(r.root))
+	defer func() { err = errors.Join(err, back()) }()
+	if err != nil {
+		return came, err
+	}
+	binary := filepath.Join(copied, "simulation.test")
+	build := exec.Command("go", "test", "-trimpath", "-vet=off", "-tags", "noepoll,hangs", "-ldflags=-checklinkname=0", "-c", "-o", binary, "./"+wholeSystem)
+	build.Dir = copied
+	if out, err := build.CombinedOutput(); err != nil {
+		return came, fmt.Errorf("it does not compile: %s", out)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within+10*time.Minute) // it ends by itself
+	defer cancel()
+	play := exec.CommandContext(ctx, binary, "-test.run", "^TestWholeSystem$", "-test.v", "-test.timeout", "0", "-seed", "1",
+		"-runs", strconv.Itoa(runs), "-scene", p.Scene, "-within", within.String())
+	play.Dir = filepath.Join(copied, filepath.FromSlash(wholeSystem))
+	out, err := play.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return came, err
+	}
+	return judge(out, err != nil)
+}
+
+// judge reads the output of the simulation.
+func judge(out []byte, failed bool) (came played, err error) {
+	text := string(out)
+	if m := failure.FindStringSubmatch(text); m != nil {
+		return played{found: true, seed: m[1], run: m[2], first: short(m[3])}, nil
+	}
+	if failed {
+		m := stuck.FindStringSubmatch(text)
+		if m == nil {
+			return came, fmt.Errorf("%w: %s", errSilent, tail(out, 2000))
+		}
+		return played{found: true, first: short(m[1])}, nil
+	}
+	m := number.FindStringSubmatch(text)
+	if m == nil {
+		return came, fmt.Errorf("%w: %s", errSilent, tail(out, 2000))
+	}
+	came.runs, err = strconv.Atoi(m[1])
+	return came, err
+}
+
+// short is the beginning of a text, as a cell of a table.
+func short(text string) string {
+	text = strings.ReplaceAll(strings.TrimSpace(text), "|", "/")
+	if len(text) > 120 {
+		return text[:120] + "…"
+	}
+	return text
+}
