@@ -106,7 +106,7 @@ func TestColdServes(t *testing.T) {
 	}
 
 	// Restarts: with a snapshot, and after a kill with changes since.
-	c.Want("+OK\r\n", "SAVE")
+	c.Save()
 	dir := s.Dir
 	s.Stop()
 	harness.WantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
@@ -135,15 +135,15 @@ func coldDir(t testing.TB) (dir string, p harness.ColdPosts, changed harness.Col
 	p.Load(t, s)
 	demoteAll(t, c, p)
 	changed = p.Change(t, s)
-	c.Want("+OK\r\n", "SAVE")           // else the log alone would bring the posts back, to memory
+	c.Save()                            // else the log alone would bring the posts back, to memory
 	c.Want(":1\r\n", "INCR", "2.cntcm") // its frame tells that all before is durable
 	dir = s.Dir
 	s.Stop()
 	s = harness.StartIn(t, dir, "--aof-retain", "0") // begins a new segment there
 	c = s.Dial(t)
 	c.Want(":1\r\n", "INCR", "1.cntcm")
-	c.Want("+OK\r\n", "SAVE")
-	c.Want("+OK\r\n", "SAVE") // both snapshots name the files, and the log that the posts came by is dropped
+	c.Save()
+	c.Save() // both snapshots name the files, and the log that the posts came by is dropped
 	s.Stop()
 	if n := len(files(t, dir, "cold", "*.cold")); n < 3 {
 		t.Fatalf("%d cold files, want at least 3", n)

@@ -47,7 +47,7 @@ func TestCompressedLog(t *testing.T) {
 	away := harness.InfoNumber(t, c, "persistence", "log_position")
 	moment, then := uint64(away), c.Do("COUNTER.DIGEST").Raw
 	incr(changes)
-	c.Want("+OK\r\n", "SAVE")
+	c.Save()
 	harness.Eventually(t, 60*time.Second, "the log is compressed", func() bool {
 		return harness.InfoNumber(t, c, "persistence", "log_compressed_bytes") > away
 	})

@@ -29,7 +29,7 @@ func loaded(t testing.TB, snapshots int) (dir string) {
 		c.Want("+OK\r\n", "SET", strconv.Itoa(1000+i)+".cntcm", strconv.Itoa(i))
 		for n := range snapshots {
 			if i == 100+50*n {
-				c.Want("+OK\r\n", "SAVE")
+				c.Save()
 			}
 		}
 	}

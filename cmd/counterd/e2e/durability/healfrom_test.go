@@ -29,7 +29,7 @@ func backedUp(t testing.TB) (dir, place string) {
 		c.Want("+OK\r\n", "SET", strconv.Itoa(1000+i)+".cntcm", strconv.Itoa(i))
 		c.Want(":"+strconv.Itoa(i+1)+"\r\n", "INCR", "5.cntcm", "IDMP", "writer", strconv.Itoa(i+1))
 		if i == 50 || i == 150 {
-			c.Want("+OK\r\n", "SAVE")
+			c.Save()
 		}
 		if i == 99 || i == 199 {
 			harness.WantCtl(t, 0, []string{"backup", dir, place})

@@ -24,15 +24,15 @@ func TestLostImage(t *testing.T) {
 	harness.SeedSchema(t, c)
 	p := harness.ColdPosts{N: 300_000}
 	p.Load(t, s)
-	c.Want("+OK\r\n", "SAVE")
+	c.Save()
 	c.Want(":1\r\n", "INCR", "2.cntcm") // its frame tells that all before is durable
 	dir := s.Dir
 	s.Stop()
 	s = harness.StartIn(t, dir, "--aof-retain", "0") // begins a new segment there
 	c = s.Dial(t)
 	c.Want(":1\r\n", "INCR", "1.cntcm")
-	c.Want("+OK\r\n", "SAVE")
-	c.Want("+OK\r\n", "SAVE")
+	c.Save()
+	c.Save()
 	s.Stop()
 	text, err := os.ReadFile(manifests(t, dir)[0])
 	if err != nil {
@@ -111,7 +111,7 @@ func TestLostImage(t *testing.T) {
 		c.Want(":78\r\n", "INCR", key+".cntrn")
 		c.Want("+OK\r\n", "SET", next+".cntrn", "5")
 		if round < 2 {
-			c.Want("+OK\r\n", "SAVE")
+			c.Save()
 		}
 		c.Want(":1\r\n", "INCR", fmt.Sprintf("%d.cntcm", 10+round))
 		s.Kill()

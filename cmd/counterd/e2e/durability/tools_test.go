@@ -26,7 +26,7 @@ func TestDurableDumpCommands(t *testing.T) {
 	c := s.Dial(t)
 	harness.RunScript(t, c, harness.ToolsScript)
 	harness.Scribble(t, c, r, 1000)
-	c.Want("+OK\r\n", "SAVE")
+	c.Save()
 	harness.Scribble(t, c, r, 1000)
 	c.Want("+OK\r\n", "DROP", "COLUMN", "h", "b")
 	c.Want("+OK\r\n", "ADD", "COLUMN", "weibo", "later", "hint=4", "max=20", "default=9", "suffix=cntla")
@@ -81,7 +81,7 @@ func TestDurableRestore(t *testing.T) {
 	for i := range 6 {
 		harness.Scribble(t, c, r, 200)
 		if i%2 == 1 {
-			c.Want("+OK\r\n", "SAVE")
+			c.Save()
 		}
 		moments = append(moments, moment{harness.InfoValue(t, c, "persistence", "log_position"), time.Now(), harness.Contents(t, s, harness.ToolsCounters...)})
 		time.Sleep(5 * time.Millisecond) // a frame's time is in ms

@@ -64,7 +64,7 @@ func TestDurableErrors(t *testing.T) {
 			for i := range 50 {
 				control.Want("+OK\r\n", "SET", strconv.Itoa(80+i)+".cntcm", "1")
 			}
-			control.Want("+OK\r\n", "SAVE")
+			control.Save()
 			s.Kill()
 			wait()
 			s.CheckLog()
@@ -142,8 +142,8 @@ func TestDurableDiskFull(t *testing.T) {
 		control = s.Dial(t)
 		control.Want(harness.BulkOf(strconv.Itoa(cycle)), "GET", "77.cntcm")
 		control.Want(harness.BulkOf(strconv.Itoa(cycle)), "GET", "80.cntcm")
-		control.Want("+OK\r\n", "SAVE")
-		control.Want("+OK\r\n", "SAVE") // the log before it is dropped: room for the next cycle
+		control.Save()
+		control.Save() // the log before it is dropped: room for the next cycle
 		s.Stop()
 	}
 	harness.WantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
@@ -179,7 +179,7 @@ func TestDurableDirectoryGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.WaitUntil(t, "writes go on", func() bool { return c.Do("INCR", "79.cntcm").Kind == ':' })
-	c.Want("+OK\r\n", "SAVE")
+	c.Save()
 	if err := os.Remove(filepath.Join(dir, "LOCK")); err != nil {
 		t.Fatal(err)
 	}

@@ -121,6 +121,20 @@ func (c *Conn) Want(raw string, args ...string) {
 	}
 }
 
+// Save makes a snapshot. One that the server makes by itself is waited for: SAVE is refused beside it, as in Redis.
+func (c *Conn) Save() {
+	c.T.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		v := c.Do("SAVE")
+		if v.Raw == "+OK\r\n" {
+			return
+		}
+		if !strings.Contains(v.Raw, "already in progress") || time.Now().After(deadline) {
+			c.T.Fatalf("SAVE\n got %q", v.Raw)
+		}
+	}
+}
+
 // WantEOF checks that the server closes the connection without sending anything more.
 func (c *Conn) WantEOF() {
 	c.T.Helper()

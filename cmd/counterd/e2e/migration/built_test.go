@@ -40,7 +40,7 @@ func TestBuilt(t *testing.T) {
 	c.Want(":1\r\n", "DEL", fmt.Sprint(first+9000*4000))
 	c.Want(":1\r\n", "INCR", fmt.Sprint(first+posts*4000)+".cntrn")
 	c.Want("+OK\r\n", "COUNTER.DEMOTE", "weibo", old)
-	c.Want("+OK\r\n", "SAVE")
+	c.Save()
 	harness.Eventually(t, 60*time.Second, "the replica has the log", func() bool {
 		return harness.ReplicationField(b, "master_link_status") == "up" && harness.ReplicationField(b, "slave_repl_offset") == harness.ReplicationField(a, "master_repl_offset")
 	})

@@ -25,9 +25,9 @@ func TestDownload(t *testing.T) {
 	c := s.Dial(t)
 	harness.RunScript(t, c, harness.ToolsScript)
 	harness.Scribble(t, c, r, 1500)
-	c.Want("+OK\r\n", "SAVE")
+	c.Save()
 	harness.Scribble(t, c, r, 300)
-	c.Want("+OK\r\n", "SAVE")
+	c.Save()
 	harness.Scribble(t, c, r, 300)
 	download := func(name string, flags ...string) (file, said string, err error) {
 		file = filepath.Join(t.TempDir(), name)

@@ -29,7 +29,7 @@ func TestImportSnapshot(t *testing.T) {
 	}
 	m := moved{}
 	fillShapes(t, rng, redisClient(t, r), 1500, m)
-	r.Dial(t).Want("+OK\r\n", "SAVE")
+	r.Dial(t).Save()
 	dump := filepath.Join(r.Dir, "dump.rdb")
 	rules := append([]string{"--verify", "values"}, everyShape...)
 

@@ -55,7 +55,7 @@ func startChain(t testing.TB, r *rand.Rand, posts int, args ...string) *chain {
 	harness.SeedSchema(t, c)
 	if posts > 0 {
 		harness.ColdPosts{N: posts}.Load(t, ch.nodes[0].Server)
-		c.Want("+OK\r\n", "SAVE")
+		c.Save()
 	}
 	for i := 1; i < len(ch.nodes); i++ {
 		ch.start(i)
