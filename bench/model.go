@@ -16,7 +16,7 @@ const Absent = -1
 //
 // A Model holds no state of a connection: any number of goroutines may use one.
 type Model interface {
-	// AppendRow sets all counters of a post; row has a value for each column. One reply.
+	// AppendRow sets all counters of a post; row has a value for each column. ReadRow reads all replies to it.
 	AppendRow(dst []byte, mid uint64, row []uint64) []byte
 	ReadRow(r *wire.Reader) error
 
@@ -43,6 +43,7 @@ type Kind string
 const (
 	Counterd     Kind = "counterd"      // an item a post: HSET, INCR MID.suffix, COUNTER.MGET
 	RedisStrings Kind = "redis-strings" // a key a counter: MSET, INCR, MGET of posts x columns keys
+	RedisSet     Kind = "redis-set"     // as redis-strings, for servers without MSET such as Pogocache: a SET a counter
 	RedisHash    Kind = "redis-hash"    // a hash a post: HSET, HINCRBY, a HMGET a post
 	RedisPacked  Kind = "redis-packed"  // a string of 4 bytes a counter a post: SET, BITFIELD, MGET; the client unpacks
 	RedisBucket  Kind = "redis-bucket"  // a hash a hundred posts, their counters packed in one integer: HSET, HINCRBY, HGET
@@ -50,7 +51,7 @@ const (
 
 // Kinds lists the kinds.
 func Kinds() []Kind {
-	return []Kind{Counterd, RedisStrings, RedisHash, RedisPacked, RedisBucket}
+	return []Kind{Counterd, RedisStrings, RedisSet, RedisHash, RedisPacked, RedisBucket}
 }
 
 // ParseKind returns the Kind of that name.
@@ -78,6 +79,8 @@ func NewModel(kind Kind, schema Schema) (Model, error) {
 		return newCounterdModel(schema), nil
 	case RedisStrings:
 		return newStringsModel(schema), nil
+	case RedisSet:
+		return &setModel{newStringsModel(schema)}, nil
 	case RedisHash:
 		return newHashModel(schema), nil
 	case RedisPacked:

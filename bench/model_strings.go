@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/counterd/counterd/internal/wire"
@@ -62,6 +63,34 @@ func (m *stringsModel) ReadPage(r *wire.Reader, page []int64, posts int) ([]int6
 		return page, err
 	}
 	return appendNumbers(r, page, posts*len(m.suffixes))
+}
+
+// setModel keeps each counter under a key of its own, as stringsModel does, and sets them one by one.
+type setModel struct{ *stringsModel }
+
+func (m *setModel) AppendRow(dst []byte, mid uint64, row []uint64) []byte {
+	for i, v := range row {
+		dst = wire.AppendArray(dst, 3)
+		dst = wire.AppendArg(dst, "SET")
+		dst = wire.AppendKey(dst, mid, m.suffixes[i])
+		dst = wire.AppendUint(dst, v)
+	}
+	return dst
+}
+
+// ReadRow reads the replies to all commands of a row, also those after an error, and returns the first error.
+func (m *setModel) ReadRow(r *wire.Reader) (first error) {
+	for range m.suffixes {
+		err := r.ReadStatus()
+		var refused *wire.ServerError
+		if err != nil && !errors.As(err, &refused) {
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 // readCount reads the head of an array that must have n elements.

@@ -65,7 +65,9 @@ for bin in ${PEER_BIN:-redis-server}; do
 	name=$(basename "$bin")
 	PEER_BIN=$bin start_peer "$name"
 	peer_pid=$pid
-	measure "$name" "127.0.0.1:$port,redis-strings" "$("$bin" --version)" "$peer_pid"
+	model=redis-strings
+	[[ $name != pogocache* ]] || model=redis-set # it has no MSET
+	measure "$name" "127.0.0.1:$port,$model" "$("$bin" --version)" "$peer_pid"
 	kill "$peer_pid"
 	wait "$peer_pid" || true
 	if [ "$IDLE" != 0 ]; then

@@ -155,6 +155,9 @@ func (g *pairReports) cpuCells() (t cellsOf) {
 			if len(each) == 2 {
 				text += " (" + strings.Join(each, " / ") + " us)"
 			}
+			if failed := r.failed(phase); failed != "" {
+				text, shown = failed, Spread{}
+			}
 			t.wide = t.wide || shown.Wide()
 			t.cells = append(t.cells, cell{phase.Workload, fmt.Sprintf("%d deep", r.Settings.Depth), text})
 		}
@@ -176,18 +179,37 @@ func (g *pairReports) latencyCells() (t cellsOf) {
 				continue
 			}
 			t.cells = append(t.cells, cell{phase.Workload, "operations/s", Rate(phase.Rate)})
+			failed := r.failed(phase)
 			for _, p := range SlicePercentiles {
 				var each []string
 				for _, result := range phase.Results {
 					spread := result.Over(p.Of)
-					t.wide = t.wide || spread.Wide()
+					t.wide = t.wide || failed == "" && spread.Wide()
 					each = append(each, Duration(result.Latency.At(p.Percentile))+markdownSpread(spread, result))
 				}
-				t.cells = append(t.cells, cell{phase.Workload, p.Name, strings.Join(each, " / ")})
+				text := strings.Join(each, " / ")
+				if failed != "" {
+					text = failed
+				}
+				t.cells = append(t.cells, cell{phase.Workload, p.Name, text})
 			}
 		}
 	}
 	return t
+}
+
+// failed says why the numbers of a phase do not compare servers: a server refused over 1 % of the operations, or did not have over 1 %
+// of the posts. Such answers cost less than true ones.
+func (r *Report) failed(p Phase) string {
+	for i, result := range p.Results {
+		if result.Refused*100 > result.Ops() {
+			return fmt.Sprintf("not comparable: %s refused %s operations", r.Servers[i].name(), Int(result.Refused))
+		}
+		if result.Absent*100 > result.Posts {
+			return fmt.Sprintf("not comparable: %s did not have %s of %s posts", r.Servers[i].name(), Int(result.Absent), Int(result.Posts))
+		}
+	}
+	return ""
 }
 
 // ofSides says which of two numbers is whose.

@@ -39,6 +39,16 @@ func TestMarkdown(t *testing.T) {
 	if err := Markdown(&out, []*Report{alone}); err != nil || strings.Contains(out.String(), " / ") {
 		t.Errorf("of one server: %v\n%s", err, out.String())
 	}
+	// Answers that are errors, or say that there is no such post, cost less than true ones.
+	out.Reset()
+	failed := example(1)
+	refused := &failed.Phases[0].Results[1]
+	refused.Refused = refused.Ops()
+	failed.Phases[1].Results[0].Posts, failed.Phases[1].Results[0].Absent = 1000, 11
+	if err := Markdown(&out, []*Report{failed}); err != nil || strings.Count(out.String(), "not comparable: ") != 2 ||
+		!strings.Contains(out.String(), "refused "+Int(refused.Refused)+" operations |") || !strings.Contains(out.String(), "did not have 11 of 1,000 posts |") {
+		t.Errorf("of servers that failed: %v\n%s", err, out.String())
+	}
 	out.Reset()
 	if err := Markdown(&out, nil); err != nil || out.Len() != 0 {
 		t.Errorf("of nothing: %v\n%s", err, out.String())

@@ -99,6 +99,14 @@ type Result struct {
 	RSS     int64   `json:"rss"` // resident bytes at the end
 }
 
+// Ops returns the operations of all slices.
+func (r *Result) Ops() (n int64) {
+	for _, s := range r.Slices {
+		n += s.Ops
+	}
+	return n
+}
+
 // Slice is a stretch of time in which one server was measured.
 type Slice struct {
 	Seconds float64 `json:"seconds"`

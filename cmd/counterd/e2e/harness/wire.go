@@ -121,7 +121,7 @@ func (c *Conn) Want(raw string, args ...string) {
 	}
 }
 
-// Save makes a snapshot. One that the server makes by itself is waited for: SAVE is refused beside it, as in Redis.
+// Save makes a snapshot. It waits while the server makes an automatic snapshot, because SAVE is refused beside that, as in Redis.
 func (c *Conn) Save() {
 	c.T.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
