@@ -2,6 +2,7 @@
 package freeport
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -10,10 +11,11 @@ import (
 )
 
 // The ports lie below the range of connections (net.ipv4.ip_local_port_range of Linux, from 32768): a server that is started again
-// on its port would now and then find it taken by a connection of some other test.
+// on its port would now and then find it taken by a connection of some other test. The servers that suites of other projects know by
+// their ports (package suites) lie outside too.
 const (
-	low  = 10_000
-	high = 32_768
+	low  = 18_000
+	high = 26_000
 )
 
 var (
@@ -21,10 +23,19 @@ var (
 	taken = map[int]net.PacketConn{}
 )
 
-// Take returns a TCP port of 127.0.0.1 on which nobody listens now. While this process lives, no call of Take returns it again, in this
-// process or in another: the UDP port of the same number is kept open as a sign. Safe for concurrent use.
+// Take returns a port as Find does, and ends the test if there is none.
 func Take(t testing.TB) int {
 	t.Helper()
+	port, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// Find returns a TCP port of 127.0.0.1 on which nobody listens now. While this process lives, no call of Find returns it again, in this
+// process or in another: the UDP port of the same number is kept open as a sign. Safe for concurrent use.
+func Find() (int, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	for range 10_000 {
@@ -43,11 +54,11 @@ func Take(t testing.TB) int {
 			continue
 		}
 		if err := l.Close(); err != nil {
-			t.Fatal(err)
+			sign.Close()
+			return 0, err
 		}
 		taken[port] = sign
-		return port
+		return port, nil
 	}
-	t.Fatal("no free port in 10,000 attempts")
-	return 0
+	return 0, errors.New("no free port in 10,000 attempts")
 }

@@ -33,6 +33,8 @@
 //	request.go   the commands on the wire
 //	reply.go     the replies on the wire
 //	tcl.go       the suites of Redis and Valkey
-//	golang.go    the suites of go-redis and rueidis
-//	scripted.go  the suites of redis-py and ioredis, and resp-compatibility
+//	golang.go    the suite of go-redis
+//	rueidis.go   the suite of rueidis
+//	ioredis.go   the suite of ioredis
+//	scripted.go  the suite of redis-py, and resp-compatibility
 package main

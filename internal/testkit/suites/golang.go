@@ -13,8 +13,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // spec is a test of Ginkgo's report, as far as it is read.
@@ -49,10 +47,30 @@ func readGinkgo(content []byte) (found []outcome, err error) {
 // event is a line of go test -json.
 type event struct{ Action, Package, Test, Output string }
 
+// goTest is a test by the output of go test -json.
+type goTest struct {
+	outcome
+	action             string // how it ended; empty: its process ended before
+	subtests, subfails bool   // it has subtests; one of them failed
+}
+
 // readGoTest reads the output of go test -json. The unit of a test is its package. A test that has subtests is as good as they are, so
-// only those without count.
+// it counts only if it fails and none of them does.
 func readGoTest(module string, output []byte) (found []outcome, err error) {
-	said, parents := map[string]string{}, map[string]bool{}
+	tests := map[string]*goTest{}
+	var order []*goTest
+	lookup := func(pkg, name string) *goTest {
+		key := pkg + " " + name
+		if tests[key] == nil {
+			unit := strings.Trim(strings.TrimPrefix(pkg, module), "/")
+			if unit == "" {
+				unit = "."
+			}
+			tests[key] = &goTest{outcome: outcome{unit: unit, test: oneLine(name)}}
+			order = append(order, tests[key])
+		}
+		return tests[key]
+	}
 	lines := bufio.NewScanner(bytes.NewReader(output))
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
@@ -60,25 +78,30 @@ func readGoTest(module string, output []byte) (found []outcome, err error) {
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Test == "" {
 			continue // the go command's own words
 		}
-		key := e.Package + " " + e.Test
+		t := lookup(e.Package, e.Test)
 		switch e.Action {
 		case "output":
-			if text := strings.TrimSpace(e.Output); text != "" && !strings.HasPrefix(text, "=== ") && !strings.HasPrefix(text, "--- ") && len(said[key]) < 1000 {
-				said[key] += text + " "
+			if text := strings.TrimSpace(e.Output); text != "" && !strings.HasPrefix(text, "=== ") && !strings.HasPrefix(text, "--- ") && len(t.said) < 1000 {
+				t.said += text + " "
 			}
-		case "run":
-			if i := strings.LastIndexByte(e.Test, '/'); i > 0 {
-				parents[e.Package+" "+e.Test[:i]] = true
-			}
-		case "pass", "fail":
-			unit := strings.Trim(strings.TrimPrefix(e.Package, module), "/")
-			if unit == "" {
-				unit = "."
-			}
-			if !parents[key] {
-				found = append(found, outcome{unit: unit, test: oneLine(e.Test), passed: e.Action == "pass", said: said[key]})
-			}
+		case "pass", "fail", "skip":
+			t.action, t.passed = e.Action, e.Action == "pass"
 		}
+		if i := strings.LastIndexByte(e.Test, '/'); i > 0 {
+			parent := lookup(e.Package, e.Test[:i])
+			parent.subtests, parent.subfails = true, parent.subfails || e.Action == "fail"
+		}
+	}
+	for _, t := range order {
+		switch {
+		case t.action == "skip" || t.subtests && (t.passed || t.subfails):
+			continue
+		case t.action == "":
+			t.said += "its process ended"
+		case t.passed:
+			t.said = ""
+		}
+		found = append(found, t.outcome)
 	}
 	if len(found) == 0 && lines.Err() == nil {
 		return nil, fmt.Errorf("no test ran:\n%s", output[max(0, len(output)-2000):])
@@ -138,7 +161,7 @@ func goRedis(ctx context.Context, o options, list []row) (found []outcome, err e
 			return nil, err
 		}
 	}
-	if err := s.cluster(ctx, 3, goRedisCluster, goRedisBorders, goRedisSlot); err != nil {
+	if err := s.cluster(ctx, 3, goRedisCluster, behind{answered: clusterAnswered, integers: goRedisBorders}, goRedisSlot); err != nil {
 		return nil, err
 	}
 	program := filepath.Join(s.dir, "suite.test")
@@ -212,44 +235,4 @@ func (o options) ginkgoFile(ctx context.Context, dir, program, file string, skip
 		return []outcome{{unit: file, test: "the run of the file", said: "its process ended"}}, nil
 	}
 	return readGinkgo(content)
-}
-
-// The suite of rueidis knows its servers by their ports too: a single one, one behind Sentinel, one for RESP2 only, and a cluster.
-var (
-	rueidisSingle  = []int{6379, 6380, 6355}
-	rueidisCluster = []int{7001, 7002, 7003}
-)
-
-// rueidisTests are the tests of rueidis that need servers; those of names with 5 and of other databases repeat them.
-const rueidisTests = "^Test((Single|Sentinel|Cluster)ClientIntegration(WithPool)?|SingleClient5Integration|Negative.*)$"
-
-// rueidis runs those tests of rueidis that need servers.
-func rueidis(ctx context.Context, o options, _ []row) ([]outcome, error) {
-	s, err := newServers(o.counterd)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	for _, port := range rueidisSingle {
-		if _, err := s.node(ctx, behind{port: port}); err != nil {
-			return nil, err
-		}
-	}
-	const sentinel = 26379
-	if err := s.sentinel(ctx, sentinel); err != nil {
-		return nil, err
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(sentinel), DisableIdentity: true})
-	defer rdb.Close()
-	if err := rdb.Do(ctx, "SENTINEL", "MONITOR", "test", "127.0.0.1", 6380, 2).Err(); err != nil {
-		return nil, err
-	}
-	if err := s.cluster(ctx, 3, rueidisCluster, nil, nil); err != nil {
-		return nil, err
-	}
-	output, err := tool(ctx, o.path, nil, "go", "test", "-json", "-count=1", "-timeout=20m", "-run", rueidisTests, ".")
-	if err != nil {
-		return nil, err
-	}
-	return readGoTest("github.com/redis/rueidis", output)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/internal/testkit/freeport"
 )
 
 // servers are the programs that a suite runs against, with a proxy before each counterd. They end with it. A counterd that a test shuts
@@ -54,6 +55,20 @@ func (s *servers) close() {
 	}
 	s.waiting.Wait()
 	os.RemoveAll(s.dir)
+}
+
+// onOneNode runs tests against one counterd behind a proxy. Reports can be written to dir.
+func (o options) onOneNode(ctx context.Context, b behind, tests func(dir string, port int) ([]outcome, error)) ([]outcome, error) {
+	s, err := newServers(o.counterd)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	port, err := s.node(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return tests(s.dir, port)
 }
 
 // program runs a program until close, again whenever it ends.
@@ -102,7 +117,7 @@ type behind struct {
 
 // node starts a counterd and its proxy, and returns the port of the proxy.
 func (s *servers) node(ctx context.Context, b behind) (int, error) {
-	port, err := freePort()
+	port, err := freeport.Find()
 	if err != nil {
 		return 0, err
 	}
@@ -184,17 +199,18 @@ func (s *servers) sentinel(ctx context.Context, port int) error {
 	return answers(ctx, "127.0.0.1:"+strconv.Itoa(port))
 }
 
-// cluster starts etcd and nodes, one of each shard first and then their replicas, and makes a cluster of them.
-func (s *servers) cluster(ctx context.Context, shards int, ports []int, integers map[string]string, move func(uint16) uint16) error {
+// cluster starts etcd and a node behind each port, one of each shard first and then their replicas, and makes a cluster of them. all has
+// the options that the proxies have in common.
+func (s *servers) cluster(ctx context.Context, shards int, ports []int, all behind, move func(uint16) uint16) error {
 	path, err := exec.LookPath("etcd")
 	if err != nil {
 		return fmt.Errorf("%w (Debian and Ubuntu: apt-get install etcd-server)", err)
 	}
-	client, err := freePort()
+	client, err := freeport.Find()
 	if err != nil {
 		return err
 	}
-	peer, err := freePort()
+	peer, err := freeport.Find()
 	if err != nil {
 		return err
 	}
@@ -213,8 +229,9 @@ func (s *servers) cluster(ctx context.Context, shards int, ports []int, integers
 	s.names.move = move
 	create := []string{"cluster", "create", "--yes", "--shards", strconv.Itoa(shards), "--replicas", strconv.Itoa(len(ports)/shards - 1)}
 	for _, port := range ports {
-		b := behind{port: port, node: true, answered: clusterAnswered, integers: integers, args: []string{"--cluster-enabled", "yes", "--cluster-name", "suite",
-			"--cluster-etcd", etcd, "--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", strconv.Itoa(port)}}
+		b := all
+		b.port, b.node, b.args = port, true, []string{"--cluster-enabled", "yes", "--cluster-name", "suite",
+			"--cluster-etcd", etcd, "--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", strconv.Itoa(port)}
 		if _, err := s.node(ctx, b); err != nil {
 			return err
 		}
@@ -232,7 +249,7 @@ func (s *servers) cluster(ctx context.Context, shards int, ports []int, integers
 
 // keys asks a counterd of its own for the arguments that are keys: nodes of a cluster tell too, but only when it serves.
 func (s *servers) keys(ctx context.Context) (map[string]keyRange, error) {
-	port, err := freePort()
+	port, err := freeport.Find()
 	if err != nil {
 		return nil, err
 	}
@@ -269,14 +286,4 @@ func answers(ctx context.Context, addr string) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-}
-
-// freePort returns a port that was free a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

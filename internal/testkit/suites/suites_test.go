@@ -145,15 +145,31 @@ func TestReports(t *testing.T) {
 not JSON
 {"Action":"pass","Package":"m.org/r","Test":"TestC"}`))
 	check("go test", found, err, outcome{"p", "TestA/b", false, "a.go:1: no "}, outcome{".", "TestC", true, ""})
+	found, err = readGoTest("m.org/r", []byte(`{"Action":"run","Package":"m.org/r","Test":"TestLeaks"}
+{"Action":"run","Package":"m.org/r","Test":"TestLeaks/a"}
+{"Action":"pass","Package":"m.org/r","Test":"TestLeaks/a"}
+{"Action":"fail","Package":"m.org/r","Test":"TestLeaks"}
+{"Action":"skip","Package":"m.org/r","Test":"TestSkips"}
+{"Action":"run","Package":"m.org/r","Test":"TestPanics"}`))
+	check("go test that panics", found, err, outcome{".", "TestLeaks", false, ""}, outcome{".", "TestLeaks/a", true, ""}, outcome{".", "TestPanics", false, "its process ended"})
 	found, err = readJUnit([]byte(`<testsuites><testsuite><testcase classname="tests.test_x.TestA" name="test_b[1]"/>
 		<testcase classname="tests.test_x" name="test_c"><failure message="no">x</failure></testcase>
 		<testcase classname="tests.test_x" name="test_d"><skipped/></testcase></testsuite></testsuites>`))
 	check("pytest", found, err, outcome{"tests.test_x", "TestA.test_b[1]", true, ""}, outcome{"tests.test_x", "test_c", false, "no"})
 	found, err = readMocha("/x", []byte(`{"tests":[{"fullTitle":"a b","file":"/x/test/a.ts"},{"fullTitle":"a c","file":"/x/test/a.ts","err":{"message":"no"}},
-		{"fullTitle":"a d","file":"/x/test/a.ts"}],"failures":[{"fullTitle":"a c","file":"/x/test/a.ts"}],"pending":[{"fullTitle":"a d","file":"/x/test/a.ts"}]}`))
-	check("Mocha", found, err, outcome{"test/a.ts", "a b", true, ""}, outcome{"test/a.ts", "a c", false, "no"})
+		{"fullTitle":"a d","file":"/x/test/a.ts"}],"failures":[{"fullTitle":"a c","file":"/x/test/a.ts","err":{"message":"no"}},
+		{"fullTitle":"a \"before each\" hook","file":"/x/test/a.ts","err":{"message":"not there"}}],"pending":[{"fullTitle":"a d","file":"/x/test/a.ts"}]}`))
+	check("Mocha", found, err, outcome{"test/a.ts", "a c", false, "no"}, outcome{"test/a.ts", `a "before each" hook`, false, "not there"}, outcome{"test/a.ts", "a b", true, ""})
 	found = readResp("test: del command passed\ntest: rename failed\ntest: rename failed\ntest: x tags skipped\nFailedTest(name='rename', reason=A)\nFailedTest(name='rename', reason=B)\n")
 	check("resp-compatibility", found, nil, outcome{"cts.json", "del command", true, ""}, outcome{"cts.json", "rename", false, "A"}, outcome{"cts.json", "rename (2)", false, "B"})
+}
+
+// TestRueidisSkip: parts of the test whose reason says that they must not run, of no other test.
+func TestRueidisSkip(t *testing.T) {
+	list := []row{{".", "TestA/one", passes}, {".", "TestA/two", "no scripts"}, {".", "TestA/three+", notRun + "panics"}, {".", "TestAB/four", notRun + "panics"}, {".", "TestA", passes}}
+	if got := rueidisSkip(list, "TestA"); !slices.Equal(got, []string{`three\+`}) {
+		t.Errorf("%q are not run, want three+ alone", got)
+	}
 }
 
 // TestCompare runs comparisons that must fail, and a comparison that must not.

@@ -45,16 +45,9 @@ func tclSuite(ctx context.Context, o options, list []row) (found []outcome, err 
 
 // unit runs one file of the suite against a new server.
 func (o options) unit(ctx context.Context, unit string, skip []row) ([]outcome, error) {
-	s, err := newServers(o.counterd)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	port, err := s.node(ctx, behind{answered: tclAnswered})
-	if err != nil {
-		return nil, err
-	}
-	return runUnit(ctx, o.path, port, unit, skip)
+	return o.onOneNode(ctx, behind{answered: tclAnswered}, func(_ string, port int) ([]outcome, error) {
+		return runUnit(ctx, o.path, port, unit, skip)
+	})
 }
 
 // runUnit runs one file of a suite against a server. Tests of the list are not run: a test that fails would end the file.

@@ -115,6 +115,7 @@ var floors = map[string]int{
 
 	"internal/testkit":                         300,
 	"internal/testkit/filetest":                290,
+	"internal/testkit/freeport":                290,
 	"internal/testkit/seed":                    290,
 	"internal/testkit/racetest":                290,
 	"cmd/internal/testkit":                     300,
