@@ -210,7 +210,7 @@ func known(now *schema.Schema, rec *format.Record) error {
 // there is no place, and tells how many bytes it took.
 func (t *takeover) log(records []byte) (n int, end uint64, err error) {
 	l := &t.s.Producers
-	// Held from the first look at the table until the records are in the log: who numbers a change next sees both.
+	// The lock covers both the checks of the table and the append. The next numbered change then finds the table and the log in step.
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	t.out, t.now = t.out[:0], l.Seconds()
@@ -236,7 +236,7 @@ func (t *takeover) log(records []byte) (n int, end uint64, err error) {
 	return n, end, err
 }
 
-// translate appends this log's form of a record to out, and makes what it says of producers.
+// translate appends this log's form of a record to out. A record of producers changes the table of producers too.
 func (t *takeover) translate(rec *format.Record, raw []byte) error {
 	switch rec.Kind {
 	case format.KindDefine:

@@ -89,7 +89,7 @@ func newIndex(list []row) index {
 	return i
 }
 
-// what is the fate of a test by the table; empty: it has none.
+// what returns the fate of a test by the table. It is empty for a test that the table does not list.
 func (i index) what(unit, test string) string {
 	if what, ok := i.exact[row{unit: unit, test: test}]; ok {
 		return what

@@ -30,7 +30,7 @@
 // power, a directory is replaced by an older copy. Behind each chunk the Sink asks for the place of the target's log, its
 // history and offset. Where the history has changed meanwhile, the chunk is written again, which counts once. Where it ended
 // before an earlier chunk, values that are set are read and set again from the start, and an import that adds ends: numbers
-// of earlier chunks are forgotten by then. A FLUSHALL is no loss: the comparison at the end shows what it deleted.
+// of earlier chunks are forgotten by then. A FLUSHALL does not count as a loss. The comparison at the end shows the values that it deleted.
 //
 // Sums of what was read are compared with the target's when all is written, and all values where that proves nothing.
 //
