@@ -34,7 +34,7 @@ import (
 // A block without a prompt is not executed: it needs other machines, or takes too long.
 
 // patience is how long a command, or the start of a server, may take.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // prompt is redis-cli's, with the port.
 var prompt = regexp.MustCompile(`^127\.0\.0\.1:(\d+)(?:\(TX\))?> (.*)$`)
