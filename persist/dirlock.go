@@ -39,6 +39,13 @@ func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 	return fsys.Lock(filepath.Join(dir, format.LockName))
 }
 
+// KeepDirLock keeps the lock of a data directory in this process until release is called, also while the directory is not open:
+// a process that opens a directory anew must find it as it left it, and a tool that took a free lock would keep it for as long as
+// it reads. LockDir and OpenDir get the lock meanwhile. Other file systems than vfs.OS have no other processes.
+func KeepDirLock(dir string) (release func()) {
+	return vfs.KeepLock(filepath.Join(dir, format.LockName))
+}
+
 func newDirLock(fsys vfs.FS, path string) (*dirLock, error) {
 	l := &dirLock{fsys: fsys, path: path}
 	err := l.lockFile()

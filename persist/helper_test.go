@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-var scripts = flag.Uint64("scripts", 60, "lives of a log that TestLogCrash crashes at every operation; one gives about 300 points")
+var scripts = flag.Uint64("scripts", 25, "lives of a log that TestLogCrash crashes at every operation; one gives about 300 points")
 
 const testDir = filetest.Dir
 

@@ -52,6 +52,7 @@
 //	view.go          View: shows another FS and keeps changes in memory
 //	os.go            OS, the file system of the operating system
 //	os_file.go       its files
+//	keptlock.go      locks that a process keeps while it opens a directory anew
 //	os_linux.go      system calls of Linux
 //	os_other.go      the same on other systems
 //	aio_linux.go     syncs that leave the processor free

@@ -17,7 +17,7 @@ const (
 	dirMode  fs.FileMode = 0o750
 )
 
-// osFS is the file system of the operating system. It has no state.
+// osFS is the file system of the operating system. It has no state but the locks that are kept (KeepLock).
 type osFS struct{}
 
 var _ FS = osFS{}
@@ -109,6 +109,9 @@ func (osFS) Space(dir string) (Space, error) {
 // closing an unrelated descriptor of the file does not drop it. Only another file system client (NFS before
 // Linux 2.6.12) does not see it.
 func (osFS) Lock(name string) (io.Closer, error) {
+	if f := takeKept(name); f != nil {
+		return &osLock{name: name, file: f}, nil
+	}
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
 	if errors.Is(err, syscall.EROFS) { // a lock needs no right to write
 		f, err = os.Open(name)
@@ -124,7 +127,7 @@ func (osFS) Lock(name string) (io.Closer, error) {
 		}
 		return nil, pathError("lock", name, err)
 	}
-	return f, nil // closing the only descriptor of the open file releases the lock
+	return &osLock{name: name, file: f}, nil // closing the only descriptor of the open file releases the lock
 }
 
 // retryEINTR calls f until it is not interrupted by a signal. Package os does so in its own calls.

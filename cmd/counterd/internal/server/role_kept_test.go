@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // TestRoleKept: a node without replicaof in its configuration has the role after a restart that it had before.
@@ -99,6 +102,51 @@ func TestRoleWhileOpening(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.dial().want("SET 1.cntcm 1", "-"+items.ErrReadOnly)
+}
+
+// TestReopenKeepsDirectory: while a node cuts its log back, or takes over its primary's data, a tool that reads its directory never
+// gets the lock. It would keep the lock while it reads, and the node could not open its directory again and ended.
+func TestReopenKeepsDirectory(t *testing.T) {
+	a := newReplNode(t).start("")
+	lock := filepath.Join(a.dir, "LOCK")
+	other := filepath.Join(t.TempDir(), "LOCK") // the same file: the lock is that of another process
+	if err := os.Link(lock, other); err != nil {
+		t.Fatal(err)
+	}
+	takes := func(what string) {
+		t.Helper()
+		l, err := vfs.OS().Lock(other)
+		if err == nil {
+			t.Errorf("%s: a tool gets the lock of the directory", what)
+			t.Cleanup(func() { l.Close() })
+		}
+	}
+	a.dial().want("SET 1.cntcm 5", "+OK")
+	opened := a.srv.Open
+	a.srv.Open = func() (*counter.Store, error) {
+		takes("before the store is opened again")
+		return opened()
+	}
+	err := a.srv.role.Reopen(func(dir string) error {
+		takes("the store is closed")
+		l, err := persist.LockDir(vfs.OS(), dir)
+		if err != nil {
+			return err
+		}
+		takes("the directory is changed")
+		return l.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	takes("the store is open")
+	a.dial().want("INCR 1.cntcm", ":6")
+	a.stop()
+	if l, err := vfs.OS().Lock(other); err != nil {
+		t.Errorf("the server has ended: %v", err)
+	} else if err := l.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestElected: a replica that Sentinel promotes takes the role over from a primary that lives; one that a person splits

@@ -28,6 +28,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
 )
 
 // Server is a store that speaks the Redis protocol. Make one with New, start it with Listen, end it with Shutdown.
@@ -266,7 +267,8 @@ func (s *Server) OpenStore() (*counter.Store, error) { return s.role.Open(s.Open
 func (s *Server) EndOpening() { s.role.EndOpening() }
 
 // Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it
-// cannot be opened the server ends: there is nothing to serve.
+// cannot be opened the server ends: there is nothing to serve. The directory stays locked all the time, so that no tool that
+// reads it comes in between.
 func (s *Server) Reopen(change func(dir string) error) error {
 	if s.Open == nil {
 		return errors.New("this server cannot open a store")
@@ -276,6 +278,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		return err
 	}
 	dir := s.store().Path()
+	defer persist.KeepDirLock(dir)()
 	s.progress.beginLoading()
 	old := s.current.Swap(empty)
 	err = old.Close() // waits for open batches
