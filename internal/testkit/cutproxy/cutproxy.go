@@ -29,6 +29,8 @@ type Proxy struct {
 	lose  float64 // the part of replies that is lost; a tenth as many requests
 	stall float64 // the part of replies behind which a connection is silent
 
+	pause atomic.Int64 // ns before each piece of requests: see Slow
+
 	cuts [Ways]atomic.Int64
 	lost atomic.Int64
 }
@@ -108,6 +110,10 @@ func (p *Proxy) Stall(part float64) {
 	p.stall = part
 	p.mu.Unlock()
 }
+
+// Slow makes each piece of requests, of at most 16 KiB, wait before it is passed on, from now on: what a client sends in bulk lasts as
+// long as a test needs, however busy the machine is. 0: none waits.
+func (p *Proxy) Slow(pause time.Duration) { p.pause.Store(int64(pause)) }
 
 // Lost is how many pieces were lost, in whole or in part.
 func (p *Proxy) Lost() int64 { return p.lost.Load() }
@@ -235,6 +241,9 @@ func (p *Proxy) pipe(from, to *net.TCPConn, plan plan) {
 		n, err := from.Read(buf[:min(int64(len(buf)), left)])
 		if n > 0 {
 			time.Sleep(plan.delay)
+			if !plan.reply {
+				time.Sleep(time.Duration(p.pause.Load()))
+			}
 			pass, silent := p.losing(n, plan.reply)
 			if silent {
 				return // the other direction goes on until the client ends it

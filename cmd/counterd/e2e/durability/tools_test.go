@@ -226,7 +226,7 @@ func TestDiff(t *testing.T) {
 	}
 
 	replica := harness.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(nodes[0].Port))
-	harness.Eventually(t, 20*time.Second, "the replica has everything", func() bool { return conns[0].Do("WAIT", "1", "1000").Raw == ":1\r\n" })
+	harness.Eventually(t, time.Minute, "the replica has everything", func() bool { return conns[0].Do("WAIT", "1", "1000").Raw == ":1\r\n" })
 	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		w, err := harness.DialTimeout("tcp", nodes[0].Addr, time.Second)

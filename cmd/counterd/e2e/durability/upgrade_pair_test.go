@@ -116,7 +116,9 @@ func (u *upgradePair) change(stage string) {
 		u.posts[key]++
 		u.want(fmt.Sprintf(":%d\r\n", u.posts[key]), "INCR", key)
 	}
-	u.want("+OK\r\n", "SAVE")
+	c := u.nodes[u.primary].Dial(u.t)
+	c.Save()
+	c.Close()
 	u.do("COUNTER.DEMOTE", "weibo", fmt.Sprint(harness.ColdPosts{}.Mid(10)))
 	if got := u.do("COUNTER.UPDATE", "weibo", "WHERE", "attitude", ">", "0", "SET", "comment", fmt.Sprint(u.stage)); !strings.HasPrefix(got, ":1\r") {
 		u.t.Errorf("COUNTER.UPDATE: %q, want one post", got)

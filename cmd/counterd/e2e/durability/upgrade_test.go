@@ -40,10 +40,7 @@ func TestUpgrade(t *testing.T) {
 				mid, _ := wasBefore(i + 1)
 				c.Want(fmt.Sprintf(":%d\r\n", 1+i), "INCRBY", mid+".cntqt", strconv.Itoa(1+i-3))
 			}
-			c.Want("+Background saving started\r\n", "BGSAVE")
-			harness.WaitUntil(t, "a snapshot of the new version", func() bool {
-				return harness.InfoValue(t, c, "persistence", "rdb_bgsave_in_progress") == "0" && harness.InfoValue(t, c, "persistence", "rdb_last_bgsave_status") == "ok"
-			})
+			harness.SaveInBackground(t, c)
 			s.Kill()
 			harness.WantCtl(t, 0, []string{"check", dir})
 			wantBefore(t, harness.StartIn(t, dir).Dial(t), 20)

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	StartTimeout = 20 * time.Second // until PING is answered; the race detector on a busy machine takes seconds
-	StopTimeout  = 10 * time.Second // from SIGTERM to the end, the promise of a graceful shutdown
+	StartTimeout = time.Minute      // until PING is answered; the race detector on a busy machine takes seconds
+	StopTimeout  = 30 * time.Second // from SIGTERM to the end: 10 s are promised, on a machine that is not busy
 )
 
 // Server is one running process that speaks the Redis protocol: counterd, or redis-server to compare with.

@@ -14,7 +14,7 @@ import (
 
 // IoTimeout bounds every single read and write of a test: a server that stops answering fails the test
 // instead of hanging it. It is far above any reply time, so that a busy machine never trips it.
-const IoTimeout = 30 * time.Second
+const IoTimeout = time.Minute
 
 // Conn is a bare connection. Its try methods return errors and may be used from any goroutine, one at a time;
 // the others end the test and belong to the test's own goroutine.

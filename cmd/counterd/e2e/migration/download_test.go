@@ -85,7 +85,7 @@ func TestDownload(t *testing.T) {
 			}
 		}
 	}()
-	harness.Eventually(t, 30*time.Second, "some increments", func() bool { return harness.InfoNumber(t, c, "stats", "total_commands_processed") > 3000 })
+	harness.Eventually(t, time.Minute, "some increments", func() bool { return harness.InfoNumber(t, c, "stats", "total_commands_processed") > 3000 })
 	before := counterValue(t, c, "77.cntcm")
 	file, said, err = download("busy")
 	after := counterValue(t, c, "77.cntcm")

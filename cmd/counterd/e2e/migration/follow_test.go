@@ -329,7 +329,7 @@ func TestFollowTargetLost(t *testing.T) {
 	if !ok {
 		return
 	}
-	const posts = 1200 // of which the first 512 are one command
+	const posts = 1000 // the first 512 are one command, and at 100 a second the others come 5 s behind them
 	fill := []string{"MSET"}
 	for mid := range posts {
 		fill = append(fill, fmt.Sprintf("post:%d:likes", mid+1), "7")
@@ -347,7 +347,7 @@ func TestFollowTargetLost(t *testing.T) {
 			t.Errorf("%s: the sum is %s, want %d\n%s", when, sum, 7*posts, out)
 		}
 	}
-	f.start("--until-caught-up", "--rate", "1000")
+	f.start("--until-caught-up", "--rate", "100")
 	c := f.target.Dial(t)
 	for deadline := time.Now().Add(harness.StartTimeout); string(c.Do("DBSIZE").Raw) == ":0\r\n"; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {

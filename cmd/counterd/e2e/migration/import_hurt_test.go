@@ -29,7 +29,14 @@ type importHurt struct {
 	moved bool // ranges moved to files; behind a FLUSHALL there may be too few posts for that
 }
 
-const hurtPosts = 60_000
+// Every second post is imported, at hurtRate, in chunks of 2,500 values. That takes 3 s, and to hurt the server may take longer on a
+// busy machine. So an import is slow but while goesOn waits for it: each 16 KiB of its 1.4 MB then wait for hurtPause.
+const (
+	hurtPosts = 60_000
+	hurtRows  = hurtPosts / 2
+	hurtRate  = 10_000 // values a second
+	hurtPause = 400 * time.Millisecond
+)
 
 func newImportHurt(t *testing.T) *importHurt {
 	h := &importHurt{t: t, dir: t.TempDir(), args: []string{"--schema", "../../weibo.schema", "--aof-retain", "16mb", "--auto-aof-rewrite-min-size", "0"}}
@@ -44,8 +51,8 @@ func newImportHurt(t *testing.T) *importHurt {
 	}
 	var text strings.Builder
 	text.WriteString("mid\trepost\n")
-	for i := range hurtPosts {
-		fmt.Fprintf(&text, "%d\t%d\n", harness.ColdPosts{}.Mid(i), i%50+1)
+	for i := range hurtRows {
+		fmt.Fprintf(&text, "%d\t%d\n", harness.ColdPosts{}.Mid(2*i), i%50+1)
 	}
 	h.file = filepath.Join(h.dir, "posts.tsv")
 	if err := os.WriteFile(h.file, []byte(text.String()), 0o600); err != nil {
@@ -70,17 +77,20 @@ func (h *importHurt) offset() int64 {
 	return n
 }
 
-// goesOn waits until the import has written some chunks.
+// goesOn waits until the import has written some chunks. A chunk takes 41,000 bytes of log, so one has ended since, and the import
+// has noted where.
 func (h *importHurt) goesOn() {
 	h.t.Helper()
+	h.proxy.Slow(0)
+	defer h.proxy.Slow(hurtPause)
 	from := h.offset()
-	harness.Eventually(h.t, time.Minute, "the import goes on", func() bool { return h.offset() > from+40_000 })
+	harness.Eventually(h.t, time.Minute, "the import goes on", func() bool { return h.offset() > from+60_000 })
 }
 
-// during runs an import of so many posts a second, and strikes once it goes on. It returns the import's output and exit status.
-func (h *importHurt) during(strike func(), rate int, args ...string) (out string, status int) {
+// during runs an import, and strikes once it goes on. It returns the import's output and exit status.
+func (h *importHurt) during(strike func(), args ...string) (out string, status int) {
 	h.t.Helper()
-	i := startImport(h.t, append(args, "--rate", strconv.Itoa(rate))...)
+	i := startImport(h.t, append(args, "--rate", strconv.Itoa(hurtRate))...)
 	h.t.Cleanup(func() {
 		if h.t.Failed() {
 			h.t.Logf("import: %s", i.out.String())
@@ -88,6 +98,7 @@ func (h *importHurt) during(strike func(), rate int, args ...string) (out string
 	})
 	h.goesOn()
 	strike()
+	h.proxy.Slow(0)
 	_ = i.cmd.Wait()
 	return i.out.String(), i.cmd.ProcessState.ExitCode()
 }
@@ -231,25 +242,25 @@ func TestImportHurt(t *testing.T) {
 		f    func()
 		lost bool
 	}{{"tiers", h.tiers, false}, {"disk", h.disk, false}, {"power", h.power, true}, {"rollback", h.rollBack, true}} {
-		out, status := h.during(strike.f, 10_000, h.importing("--resume", filepath.Join(h.dir, strike.name))...)
+		out, status := h.during(strike.f, h.importing("--resume", filepath.Join(h.dir, strike.name))...)
 		if status != 0 || !strings.Contains(out, "verified: ") || strings.Contains(out, "beginning anew") != strike.lost {
 			t.Errorf("%s: the import ended with %d: %s", strike.name, status, out)
 		}
 	}
 	flush := h.importing("--resume", filepath.Join(h.dir, "flush"))
-	if out, status := h.during(func() { h.ask("FLUSHALL") }, 10_000, flush...); status != 1 || !strings.Contains(out, "NOT verified") {
+	if out, status := h.during(func() { h.ask("FLUSHALL") }, flush...); status != 1 || !strings.Contains(out, "NOT verified") {
 		t.Errorf("behind a FLUSHALL the import ended with %d: %s", status, out)
 	}
 	harness.WantCtl(t, 0, flush, "verified: ")
 	add := h.importing("--add", "--resume", filepath.Join(h.dir, "add"))
-	if out, status := h.during(func() { h.tiers(); h.disk(); h.nodes[0].Kill(); h.restart() }, 10_000, add...); status != 0 || !strings.Contains(out, "verified: ") {
+	if out, status := h.during(func() { h.tiers(); h.disk(); h.nodes[0].Kill(); h.restart() }, add...); status != 0 || !strings.Contains(out, "verified: ") {
 		t.Errorf("the import that adds ended with %d: %s", status, out)
 	}
 	again := h.importing("--add", "--resume", filepath.Join(h.dir, "again"))
-	if out, status := h.during(h.failOver, 2000, again...); status != 1 || !strings.Contains(out, "has lost changes that it had acknowledged") && !strings.Contains(out, "NOT verified") {
+	if out, status := h.during(h.failOver, again...); status != 1 || !strings.Contains(out, "has lost changes that it had acknowledged") && !strings.Contains(out, "NOT verified") {
 		t.Errorf("behind a failover that lost changes the import that adds ended with %d: %s", status, out)
 	}
-	harness.WantCtl(t, 0, h.importing("--verify", "values"), "verified: all 60000 values")
+	harness.WantCtl(t, 0, h.importing("--verify", "values"), fmt.Sprintf("verified: all %d values", hurtRows))
 	harness.Eventually(t, time.Minute, "both nodes hold the same", func() bool {
 		return h.ask("COUNTER.DIGEST") == harness.Ask(h.nodes[1].Addr, "COUNTER.DIGEST")
 	})

@@ -38,7 +38,7 @@ func TestSentinel(t *testing.T) {
 	nodes := []*harness.Server{primary, harness.StartAt(t, ports[1], dirs[1], "--replicaof", follow), harness.StartAt(t, ports[2], dirs[2], "--replicaof", follow)}
 	sentinels, logs := harness.StartSentinels(t, path, ports[0])
 	for _, log := range logs {
-		harness.Eventually(t, 30*time.Second, "each Sentinel knows both replicas and both fellows", func() bool {
+		harness.Eventually(t, time.Minute, "each Sentinel knows both replicas and both fellows", func() bool {
 			return strings.Count(log.String(), "+slave ") == 2 && strings.Count(log.String(), "+sentinel ") == 2
 		})
 	}
@@ -61,18 +61,24 @@ func TestSentinel(t *testing.T) {
 		}
 		return err
 	}
-	for range 200 {
-		if err := add(); err != nil {
-			t.Fatal(err)
-		}
+	adds := func(n int) { // a busy machine may keep a reply for longer than the client waits
+		harness.Eventually(t, time.Minute, fmt.Sprint(n, " changes"), func() bool {
+			for ; n > 0; n-- {
+				if add() != nil {
+					return false
+				}
+			}
+			return true
+		})
 	}
+	adds(200)
 	// Sentinel elects a replica only when it has heard of its link; two of its rounds of INFO are enough.
-	harness.Eventually(t, 30*time.Second, "links are up", func() bool {
+	harness.Eventually(t, time.Minute, "links are up", func() bool {
 		return harness.ReplicationField(nodes[1], "master_link_status") == "up" && harness.ReplicationField(nodes[2], "master_link_status") == "up"
 	})
 	began := time.Now()
 	primary.Kill()
-	harness.Eventually(t, 60*time.Second, "a replica is promoted and the client goes on", func() bool { return add() == nil })
+	harness.Eventually(t, time.Minute, "a replica is promoted and the client goes on", func() bool { return add() == nil })
 	t.Logf("the client wrote again %v after the kill", time.Since(began).Round(time.Millisecond))
 	var leader, other *harness.Server
 	for _, n := range nodes[1:] {
@@ -85,7 +91,7 @@ func TestSentinel(t *testing.T) {
 	if leader == nil || other == nil {
 		t.Fatal("want one primary and one replica")
 	}
-	harness.Eventually(t, 60*time.Second, "the other replica follows the new primary", func() bool {
+	harness.Eventually(t, time.Minute, "the other replica follows the new primary", func() bool {
 		return harness.ReplicationField(other, "master_port") == strconv.Itoa(leader.Port) && harness.ReplicationField(other, "master_link_status") == "up"
 	})
 
@@ -98,14 +104,10 @@ func TestSentinel(t *testing.T) {
 	if v, err := lone.TryDo("INCR", "1.n"); err != nil || !strings.HasPrefix(v.Raw, "-READONLY ") {
 		t.Errorf("an old primary that returns answers INCR by %q %v, want READONLY", v.Raw, err)
 	}
-	harness.Eventually(t, 60*time.Second, "the old primary is a replica of the new one", func() bool {
+	harness.Eventually(t, time.Minute, "the old primary is a replica of the new one", func() bool {
 		return harness.ReplicationField(old, "role") == "slave" && harness.ReplicationField(old, "master_port") == strconv.Itoa(leader.Port) && harness.ReplicationField(old, "master_link_status") == "up"
 	})
-	for range 50 {
-		if err := add(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	adds(50)
 	value, err := client.Get(ctx, "1.n").Int64()
 	if err != nil || value < safe || value > tried {
 		t.Fatalf("got %d %v, want %d..%d", value, err, safe, tried)
@@ -119,7 +121,7 @@ func TestSentinel(t *testing.T) {
 		v, _ := c.TryDo("COUNTER.DIGEST")
 		return v.Raw
 	}
-	harness.Eventually(t, 10*time.Second, "all nodes have the same items", func() bool {
+	harness.Eventually(t, time.Minute, "all nodes have the same items", func() bool {
 		return digest(leader) == digest(other) && digest(leader) == digest(old)
 	})
 }
@@ -148,10 +150,10 @@ func TestWatchReplica(t *testing.T) {
 		_ = cli.Process.Kill()
 		_ = cli.Wait()
 	}()
-	harness.Eventually(t, 10*time.Second, "redis-cli is connected", func() bool { return strings.Contains(out.String(), "SYNC done") })
-	harness.Eventually(t, 10*time.Second, "its REPLCONF ACK", func() bool { return strings.Contains(out.String(), "ACK") })
+	harness.Eventually(t, time.Minute, "redis-cli is connected", func() bool { return strings.Contains(out.String(), "SYNC done") })
+	harness.Eventually(t, time.Minute, "its REPLCONF ACK", func() bool { return strings.Contains(out.String(), "ACK") })
 	if v, err := c.TryDo("INCRBY", "7.n", "41"); err != nil || v.Raw != ":41\r\n" {
 		t.Fatalf("%q %v", v.Raw, err)
 	}
-	harness.Eventually(t, 10*time.Second, "redis-cli prints the change", func() bool { return strings.Contains(out.String(), `"SET","7.n","41"`) })
+	harness.Eventually(t, time.Minute, "redis-cli prints the change", func() bool { return strings.Contains(out.String(), `"SET","7.n","41"`) })
 }

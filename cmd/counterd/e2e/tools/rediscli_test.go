@@ -1,8 +1,6 @@
 package tools
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -175,16 +173,18 @@ func TestCLIModes(t *testing.T) {
 		if err != nil {
 			t.Fatal("stdbuf (coreutils) is not installed")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, stdbuf, "-oL", "redis-cli", "-p", strconv.Itoa(s.Port), "--stat")
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		_ = cmd.Run() // it runs until it is killed
-		row := regexp.MustCompile(fmt.Sprintf(`(?m)^%d +[0-9.]+[KMG] +[1-9][0-9]* +0 +[0-9]+ \(\+[0-9]+\) +[0-9]+ +$`, items.Len()))
-		if !row.Match(out.Bytes()) {
-			t.Errorf("no row with %d keys, memory, clients, requests and connections in\n%s", items.Len(), &out)
+		cmd := exec.CommandContext(t.Context(), stdbuf, "-oL", "redis-cli", "-p", strconv.Itoa(s.Port), "--stat")
+		out := new(harness.LogBuffer)
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
+		defer func() { // it runs until it is killed
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}()
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^%d +[0-9.]+[KMG] +[1-9][0-9]* +0 +[0-9]+ \(\+[0-9]+\) +[0-9]+ +$`, items.Len()))
+		harness.Eventually(t, time.Minute, fmt.Sprintf("a row with %d keys, memory, clients, requests and connections", items.Len()), func() bool { return row.MatchString(out.String()) })
 	})
 	t.Run("latency", func(t *testing.T) {
 		out := s.Cli(t, "", "--latency") // not on a terminal it samples for one second: min max avg count

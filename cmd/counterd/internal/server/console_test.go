@@ -65,7 +65,7 @@ func TestConsoleIsInfo(t *testing.T) {
 	c.do("INCR 5")
 	c.want("CONFIG SET appendfsync always", "+OK")
 	c.want("INCR 7.cntcm", ":2")
-	c.want("SAVE", "+OK")
+	c.save()
 	idle := wireDial(t, s, 2)
 
 	var st console.Status

@@ -151,7 +151,7 @@ func newDamagePair(t *testing.T) *damagePair {
 	w.want("INCR 6.cntrn IDMP writer 2", ":1")
 	same(t, p.a, p.b)
 	for _, n := range []*replNode{p.a, p.b} {
-		n.dial().want("SAVE", "+OK")
+		n.dial().save()
 		n.dial().want("COUNTER.DEMOTE weibo 3", "+OK")
 		n.dial().want("COUNTER.DEMOTE weibo 100", "+OK")
 	}
@@ -159,8 +159,8 @@ func newDamagePair(t *testing.T) *damagePair {
 	for i := range 2 {
 		w.want(fmt.Sprintf("INCR 398.cntrn IDMP writer %d", i+3), fmt.Sprintf(":%d", i+1))
 		same(t, p.a, p.b)
-		p.a.dial().want("SAVE", "+OK")
-		p.b.dial().want("SAVE", "+OK")
+		p.a.dial().save()
+		p.b.dial().save()
 	}
 	w.want("SET 399.cntrn 77", "+OK")
 	same(t, p.a, p.b)
@@ -447,11 +447,11 @@ func TestHealsFromDamaged(t *testing.T) {
 	}
 	same(t, a, b)
 	for _, n := range []*replNode{a, b} {
-		n.dial().want("SAVE", "+OK")
+		n.dial().save()
 		n.dial().want("COUNTER.DEMOTE weibo 3", "+OK")
 		w.want("INCR 399.cntrn", ":"+map[*replNode]string{a: "1", b: "2"}[n])
 		same(t, a, b)
-		n.dial().want("SAVE", "+OK")
+		n.dial().save()
 	}
 	b.stop()
 	files, err := filepath.Glob(filepath.Join(a.dir, "cold", "*"))

@@ -206,7 +206,7 @@ func provokeReplicas(p provoker) {
 		w.want(fmt.Sprintf("SET %d.cntcm 5", i), "+OK")
 	}
 	w.want("COUNTER.DEMOTE weibo 1", "+OK")
-	w.want("SAVE", "+OK")
+	w.save()
 	announced := func() *wireClient {
 		c := dial()
 		c.send("PSYNC ? -1")
@@ -242,7 +242,7 @@ func provokeReplicas(p provoker) {
 
 	// A store that took another's place.
 	a = newReplNode(p.T).start("")
-	a.dial().want("SAVE", "+OK")
+	a.dial().save()
 	c = announced()
 	if err := a.srv.role.Reopen(func(string) error { return nil }); err != nil {
 		p.Fatal(err)

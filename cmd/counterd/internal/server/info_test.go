@@ -166,7 +166,7 @@ func TestPersistenceCommands(t *testing.T) {
 	})
 	c := wireDial(t, s, 2)
 	c.want("SET 1.cntrn 5", "+OK")
-	c.want("SAVE", "+OK")
+	c.save()
 	f, _ := infoFields(t, c.do("INFO persistence").Text)
 	if f["rdb_saves"] != "1" || f["aof_enabled"] != "1" || f["durability"] != "appendfsync everysec" || f["rdb_last_bgsave_status"] != "ok" || f["snapshot_blocks"] != "1" {
 		t.Errorf("%v", f)

@@ -46,7 +46,7 @@ func TestCuts(t *testing.T) {
 				w.do("DEL " + strconv.Itoa(mid))
 				delete(model, key)
 			default:
-				w.want("SAVE", "+OK")
+				w.save()
 			}
 		}
 		w.conn.Close()
@@ -87,7 +87,7 @@ func TestFullCopyResumes(t *testing.T) {
 		sets[i] = fmt.Sprintf("SET %d.cntcm %d", i, i*3)
 	}
 	w.pipeline(sets...)
-	w.want("SAVE", "+OK")
+	w.save()
 	seed := int64(seed.Of(t))
 	t.Logf("seed %d", seed)
 	proxy := cutproxy.New(t, a.port, uint64(seed), false)

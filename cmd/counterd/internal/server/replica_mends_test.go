@@ -29,14 +29,14 @@ func TestMend(t *testing.T) {
 			if tier == format.TierCold {
 				b.dial().want("COUNTER.DEMOTE weibo 3", "+OK")
 			}
-			b.dial().want("SAVE", "+OK")
+			b.dial().save()
 			b.stop()
 			var file string    // of the first block, in both snapshots
 			for i := range 2 { // the log goes on in a new segment at each start
 				b.start(a.addr())
 				w.want(fmt.Sprintf("SET 299.cntcm %d", i), "+OK")
 				same(t, a, b)
-				b.dial().want("SAVE", "+OK")
+				b.dial().save()
 				first := b.srv.Store().Replication().Manifests()[0].Counters[0].Blocks[0]
 				if first.Tier != tier {
 					t.Fatalf("the first block is %s", first.Tier)

@@ -77,10 +77,10 @@ func TestDownload(t *testing.T) {
 	}
 	b.start(a.addr())
 	same(t, a, b)
-	w.want("SAVE", "+OK")
+	w.save()
 	w.want("COUNTER.DEMOTE weibo 2", "+OK")
 	w.want("INCR 3.cntcm", ":4")
-	w.want("SAVE", "+OK")
+	w.save()
 	w.want("SET 5.cntcm 99", "+OK")
 	same(t, a, b)
 	for i, node := range []*replNode{a, b} {

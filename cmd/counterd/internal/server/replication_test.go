@@ -249,18 +249,18 @@ func TestReplication(t *testing.T) {
 	same(t, a, b)
 
 	// A replica of the replica, by a full copy of a snapshot and the log behind it.
-	w.want("SAVE", "+OK")
+	w.save()
 	w.want("COUNTER.DEMOTE weibo 3", "+OK")
 	same(t, a, b)
 	r.want("COUNTER.DEMOTE weibo 3", "+OK") // tiers are each node's own
 	r.want("GET 3.cntrn", `"1"`)
 	r.want("COUNTER.PROMOTE weibo 3", "+OK")
-	w.want("SAVE", "+OK")
+	w.save()
 	w.want("FLUSHALL", "+OK")
 	w.want("INCR 900.cntrn", ":1")
 	same(t, a, b)
-	b.dial().want("SAVE", "+OK")
-	b.dial().want("SAVE", "+OK")
+	b.dial().save()
+	b.dial().save()
 	c.start(b.addr())
 	same(t, b, c)
 	w.want("INCR 901.cntrn", ":1")
@@ -303,14 +303,14 @@ func TestFullCopy(t *testing.T) {
 	for i := range 1000 {
 		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
 	}
-	w.want("SAVE", "+OK")
+	w.save()
 	w.want("COUNTER.DEMOTE weibo 3", "+OK")
 	w.want("INCR 4.cntcm", ":13")
-	w.want("SAVE", "+OK")
+	w.save()
 	w.want("SET 5.cntcm 1", "+OK")
 	b.start("")
 	b.dial().want("SET 77777.cntcm 1", "+OK") // its own, which goes
-	b.dial().want("SAVE", "+OK")
+	b.dial().save()
 	b.dial().want("INCR 77777.cntcm", ":2")
 	b.dial().want("REPLICAOF 127.0.0.1 "+strconv.Itoa(a.port), "+OK")
 	same(t, a, b)
@@ -336,7 +336,7 @@ func TestFullCopy(t *testing.T) {
 	if n := a.info("sync_full"); n != "1" {
 		t.Errorf("%s full copies, want 1", n)
 	}
-	b.dial().want("SAVE", "+OK")
+	b.dial().save()
 	b.stop()
 	w.want("SET 6.cntcm 1", "+OK")
 	b.start(a.addr())

@@ -417,7 +417,7 @@ func TestTrackingReplica(t *testing.T) {
 
 	other := newReplNode(t).start("")
 	other.dial().want("SET 1.cntcm 9", "+OK")
-	other.dial().want("SAVE", "+OK")
+	other.dial().save()
 	read("GET 1.cntcm", "nil")
 	b.dial().want("REPLICAOF "+other.addr(), "+OK")
 	same(t, other, b)

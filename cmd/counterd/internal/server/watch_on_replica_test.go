@@ -56,7 +56,7 @@ func TestWatchOnReplica(t *testing.T) {
 	// A full copy is other data.
 	c := newReplNode(t).start("")
 	c.dial().want("SET 1.cntcm 9", "+OK")
-	c.dial().want("SAVE", "+OK")
+	c.dial().save()
 	r.want("WATCH 1.cntcm", "+OK")
 	b.dial().want("REPLICAOF 127.0.0.1 "+strconv.Itoa(c.port), "+OK")
 	same(t, c, b)

@@ -163,6 +163,21 @@ func (c *wireClient) want(command, reply string) {
 	}
 }
 
+// save makes a snapshot. Beside a snapshot that the server makes by itself, such as for a replica that copies its data, SAVE is
+// refused: then it is sent again.
+func (c *wireClient) save() {
+	c.t.Helper()
+	var got string
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if got = c.do("SAVE").String(); got != "-ERR Background save already in progress" || time.Now().After(deadline) {
+			break
+		}
+	}
+	if got != "+OK" {
+		c.t.Errorf("SAVE: got %s", got)
+	}
+}
+
 // ended checks that the server has closed the connection.
 func (c *wireClient) ended() {
 	c.t.Helper()
