@@ -111,8 +111,8 @@ func (p *Proxy) Stall(part float64) {
 	p.mu.Unlock()
 }
 
-// Slow makes each piece of requests, of at most 16 KiB, wait before it is passed on, from now on: what a client sends in bulk lasts as
-// long as a test needs, however busy the machine is. 0: none waits.
+// Slow makes each piece of requests, of at most 16 KiB, wait before it is passed on, from now on. So a load lasts as long as a test needs,
+// however busy the machine is. 0: no piece waits.
 func (p *Proxy) Slow(pause time.Duration) { p.pause.Store(int64(pause)) }
 
 // Lost is how many pieces were lost, in whole or in part.
