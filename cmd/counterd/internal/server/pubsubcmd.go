@@ -103,9 +103,10 @@ func (c *client) manyHear(cmd *row, args [][]byte) bool {
 	return cmd.Is("publish") && c.srv.pubsub.Large(pubsub.Channel, string(args[1])) || cmd.Is("spublish") && c.srv.pubsub.Large(pubsub.Shard, string(args[1]))
 }
 
-// pause is how a long command lets others have their turn; nil in a loop, where it must not wait.
+// pause is how a long command lets others have their turn; nil where it must not wait: in a loop, and in EXEC, which has the store
+// to itself.
 func (c *client) pause() func() {
-	if c.session.InLoop() {
+	if c.session.InLoop() || c.call.executing {
 		return nil
 	}
 	return c.srv.front.GiveWay

@@ -3,12 +3,17 @@
 //
 //	Registry     who is subscribed to what; Publish
 //	Subscriber   the part of one connection: what it is subscribed to
+//	delivery     one message on its way to all whom it reaches
 //	outbox       what a subscriber has not read yet, and the goroutine that writes it
 //	wakes        wakes these goroutines a few at a time
 //
 // A message is pushed to the outbox of every subscriber under Registry.mu, and so are the answers to SUBSCRIBE and
 // UNSUBSCRIBE: a subscriber sees the confirmation before the first message and no message after the last. Nobody waits
 // for a reader: who leaves too much unread is closed.
+//
+// A message to more than Slice subscribers is pushed in slices. The lock is free in between, or a SUBSCRIBE would wait until all
+// have the message, and every PUBLISH behind it: 5,000 subscribers take 1 ms of work and 20 pauses. Those whose subscription has
+// ended meanwhile are passed over.
 //
 // Lock order: Registry.mu or Registry.boxesMu, then an outbox's, or that of wakes. Under an outbox's the connection is closed.
 package pubsub
@@ -20,10 +25,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tidwall/redcon"
-
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/glob"
-	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 )
 
 const (
@@ -236,58 +238,59 @@ func (r *Registry) Any(s *Subscriber, f func(kind Kind, name string) bool) bool 
 	return false
 }
 
-// Publish sends a message to a channel and returns how many got it. pause is called after each Slice of receivers; nil: the caller
-// must not wait, as in an event loop.
+// Publish sends a message to a channel and returns how many got it. If they may be more than Slice, pause is called after each Slice of
+// them, and subscriptions may change meanwhile; nil: the caller must not wait, as in an event loop.
 func (r *Registry) Publish(channel string, message []byte, pause func()) (receivers int) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	d := delivery{r: r, pause: pause}
-	defer d.wake()
-	r.send(&d, Channel, "message", channel, message)
-	var forms [4][]byte // by RESP version
-	for pattern, subscribers := range r.tables[Pattern] {
-		if !glob.Match(pattern, channel) {
-			continue
-		}
-		forms = [4][]byte{}
-		for s := range subscribers {
-			proto := s.proto.Load()
-			if forms[proto] == nil {
-				b := resp.AppendPush(nil, int(proto), 4)
-				b = redcon.AppendBulkString(b, "pmessage")
-				b = redcon.AppendBulkString(b, pattern)
-				b = redcon.AppendBulkString(b, channel)
-				forms[proto] = redcon.AppendBulk(b, message)
-			}
-			d.push(s.box, forms[proto])
-		}
-	}
-	return d.receivers
+	return r.publish(Channel, channel, message, pause)
 }
 
 // PublishShard is Publish to a shard channel.
 func (r *Registry) PublishShard(channel string, message []byte, pause func()) (receivers int) {
+	return r.publish(Shard, channel, message, pause)
+}
+
+func (r *Registry) publish(kind Kind, channel string, message []byte, pause func()) (receivers int) {
+	d := delivery{r: r, channel: channel, message: message}
+	defer d.wake()
+	if pause != nil && r.Large(kind, channel) {
+		d.inSlices(kind, pause)
+		return d.receivers
+	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	d := delivery{r: r, pause: pause}
-	defer d.wake()
-	r.send(&d, Shard, "smessage", channel, message)
+	r.each(kind, channel, func(to receiver) { d.send(to) })
 	return d.receivers
 }
 
-// send sends a message to the subscribers of the channel's name. REQUIRES mu.
-func (r *Registry) send(d *delivery, kind Kind, word, channel string, message []byte) {
-	var forms [4][]byte // by RESP version
+// receiver is a subscription that a message fits.
+type receiver struct {
+	s    *Subscriber
+	kind Kind
+	name string // of the channel, or the pattern
+}
+
+// each calls f for all whom a message to a channel reaches. REQUIRES mu.
+func (r *Registry) each(kind Kind, channel string, f func(to receiver)) {
 	for s := range r.tables[kind][channel] {
-		proto := s.proto.Load()
-		if forms[proto] == nil {
-			b := resp.AppendPush(nil, int(proto), 3)
-			b = redcon.AppendBulkString(b, word)
-			b = redcon.AppendBulkString(b, channel)
-			forms[proto] = redcon.AppendBulk(b, message)
-		}
-		d.push(s.box, forms[proto])
+		f(receiver{s, kind, channel})
 	}
+	if kind != Channel {
+		return
+	}
+	for pattern, subscribers := range r.tables[Pattern] {
+		if !glob.Match(pattern, channel) {
+			continue
+		}
+		for s := range subscribers {
+			f(receiver{s, Pattern, pattern})
+		}
+	}
+}
+
+// has tells whether a subscription has not ended. REQUIRES mu.
+func (r *Registry) has(to receiver) bool {
+	_, ok := r.tables[to.kind][to.name][to.s]
+	return ok
 }
 
 // Channels returns the names of the channels with subscribers, or of the shard channels, in order; those that match

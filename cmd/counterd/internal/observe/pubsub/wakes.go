@@ -52,40 +52,6 @@ func (w *wakes) run(pause func()) {
 	}
 }
 
-// delivery is one message on its way to the outboxes of all its subscribers. REQUIRES Registry.mu while it goes on.
-type delivery struct {
-	r         *Registry
-	pause     func() // of the publisher; nil: it must not wait
-	receivers int
-	woken     int
-	asleep    []*outbox // to be woken
-}
-
-// push gives the message to one more. An error closes the subscriber.
-func (d *delivery) push(b *outbox, p []byte) {
-	if d.receivers++; d.receivers%Slice == 0 && d.pause != nil {
-		d.wake()
-		d.pause()
-	}
-	sleeps, err := b.put(p)
-	switch {
-	case err != nil || !sleeps:
-	case d.woken < wakeAtOnce:
-		d.woken++
-		b.ready.Signal()
-	default:
-		d.asleep = append(d.asleep, b)
-	}
-}
-
-// wake has those woken that were not yet.
-func (d *delivery) wake() {
-	if len(d.asleep) > 0 {
-		d.r.wakes.add(d.asleep, d.r.rest)
-		d.asleep = d.asleep[:0]
-	}
-}
-
 // rest lets the event loops have their turn.
 func (r *Registry) rest() {
 	if r.Pause != nil {
