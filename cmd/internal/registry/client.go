@@ -263,12 +263,13 @@ func (c *client) Register(ctx context.Context, id topology.NodeID, ttl time.Dura
 	l := &lease{c: c, key: topology.LiveKey(id), id: granted.Lease, ttl: granted.TTL, lost: make(chan struct{}), order: make(chan struct{}, 1)}
 	l.deadline = sent.Add(granted.TTL)
 	l.ctx, l.stop = context.WithCancel(c.ctx)
-	if err := l.put(call, live, true); err != nil {
-		l.stop()
-		return nil, errors.Join(c.closed(err), l.revoke(ctx))
-	}
 	if !c.run(l.renew) {
+		l.stop()
 		return nil, ErrClosed
+	}
+	if err := l.put(call, live, true); err != nil {
+		l.lose(err)
+		return nil, errors.Join(c.closed(err), l.revoke(ctx))
 	}
 	return l, nil
 }

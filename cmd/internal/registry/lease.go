@@ -98,9 +98,10 @@ func (l *lease) put(ctx context.Context, live topology.Live, take bool) error {
 }
 
 // renew keeps the lease alive until it is closed or lost. A renewal is sent each third of its time to live, so that a
-// lost renewal does no harm.
+// lost renewal does no harm. The first third begins when the lease was asked for, and not when the key is written: an etcd that
+// takes a second for each of the two would have the lease of two seconds end.
 func (l *lease) renew() {
-	for pause := l.ttl / 3; sleep(l.ctx, min(pause, time.Until(l.Deadline()))); {
+	for pause := time.Until(l.Deadline()) - 2*l.ttl/3; sleep(l.ctx, min(pause, time.Until(l.Deadline()))); {
 		sent, deadline := time.Now(), l.Deadline()
 		if !sent.Before(deadline) {
 			l.lose(ErrLost)

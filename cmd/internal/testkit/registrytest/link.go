@@ -18,6 +18,7 @@ type Link struct {
 // Faults is what a link does at random. Parts are of 1.
 type Faults struct {
 	Delay       time.Duration // each message takes up to this
+	Least       time.Duration // and each request this, as with an etcd whose disk is slow
 	RequestLost float64       // part of the requests that never arrive
 	AnswerLost  float64       // part of those that are done without an answer
 	Late        float64       // part that arrives when the client has stopped waiting, up to LateBy later
@@ -75,6 +76,7 @@ func (l *Link) roll() (f fate) {
 	if l.faults.Delay > 0 {
 		f.there, f.back = time.Duration(l.rng.Int64N(int64(l.faults.Delay))), time.Duration(l.rng.Int64N(int64(l.faults.Delay)))
 	}
+	f.there += l.faults.Least
 	if part(l.faults.Late) && l.faults.LateBy > 0 {
 		f.there += time.Duration(l.rng.Int64N(int64(l.faults.LateBy)))
 	}

@@ -3,8 +3,10 @@ package registrytest
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/counterd/counterd/cmd/internal/registry"
+	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
 func TestConformance(t *testing.T) {
@@ -17,4 +19,18 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSlowLease: a lease of two seconds lives with an etcd that takes 600 ms for each request, the first ones too.
+func TestSlowLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link := NewLink(1)
+		link.SetFaults(Faults{Least: 600 * time.Millisecond})
+		r := NewServer().Open(link)
+		defer r.Close()
+		l := register(t, r, topology.Live{Process: "one"})
+		if !sleepOrLost(l, time.Minute) {
+			t.Error("the lease is lost")
+		}
+	})
 }

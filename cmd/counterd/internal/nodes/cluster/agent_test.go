@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -405,6 +406,32 @@ func TestEtcdAway(t *testing.T) {
 		}
 		w.etcd.SetDown(false)
 		w.write(t, 10*time.Second)
+	})
+}
+
+// TestEtcdSlow: all nodes of a cluster lose power, and etcd takes 600 ms for each request then, as on disks that all nodes sync. A node
+// registers by two writes and reads the map behind them. It had one second for all three, and gave up what it had each time.
+func TestEtcdSlow(t *testing.T) {
+	scene(t, shape{shards: 1, replicas: 4, nodes: 5, least: 2, durable: true}, func(t *testing.T, w *world) {
+		for _, m := range w.machines {
+			w.off(m)
+		}
+		w.mu.Lock()
+		w.etcdFaults.Least = 600 * time.Millisecond
+		w.mu.Unlock()
+		for _, m := range w.machines {
+			w.revive(m)
+		}
+		began := time.Now()
+		if !w.settled(30 * time.Second) {
+			t.Fatal("the cluster is not whole again")
+		}
+		t.Logf("whole again %s behind the power loss", time.Since(began))
+		w.write(t, time.Second)
+		for _, m := range w.machines {
+			m.proc.etcd.SetFaults(registrytest.Faults{})
+		}
+		time.Sleep(time.Second) // requests that are under way end
 	})
 }
 

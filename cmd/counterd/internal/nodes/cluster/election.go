@@ -84,7 +84,7 @@ func (a *Agent) keepElection() {
 // where the key does not matter.
 func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	e := &a.election
-	if s == nil || !s.Has(a.loop.id) || a.role.kind == leading || a.loop.log.Err != nil || a.handover.leaves || a.membership.held() == nil || a.stranger() ||
+	if s == nil || !s.Has(a.loop.id) || a.role.kind == leading || a.loop.log.Err != nil || a.handover.leaves || !a.membership.registered || a.stranger() ||
 		a.starts.outdated() || !a.starts.begun || s.Epoch != 0 && a.loop.log.Epoch > s.Epoch || a.inSync.failed > s.Epoch {
 		e.missing = time.Time{}
 		return "", -1

@@ -19,9 +19,11 @@ type membership struct {
 	// registered is set when the map was read after the lease began. While the lease lives, a candidate finds the key, so
 	// the node still has the role that it had then.
 	registered  bool
-	registering bool
+	registering bool          // one of the two steps to that is under way: the lease is asked for, or the map behind it is read
+	patience    time.Duration // that the next registration has with etcd; 0: leastPatience
 	// rested is set from before the key says Rests until the map was read after a key that does not: others may take over.
-	rested bool
+	rested       bool
+	restsAtFirst bool // the key says so since the lease began
 	// doubledAt is since when another process is this node, and copyOf its address where that is so for good: see doubled.
 	doubledAt time.Time
 	copyOf    string
@@ -36,6 +38,13 @@ type membership struct {
 // metricsEvery is how often the metrics in a node's key are written, if one has changed by a sixteenth. In a cluster of
 // 1,000 nodes, each node reads each write.
 const metricsEvery = 10 * time.Second
+
+// patienceFor is how long the next registration may take at etcd. The first one ends after half of the node timeout, so that it leaves a
+// member of etcd that hangs for another one soon. Each registration that fails gives the next one twice as long, as etcd may be slow: nodes
+// whose disks are those of etcd sync all their logs behind a power loss, and a registration is two writes at etcd.
+func (p *membership) patienceFor(nodeTimeout time.Duration) time.Duration {
+	return min(max(p.patience, nodeTimeout/2), registry.Timeout)
+}
 
 func (p *membership) held() registry.Lease {
 	p.mu.Lock()
@@ -130,41 +139,66 @@ func (a *Agent) keepMembership() {
 		a.loop.propose(c, err, commitTime, func(error, bool) {})
 	}
 	a.starts.keep()
-	if p.held() != nil || p.registering || a.loop.now.Before(p.retryAt) {
+	if p.registered || p.registering || a.loop.now.Before(p.retryAt) {
 		return
 	}
 	p.registering = true
-	live := a.live()
+	if l := p.held(); l != nil {
+		a.confirm(l)
+	} else {
+		a.register()
+	}
+}
+
+// register asks etcd for a lease and puts the node's key under it.
+func (a *Agent) register() {
+	p, live := &a.membership, a.live()
+	within := p.patienceFor(a.loop.conf.NodeTimeout)
 	a.loop.beside(func(ctx context.Context) func() {
-		ctx, cancel := context.WithTimeout(ctx, a.loop.conf.NodeTimeout/2)
+		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		l, err := a.loop.conf.Registry.Register(ctx, a.loop.id, a.loop.conf.NodeTimeout, live)
-		var m *topology.Map
 		if err == nil {
-			// The map that was read before may have another primary by now, which found no key: a lease says nothing of it.
-			if m, err = a.loop.conf.Registry.Load(ctx); err != nil {
-				closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
-				defer cancel()
-				err = errors.Join(err, l.Close(closing))
-			} else {
-				p.hold(l)
-			}
+			p.hold(l)
 		}
 		return func() {
 			p.registering = false
-			if m != nil {
-				a.loop.adopt(m)
-			}
-			p.registered = err == nil
 			a.loop.wrote(err)
 			if err != nil {
-				p.retryAt = time.Now().Add(a.loop.conf.NodeTimeout / 10)
-				a.loop.fault("the node is not registered", err)
+				p.patience = 2 * within
+				a.unregistered(err)
 				return
 			}
-			p.told, p.toldAt, p.rested = live, time.Now(), live.Rests
+			p.patience = 0
+			p.told, p.toldAt, p.restsAtFirst, p.rested = live, time.Now(), live.Rests, p.rested || live.Rests
 		}
 	})
+}
+
+// confirm reads the map behind the beginning of the lease: the map that was read before may have another primary by now, which found no
+// key. The lease stays where that fails, as to ask for another one takes an etcd that is slow longer than to read.
+func (a *Agent) confirm(l registry.Lease) {
+	p := &a.membership
+	a.loop.beside(func(ctx context.Context) func() {
+		m, err := a.loop.conf.Registry.Load(ctx)
+		return func() {
+			p.registering = false
+			if err != nil {
+				a.unregistered(err)
+				return
+			}
+			a.loop.adopt(m)
+			if p.held() == l { // not lost meanwhile
+				p.registered, p.rested = true, p.restsAtFirst
+			}
+		}
+	})
+}
+
+// unregistered notes that a step of the registration has failed.
+func (a *Agent) unregistered(err error) {
+	a.membership.retryAt = time.Now().Add(a.loop.conf.NodeTimeout / 10)
+	a.loop.fault("the node is not registered", err)
 }
 
 // live is the content that the node's key should have now.
@@ -182,7 +216,7 @@ func (a *Agent) live() topology.Live {
 func (a *Agent) publish() {
 	p := &a.membership
 	lease := p.held()
-	if lease == nil || p.updating || a.loop.now.Before(p.updateAt) {
+	if lease == nil || !p.registered || p.updating || a.loop.now.Before(p.updateAt) {
 		return
 	}
 	live, urgent := a.live(), p.told
