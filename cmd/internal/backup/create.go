@@ -138,14 +138,11 @@ func (c *creation) gather() error {
 		switch {
 		case format.IsUnfinished(name):
 		case path == format.LineagePath(c.dir):
-			text, err := vfs.ReadFile(c.fsys, path, 64<<20)
-			if err != nil {
-				return err
-			}
 			l, err := logfile.ReadLineage(c.fsys, c.dir)
 			if err != nil {
 				return err
 			}
+			text := l.AppendText(nil) // of the file, or of its copy if the file is damaged
 			if begun := l.Begun(); begun != "" {
 				return &BegunError{begun}
 			}
@@ -188,7 +185,7 @@ func (c *creation) gather() error {
 		}
 	}
 	// A node that takes over a primary's data in between has another log under the same names.
-	if text, err := vfs.ReadFile(c.fsys, format.LineagePath(c.dir), 64<<20); c.index.Past != "" && (err != nil || string(text) != c.index.Past) {
+	if l, err := logfile.ReadLineage(c.fsys, c.dir); c.index.Past != "" && (err != nil || string(l.AppendText(nil)) != c.index.Past) {
 		return fmt.Errorf("HISTORY changed while it was read: %w", fs.ErrNotExist)
 	}
 	if limit := len(c.fsys.files); limit < len(c.parts)-3 { // too many for this process, which needs some for itself

@@ -20,13 +20,18 @@ import (
 // that differs or is missing gives ErrDamaged with its name. After an error the caller must remove the files written so
 // far. With to empty everything is read and compared, and nothing is written.
 func Fetch(ctx context.Context, s Store, x *Index, to string, progress func(done, total uint64)) error {
+	return fetchAll(ctx, s, x, to, progress, vfs.OS().SyncDir)
+}
+
+// fetchAll is Fetch with the function that makes the names in a directory durable.
+func fetchAll(ctx context.Context, s Store, x *Index, to string, progress func(done, total uint64), sync func(dir string) error) error {
 	raw, _ := x.Bytes()
 	made := map[string]bool{}
 	if to != "" {
 		if err := os.Mkdir(to, 0o750); err != nil {
 			return err
 		}
-		made[to] = true
+		made[to], made[filepath.Dir(to)] = true, true // the name of to is in its parent
 		for _, f := range x.Files {
 			dir := filepath.Dir(filepath.Join(to, filepath.FromSlash(f.Path)))
 			if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -56,7 +61,7 @@ func Fetch(ctx context.Context, s Store, x *Index, to string, progress func(done
 		return err
 	}
 	for dir := range made {
-		if err := vfs.OS().SyncDir(dir); err != nil {
+		if err := sync(dir); err != nil {
 			return err
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/counterd/counterd/cmd/internal/backup/place"
 )
 
 // Replication is the part of the configuration about primaries and replicas.
 type Replication struct {
 	ReplicaOf         string // "host port" of the primary, empty = this is one
-	HealFrom          string // directory with backups of this store, to take where the data directory is damaged; empty = none
+	HealFrom          string // place with backups of this store, to take where the data directory is damaged; empty = none
 	MasterAuth        string // password for the primary
 	MasterUser        string
 	ReplicaPriority   int    // Sentinel prefers lower; 0 = never a primary
@@ -32,8 +34,8 @@ func (r *Replication) validate(errs *[]error) {
 	if _, _, err := ParsePrimary(r.ReplicaOf); err != nil {
 		*errs = append(*errs, err)
 	}
-	if strings.Contains(r.HealFrom, "://") {
-		*errs = append(*errs, fmt.Errorf("heal-from: got %q, want a directory: the server does not read buckets", r.HealFrom))
+	if err := place.CheckRead(r.HealFrom); err != nil {
+		*errs = append(*errs, fmt.Errorf("heal-from: %w", err))
 	}
 	if r.AnnounceIP != "" && strings.ContainsAny(r.AnnounceIP, " \r\n,=") {
 		*errs = append(*errs, fmt.Errorf("replica-announce-ip: got %q, want an address or a host's name", r.AnnounceIP))

@@ -1,6 +1,6 @@
-// Package place is where backups are kept: what package backup asks of a place for objects, and a place that is a
-// directory. Package bucket has the others, with the client of S3: the server knows directories only, as that client is a
-// seventh of its size.
+// Package place is where backups are kept: what package backup asks of a place for objects, a place that is a directory, and the
+// reading of one in a bucket of S3. Package bucket has the client of S3 that also writes: it is a seventh of the size of the server,
+// which only reads backups.
 package place
 
 import (

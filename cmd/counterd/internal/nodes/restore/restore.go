@@ -38,7 +38,7 @@ const workName = "heal-from.tmp"
 // Options are those of Stage.
 type Options struct {
 	Dir    string          // the damaged one
-	Place  string          // of the backups: a directory
+	Place  string          // of the backups: a directory, or s3://BUCKET/PREFIX
 	Noted  format.ReplID   // a term of the store, as the node noted it elsewhere; zero: it did not
 	Store  counter.Options // as the server opens its store
 	Logger *slog.Logger
@@ -96,10 +96,7 @@ func Stage(ctx context.Context, o Options) (s Staged, err error) {
 	if err != nil {
 		return s, err
 	}
-	if !place.HasBackups(o.Place) {
-		return s, fmt.Errorf("%s has no backups", o.Place)
-	}
-	from, err := place.OpenDir(o.Place)
+	from, err := place.OpenRead(o.Place)
 	if err != nil {
 		return s, err
 	}

@@ -2,7 +2,11 @@ package restore
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +73,41 @@ func TestStage(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, workName)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the work is left behind: %v", err)
+	}
+}
+
+// serveBucket serves a directory with backups as a bucket of S3, for reading.
+func serveBucket(t *testing.T, dir string) (place string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if key, ok := strings.CutPrefix(r.URL.Path, "/posts/"); ok {
+			http.ServeFile(w, r, filepath.Join(dir, key))
+			return
+		}
+		fmt.Fprint(w, "<ListBucketResult>")
+		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			name, _ := filepath.Rel(dir, path)
+			if err == nil && !e.IsDir() && strings.HasPrefix(name, r.URL.Query().Get("prefix")) {
+				fmt.Fprintf(w, "<Contents><Key>%s</Key><Size>1</Size></Contents>", name)
+			}
+			return err
+		})
+		fmt.Fprint(w, "</ListBucketResult>")
+	}))
+	t.Cleanup(server.Close)
+	return "s3://posts?tls=no&endpoint=" + strings.TrimPrefix(server.URL, "http://")
+}
+
+// TestStageFromBucket: a backup in a bucket is taken as one in a directory is.
+func TestStageFromBucket(t *testing.T) {
+	dir, from := t.TempDir(), t.TempDir()
+	start(t, dir)
+	backUp(t, dir, from)
+	start(t, dir)
+	s, err := stage(t, dir, serveBucket(t, from))
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(dir, "HISTORY.restored")); err != nil || s.End <= s.From {
+		t.Errorf("staged %+v, %v", s, err)
 	}
 }
 
