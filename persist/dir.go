@@ -228,6 +228,14 @@ func CompareFile(fsys vfs.FS, name string, want []byte) error {
 	return nil
 }
 
+// CompareTwice is CompareFile for a file that is kept twice (vfs.WriteTwice): the difference of the file, or else of its copy.
+func CompareTwice(fsys vfs.FS, name string, want []byte) error {
+	if err := CompareFile(fsys, name, want); err != nil {
+		return err
+	}
+	return CompareFile(fsys, name+vfs.CopySuffix, want)
+}
+
 // LogMended logs how the verification of a small file ended, and tells whether the file was damaged and written again: damage is how
 // it differed from memory, and err why it could not be verified or written. A file of a store that closes is neither.
 func LogMended(log *slog.Logger, damage, err error) bool {

@@ -34,7 +34,7 @@
 //	file of the directory                         what it is                                    owner
 //	LOCK                                          held while the directory is open              dirlock.go
 //	MANIFEST-<n>                                  text; the two newest generations are kept     format/manifest_text.go
-//	HISTORY                                       whose log this is, and since when             format/lineage.go
+//	HISTORY, HISTORY.copy                         whose log this is, and since when             format/lineage.go
 //	DURABLE                                       how far the log was durable here              format/claim.go
 //	log/<20-digit start offset>.aof               a segment: its bytes                          format/segment.go
 //	                                              one that is packed                            format/packed.go
@@ -55,10 +55,10 @@
 //	torn-<offset>[-<n>].aof                       a torn tail that a start cut from the log     logfile/torn.go
 //	MANIFEST-<n>.new, log/<start offset>.aof.new  a file of an installation: gets its name,     past/install.go
 //	                                              or is removed, at start
-//	PRIMARY, HANDOVER                             notes of a replica: whom it follows, to whom  package repl
+//	PRIMARY, HANDOVER, and .copy of each          notes of a replica: whom it follows, to whom  package repl
 //	                                              it was handing its role over. No tool and no
 //	                                              copy takes them along
-//	REPLICAS                                      note of a primary: its last replicas. No       package repl
+//	REPLICAS, REPLICAS.copy                       note of a primary: its last replicas. No       package repl
 //	                                              tool and no copy takes it along
 //	CONFIRMED                                     note of a node of a cluster: how far its     package repl
 //	                                              log was confirmed. No tool and no copy takes

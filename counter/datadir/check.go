@@ -132,7 +132,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	return &c.report, c.listLeftovers()
 }
 
-// checkLineage reads whose log it is. A server does not start from a bad HISTORY: it could take itself for a primary.
+// checkLineage reads whose log it is. A server does not start if HISTORY and its copy are bad: it could take itself for a primary.
 // What a crash broke off is looked at as the next start leaves it.
 func (c *checker) checkLineage() error {
 	path := format.LineagePath(c.dir)
@@ -145,6 +145,13 @@ func (c *checker) checkLineage() error {
 		return err
 	case l.Begun() != "":
 		c.add(path, false, fmt.Errorf("%s: %w", l.Begun(), ErrBegun))
+	}
+	if fault := logfile.LineageFault(c.fsys, c.dir); fault != nil {
+		var corrupt *format.CorruptError
+		if errors.As(fault, &corrupt) { // else HISTORY is gone
+			path = corrupt.File
+		}
+		c.add(path, false, fault)
 	}
 	c.fsys, err = finishedView(c.fsys, c.dir, &l)
 	return err

@@ -6,6 +6,7 @@ import (
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // mendLineage finishes what HISTORY says was begun, or sets it aside where it is damaged.
@@ -15,12 +16,24 @@ func (r *repair) mendLineage() error {
 	case errors.Is(err, format.ErrCorrupt):
 		r.sayf("%v", err)
 		r.noLineage = true
-		return r.setAside(format.LineagePath(r.dir))
+		for _, path := range []string{format.LineagePath(r.dir) + vfs.CopySuffix, format.LineagePath(r.dir)} { // the file last: until then this is found again
+			if _, err := r.fsys.Stat(path); vfs.IsNotExist(err) {
+				continue
+			}
+			if err := r.setAside(path); err != nil {
+				return err
+			}
+		}
+		return nil
 	case err != nil:
 		return err
 	case l.Begun() != "":
 		r.sayf("finishing what a crash broke off: see HISTORY")
 		return past.FinishBegunLocked(r.fsys, r.dir, &l)
+	}
+	if fault := logfile.LineageFault(r.fsys, r.dir); fault != nil {
+		r.sayf("%v: writing it again, as its copy has it", fault)
+		return logfile.WriteLineage(r.fsys, r.dir, &l)
 	}
 	return nil
 }

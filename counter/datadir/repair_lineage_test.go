@@ -68,7 +68,7 @@ func TestCheckDiverged(t *testing.T) {
 	persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { t.Error("repair of what is whole:", s) }}))
 }
 
-// TestRepairDiverged damages HISTORY, a saved tail and a saved archive, at each byte and length: it is found, nothing
+// TestRepairDiverged damages HISTORY with its copy, a saved tail and a saved archive, at each byte and length: it is found, nothing
 // is thrown away, and what is whole is kept.
 func TestRepairDiverged(t *testing.T) {
 	clean, lineage := divergedDir(t)
@@ -83,10 +83,16 @@ func TestRepairDiverged(t *testing.T) {
 			for _, cut := range []bool{false, true} {
 				disk := clean.Kill()
 				what := fmt.Sprintf("%s byte %d cut %t", path, i, cut)
-				if cut {
-					persisttest.Must(t, vfs.TruncateTo(disk, path, int64(i)))
-				} else {
-					persisttest.Damage(t, disk, path, int64(i))
+				bad := []string{path}
+				if path == history {
+					bad = append(bad, path+vfs.CopySuffix)
+				}
+				for _, path := range bad {
+					if cut {
+						persisttest.Must(t, vfs.TruncateTo(disk, path, int64(i)))
+					} else {
+						persisttest.Damage(t, disk, path, int64(i))
+					}
 				}
 				disk = disk.Crash(0, 100) // the persisttest.Damage is on the disk
 				r, err := Check(disk, persisttest.Dir, CheckOptions{})
@@ -99,7 +105,7 @@ func TestRepairDiverged(t *testing.T) {
 					t.Fatalf("%s: repair: %v\n%s", what, err, strings.Join(said, "\n"))
 				}
 				kept := findBroken(t, disk)
-				if len(kept) != 1 {
+				if len(kept) != len(bad) {
 					t.Fatalf("%s: kept %v\n%s", what, kept, strings.Join(said, "\n"))
 				}
 				r, err = Check(disk, persisttest.Dir, CheckOptions{})
@@ -125,6 +131,26 @@ func TestRepairDiverged(t *testing.T) {
 					t.Fatal("open files:", leaks)
 				}
 			}
+		}
+	}
+}
+
+// TestRepairHistoryCopy: of a damaged HISTORY the copy counts, and of a damaged copy HISTORY. Check finds both and a start needs no repair;
+// Repair writes both files again.
+func TestRepairHistoryCopy(t *testing.T) {
+	clean, lineage := divergedDir(t)
+	for _, suffix := range []string{"", vfs.CopySuffix} {
+		disk, path := clean.Kill(), format.LineagePath(persisttest.Dir)+suffix
+		persisttest.Damage(t, disk, path, 30)
+		r, err := Check(disk, persisttest.Dir, CheckOptions{})
+		persisttest.Must(t, err)
+		found := slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Path == path && !p.Fatal })
+		if !found || !bytes.Equal(r.Lineage.AppendText(nil), lineage.AppendText(nil)) {
+			t.Errorf("%s: history %+v, problems %v", path, r.Lineage, r.Problems)
+		}
+		persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{Say: func(string) {}}))
+		if text, err := vfs.ReadFile(disk, path, 1<<20); err != nil || !bytes.Equal(text, lineage.AppendText(nil)) {
+			t.Errorf("%s: repaired to %q, %v", path, text, err)
 		}
 	}
 }

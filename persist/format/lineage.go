@@ -151,6 +151,8 @@ func (l *Lineage) Begins(lEnd uint64, o *Lineage, oEnd uint64) bool {
 //	                                               what comes gets its names
 //	term <40 hex digits> epoch <n> start <offset>  any number, at most 256
 //	end crc32c <8 hex digits>
+//
+// HISTORY.copy has the same text. It is written first, and counts where HISTORY is damaged or gone.
 const (
 	HistoryName    = "HISTORY"
 	historyTitle   = "counterd history "

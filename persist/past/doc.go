@@ -16,7 +16,9 @@
 //	install.go   takes over a primary's snapshot and log
 //	diverged.go  files that keep what was cut or replaced
 //	healing.go   sets the files of a damaged directory aside, until another node's data is there
+//	room.go      removes parts of such files where the disk has no room for a copy beside them
 //	restored.go  puts the data of a backup in the place of a damaged directory's
 //	damagedlog.go reads the log of such files
+//	mendlog.go   puts frames of another node in the place of damaged ones
 //	aside.go     files that tools take out of a directory
 package past

@@ -48,6 +48,7 @@
 //	stream.go        reads a file from its beginning
 //	steps.go         small steps that storage code repeats
 //	atomic.go        replaces a file whole or not at all
+//	twice.go         keeps a small file and its copy
 //	interrupt.go     ends reading with a context
 //	view.go          View: shows another FS and keeps changes in memory
 //	os.go            OS, the file system of the operating system

@@ -76,6 +76,9 @@ func (r *Recovery) run(path string) (*Recovered, error) {
 		return nil, err
 	}
 	r.s.Dir = dir
+	if fault := logfile.LineageFault(r.s.Config.FS, path); fault != nil {
+		r.s.Config.Logger.Error("one of the two files of the replication history is damaged or missing; using the other one", "error", fault)
+	}
 	for _, bad := range dir.Bad() {
 		r.s.Config.Logger.Error("bad manifest; using the previous one", "error", bad)
 	}

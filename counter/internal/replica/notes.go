@@ -13,11 +13,14 @@ import (
 // HISTORY, BOOT and MONITORED are read at a start only. While the store is open, memory has their content: a file that
 // differs was damaged, and is written again (durable.Note).
 
-// VerifyHistory looks at HISTORY.
+// VerifyHistory looks at HISTORY and its copy.
 func VerifyHistory(r *Replication) (damage, err error) {
-	fsys, name := r.s.Config.FS, format.LineagePath(r.s.Dir.Path())
-	l := r.Lineage()
-	if persist.CompareFile(fsys, name, l.AppendText(nil)) == nil {
+	fsys := r.s.Config.FS
+	compare := func() error {
+		l := r.Lineage()
+		return persist.CompareTwice(fsys, format.LineagePath(r.s.Dir.Path()), l.AppendText(nil))
+	}
+	if compare() == nil {
 		return nil, nil
 	}
 	r.s.Applying.Lock() // the lineage does not change
@@ -28,13 +31,13 @@ func VerifyHistory(r *Replication) (damage, err error) {
 	if closed {
 		return nil, core.ErrClosed
 	}
-	l = r.Lineage()
-	if damage = persist.CompareFile(fsys, name, l.AppendText(nil)); damage == nil || owes != nothingPending { // a lineage that is owed is written by WritePending
+	if damage = compare(); damage == nil || owes != nothingPending { // a lineage that is owed is written by WritePending
 		return nil, nil
 	}
 	if err := r.s.Dir.CheckLock(); err != nil {
 		return damage, err
 	}
+	l := r.Lineage()
 	return damage, logfile.WriteLineage(fsys, r.s.Dir.Path(), &l)
 }
 

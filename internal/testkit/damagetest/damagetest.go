@@ -10,7 +10,7 @@
 //	packed log segment            persist.TestPackDamage                    counter.TestDamagedFiles
 //	manifest                      format.TestManifestDamage                 counter.TestDamagedFiles
 //	producers                     snapfile.TestImageDamage                  counter.TestDamagedFiles
-//	HISTORY                       format.TestLineageDamage                  counter.TestDamagedFiles
+//	HISTORY                       format.TestLineageDamage                  logfile.TestLineageTwice
 //	DURABLE                       format.TestClaimDamage                    counter.TestDamagedFiles
 //	HEALING                       format.TestHealingText
 //	BOOT                          counter.TestBootDamage

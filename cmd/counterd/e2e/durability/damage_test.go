@@ -100,6 +100,14 @@ func TestDurableTornTail(t *testing.T) {
 	}
 }
 
+// patchHistory damages HISTORY and its copy.
+func patchHistory(t testing.TB, dir string, damage func(b []byte)) {
+	t.Helper()
+	for _, name := range []string{"HISTORY", "HISTORY.copy"} {
+		harness.Patch(t, filepath.Join(dir, name), 30, damage, 1)
+	}
+}
+
 // TestDurableCorrupt damages what was durable. The server does not start, says where and what to do; after that it
 // starts, with what stood before the damage, and what was cut is still there.
 func TestDurableCorrupt(t *testing.T) {
@@ -128,7 +136,7 @@ func TestDurableCorrupt(t *testing.T) {
 			}
 		}, 300, []string{"MANIFEST-"}},
 		{"the only image", 1, func(t testing.TB, dir string) { harness.Patch(t, files(t, dir, "rdb", "*.hot")[0], 200, flip, 1) }, 300, []string{".hot at byte "}},
-		{"the history", 1, func(t testing.TB, dir string) { harness.Patch(t, filepath.Join(dir, "HISTORY"), 30, flip, 1) }, 300, []string{"HISTORY at byte "}},
+		{"the history and its copy", 1, func(t testing.TB, dir string) { patchHistory(t, dir, flip) }, 300, []string{"HISTORY at byte "}},
 		{"a segment missing", 2, func(t testing.TB, dir string) {
 			paths := harness.Segments(t, dir)
 			if err := os.Remove(paths[len(paths)-1]); err != nil {

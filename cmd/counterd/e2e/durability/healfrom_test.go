@@ -78,7 +78,7 @@ func TestHealFrom(t *testing.T) {
 		remain int
 		lost   int // bytes of log at most; -1: nobody knows
 	}{
-		{"the history", func(t testing.TB, dir, _ string) { harness.Patch(t, filepath.Join(dir, "HISTORY"), 30, flip, 1) }, 300, 0},
+		{"the history", func(t testing.TB, dir, _ string) { patchHistory(t, dir, flip) }, 300, 0},
 		{"both manifests", func(t testing.TB, dir, _ string) {
 			for _, path := range manifests(t, dir) {
 				harness.Patch(t, path, 100, flip, 1)
@@ -90,7 +90,7 @@ func TestHealFrom(t *testing.T) {
 			}
 		}, 300, 0},
 		{"the history, with the newest backup damaged", func(t testing.TB, dir, place string) {
-			harness.Patch(t, filepath.Join(dir, "HISTORY"), 30, flip, 1)
+			patchHistory(t, dir, flip)
 			names := files(t, place, "backups", "*.json")
 			harness.Patch(t, names[len(names)-1], 100, flip, 1)
 		}, 300, 0},
@@ -172,7 +172,7 @@ func TestHealFromRefused(t *testing.T) {
 	t.Parallel()
 	dir, _ := backedUp(t)
 	_, place := backedUp(t)
-	harness.Patch(t, filepath.Join(dir, "HISTORY"), 30, func(b []byte) { b[0] ^= 0x40 }, 1)
+	patchHistory(t, dir, func(b []byte) { b[0] ^= 0x40 })
 	for _, place := range []string{place, t.TempDir(), filepath.Join(t.TempDir(), "none")} {
 		before := tree(t, dir)
 		out, status := harness.RunCounterd(t, "--port", strconv.Itoa(freeport.Take(t)), "--bind", "127.0.0.1", "--dir", dir, "--heal-from", place)
@@ -208,7 +208,7 @@ func TestHealFromKilled(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(seed.Of(t), 1))
 	whole, place := backedUp(t)
-	harness.Patch(t, filepath.Join(whole, "HISTORY"), 30, func(b []byte) { b[0] ^= 0x40 }, 1)
+	patchHistory(t, whole, func(b []byte) { b[0] ^= 0x40 })
 	halves := 0
 	for range 2 {
 		dir := t.TempDir()

@@ -17,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // importBeside is a primary and its replica, into which posts are imported.
@@ -75,8 +76,10 @@ func (b *importBeside) replica(state string) {
 	time.Sleep(300 * time.Millisecond) // it lags
 	switch state {
 	case "damaged":
-		if err := os.WriteFile(filepath.Join(n.Dir, format.HistoryName), []byte("counterd history 1\n"), 0o640); err != nil {
-			b.t.Fatal(err)
+		for _, name := range []string{format.HistoryName, format.HistoryName + vfs.CopySuffix} {
+			if err := os.WriteFile(filepath.Join(n.Dir, name), []byte("counterd history 1\n"), 0o640); err != nil {
+				b.t.Fatal(err)
+			}
 		}
 	case "empty":
 		if err := os.RemoveAll(n.Dir); err != nil {

@@ -34,8 +34,10 @@ func TestSentinelDamagedPrimary(t *testing.T) {
 		c.Close()
 		damaged := leader
 		damaged.Kill()
-		if err := os.WriteFile(filepath.Join(damaged.Dir, "HISTORY"), nil, 0o640); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{"HISTORY", "HISTORY.copy"} {
+			if err := os.WriteFile(filepath.Join(damaged.Dir, name), nil, 0o640); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if named {
 			harness.Eventually(t, time.Minute, "Sentinel names another primary", func() bool { leader = g.Named(); return leader != nil && leader != damaged })

@@ -20,6 +20,7 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // damageKind is a kind of file of a data directory.
@@ -225,6 +226,16 @@ func damageFile(t *testing.T, path string, how func(string, []byte) error) {
 	}
 }
 
+// ruin damages a directory so that no start opens it, and another node's log alone does not help: HISTORY and its copy.
+func ruin(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range []string{format.HistoryName, format.HistoryName + vfs.CopySuffix} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("counterd history 1\n"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // honest reads all posts of a node: each is what it should be, or an error. It tells whether none is an error.
 func (p *damagePair) honest(n *replNode, want []string) (whole bool) {
 	p.t.Helper()
@@ -395,9 +406,7 @@ func TestHealing(t *testing.T) {
 	same(t, a, b)
 	b.stop()
 	a.stop()
-	if err := os.WriteFile(filepath.Join(b.dir, format.HistoryName), []byte("counterd history 1\n"), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	ruin(t, b.dir)
 	for range 2 {
 		b.start("")
 		r := b.dial()
@@ -460,9 +469,7 @@ func TestHealsFromDamaged(t *testing.T) {
 	}
 	damageFile(t, files[0], func(path string, b []byte) error { b[len(b)/3] ^= 1; return os.WriteFile(path, b, 0o640) })
 	for n := 1; n <= 2; n++ {
-		if err := os.WriteFile(filepath.Join(b.dir, format.HistoryName), []byte("counterd history 1\n"), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		ruin(t, b.dir)
 		b.forget()
 		b.start("")
 		until(t, "the replica has what there is", func() bool { return b.info("counterd_healing") == "0" })
@@ -478,8 +485,8 @@ func TestHealsFromDamaged(t *testing.T) {
 	}
 }
 
-// TestClusterNodeHeals damages a file of a stopped node of a shard that was in sync. The node starts, leaves the in-sync set,
-// never leads while it lacks something, and is in sync again.
+// TestClusterNodeHeals damages a file of a stopped node of a shard that was in sync. The node starts, never leads while it lacks something,
+// and is in sync again. It copies all data only where HISTORY and its copy are damaged.
 func TestClusterNodeHeals(t *testing.T) {
 	t.Parallel()
 	k := joinNodes(t, 3)
@@ -494,7 +501,8 @@ func TestClusterNodeHeals(t *testing.T) {
 			w.want("INCR {42}.cntcm", fmt.Sprintf(":%d", want))
 		}
 	}
-	for _, name := range []string{format.HistoryName, "log/*.aof", "node.json"} {
+	const both = format.HistoryName + "*" // the file and its copy
+	for _, name := range []string{format.HistoryName, "log/*.aof", "node.json", both} {
 		incr()
 		p := k.primary()
 		port, id := k.nodes[p].config.Get().Port, k.id(p)
@@ -503,7 +511,12 @@ func TestClusterNodeHeals(t *testing.T) {
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %v", name, files, err)
 		}
-		damageFile(t, files[0], damages[4].make)
+		if name != both {
+			files = files[:1]
+		}
+		for _, file := range files {
+			damageFile(t, file, damages[4].make)
+		}
 		k.await("another leads", func() bool { return k.primary() >= 0 })
 		incr()
 		k.start(p, port)
@@ -513,8 +526,8 @@ func TestClusterNodeHeals(t *testing.T) {
 		k.await("it is in sync again", func() bool {
 			return len(k.view().Shards[0].InSync) == 3 && k.nodes[p].role.Replication().Healing() == nil
 		})
-		if healed := k.nodes[p].role.Replication().Healer().Healed(); healed != 1 && name != "node.json" {
-			t.Errorf("%s: healed %d times", name, healed)
+		if healed, copied := k.nodes[p].role.Replication().Healer().Healed(), setAside(t, k.dirs[p]); (healed == 1) != (name == both) || (len(copied) > 0) != (name == both) {
+			t.Errorf("%s: healed %d times by a full copy, set aside: %q", name, healed, copied)
 		}
 	}
 	incr()
@@ -547,11 +560,7 @@ func TestDamagedNodeLeavesInSync(t *testing.T) {
 	if shard := k.view().Shards[0]; !shard.Has(id) {
 		t.Fatalf("in sync are %s, want %s too", shard.InSync, id)
 	}
-	files, err := filepath.Glob(filepath.Join(k.dirs[b], format.HistoryName))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	damageFile(t, files[0], damages[4].make)
+	ruin(t, k.dirs[b])
 	before := k.nodes[p].cluster.Stats()
 	k.start(b, port)
 	k.await("it has all data", func() bool { return k.nodes[b].role.Replication().Healer().Healed() == 1 })

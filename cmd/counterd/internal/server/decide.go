@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 )
 
@@ -248,7 +249,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 	if c.srv.cluster != nil && !c.awaitServed(cmd, args) {
 		return nil, false
 	}
-	if c.call.loading && cmd.Flags&command.Loading == 0 {
+	if c.call.loading && cmd.Flags&command.Loading == 0 && !role.NamesHelper(c.srv.role, cmd.Name) {
 		c.refuse(cmd, items.ErrLoading)
 		return nil, false
 	}

@@ -5,7 +5,6 @@ package server
 import (
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // TestHandoverCutOff ends a node at each step of FAILOVER and starts it again: one of the two leads, with all changes,
@@ -41,7 +41,7 @@ func TestHandoverCutOff(t *testing.T) {
 		{"yielded, and the replica knows no primary", func(a, b *replNode) {
 			yield(a)
 			b.stop()
-			if err := os.Remove(filepath.Join(b.dir, "PRIMARY")); err != nil {
+			if err := vfs.RemoveTwice(vfs.OS(), filepath.Join(b.dir, "PRIMARY")); err != nil {
 				t.Fatal(err)
 			}
 			b.start("")

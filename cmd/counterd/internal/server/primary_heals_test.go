@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/counterd/counterd/persist/format"
 )
 
 // TestPrimaryHeals damages a file of a stopped primary that had a change which its replica lacks. Nobody was told to lead. The
@@ -75,9 +73,7 @@ func TestPrimaryHealsWhereItWas(t *testing.T) {
 		b.stop()
 		w.want("SET 2.cntcm 6", "+OK")
 		a.stop()
-		if err := os.WriteFile(filepath.Join(a.dir, format.HistoryName), []byte("counterd history 1\n"), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		ruin(t, a.dir)
 		b.start("")
 		if promoted {
 			b.dial().want("REPLICAOF NO ONE", "+OK")

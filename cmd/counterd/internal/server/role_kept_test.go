@@ -61,8 +61,10 @@ func TestRoleKept(t *testing.T) {
 		t.Errorf("it follows %q, its link is %s", host, status)
 	}
 	for _, text := range []string{"", "x y\n", "70000 h\n", "6379\n", "-1 h\n"} {
-		if err := os.WriteFile(note, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		for _, path := range []string{note, note + vfs.CopySuffix} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		restart()
 		b.dial().want("SET 1.cntcm 5", "-"+items.ErrReadOnly)

@@ -1,5 +1,5 @@
-// Package place is where backups are kept: what package backup asks of a place for objects, a place that is a directory, and the
-// reading of one in a bucket of S3. Package bucket has the client of S3 that also writes: it is a seventh of the size of the server,
+// Package place is where backups are kept: the interface of a place for objects, a place that is a directory, and the reading of a place in
+// a bucket of S3. Package bucket has the client of S3 that also writes: it is a seventh of the size of the server,
 // which only reads backups.
 package place
 

@@ -125,7 +125,7 @@ func TestReadS3(t *testing.T) {
 	}
 }
 
-// TestCheckRead: what is no place is refused before anything is read, and no password is shown.
+// TestCheckRead: a text that names no place is refused before anything is read, and no password is shown.
 func TestCheckRead(t *testing.T) {
 	for _, text := range []string{"", "/backups", "s3://bucket", "s3://bucket/x/y?endpoint=host:1&region=r&tls=no"} {
 		if err := CheckRead(text); err != nil {

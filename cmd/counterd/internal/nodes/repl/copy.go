@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ import (
 // node never has less than before. It has acknowledged its log, and the primary may be a replica that is behind.
 //
 // A file that is there already, whole, from a copy that was broken off is not asked for again.
-func (s *session) copy(a answer) error {
+func (s *session) copy(a answer) (err error) {
 	s.set(LinkSync)
 	s.deadline()
 	text, err := readBlob(s.conn, a.first, format.MaxManifest)
@@ -50,6 +51,13 @@ func (s *session) copy(a answer) error {
 	if err := counter.CheckManifest(m); err != nil {
 		return err
 	}
+	var files []*fetchedFile
+	gaps := gapsOf(m)
+	defer func() {
+		if vfs.IsNoSpace(err) {
+			s.makeRoom(&lineage, gaps, files)
+		}
+	}()
 	store := s.node.host.Store()
 	if s.kin.Load() && !related(store, &lineage) {
 		return ErrForeign
@@ -70,7 +78,7 @@ func (s *session) copy(a answer) error {
 	}
 	alive := s.each(copyAlive, func() error { return s.tell("REPLCONF", "ACK", "0", "FACK", "0") })
 	defer func() { alive() }()
-	files := s.fetched.rename(s.node.fs, store, m)
+	files = s.fetched.rename(s.node.fs, store, m)
 	began := time.Now()
 	if err := s.files(m, files, store.Path()); err != nil {
 		return err
@@ -333,4 +341,46 @@ func related(store *counter.Store, l *format.Lineage) bool {
 	mine, end := store.Replication().Lineage(), store.Replication().Position()
 	_, known := l.Common(math.MaxUint64, &mine, end)
 	return known || end == 0
+}
+
+// A node that heals needs room for a copy beside the damaged files. Where the disk has none, the link says so, and tries again until there is
+// room: files that have come are kept. If the primary can read all of its posts and has all of this node's log, the images and the cold
+// files that were set aside are removed, which gives the room (past.DropCopied).
+
+// makeRoom is called when a copy has found no room on the disk. err is why the primary has not all posts; nil: it has. files are those
+// that have come, or are to come.
+func (s *session) makeRoom(primary *format.Lineage, err error, files []*fetchedFile) {
+	n := s.node
+	if n.Healing() == nil {
+		return // the link says so
+	}
+	dir := n.host.Store().Path()
+	if slices.ContainsFunc(files, func(f *fetchedFile) bool { return f.lost }) {
+		err = errNoMend
+	}
+	sets := 0
+	if err == nil {
+		sets, err = past.DropCopied(n.fs, dir, primary)
+	}
+	if sets > 0 {
+		n.logger.Warn("the disk has no room for the damaged files and a copy of the data; removed the images and cold files that were set aside, as the primary has all of them", "dir", dir)
+		return
+	}
+	s.mu.Lock()
+	need := s.total - s.copied
+	s.mu.Unlock()
+	text := "no room" // a reason is said once
+	free := int64(-1)
+	if space, serr := n.fs.Space(dir); serr == nil {
+		free = space.Free
+	}
+	if err != nil {
+		text = err.Error()
+	}
+	if s.cramped == text {
+		return
+	}
+	s.cramped = text
+	n.logger.Error("this node cannot heal: the disk has no room for a copy of the data beside the damaged files; free some room, or move the damaged files to another disk",
+		"dir", dir, "size", need, "free", free, "error", err)
 }

@@ -91,7 +91,7 @@
 //	healing.go                   a damaged directory that is emptied and filled again, a primary's from a replica
 //	replicas.go                  the file REPLICAS
 //	refill.go                    a damaged cold file: its posts are fetched from another node
-//	refilllog.go                 a damaged log segment: its frames are fetched from another node
+//	refilllog.go                 a damaged log segment: its frames are fetched from another node, also at a start
 //	verifynotes.go               PRIMARY, CONFIRMED and REPLICAS are compared with memory
 //	peer.go peersync.go          the primary's side: one replica, and how it resumes or gets a full copy
 //	peerfeed.go peers.go         the stream to a replica; all replicas

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,9 +72,9 @@ func (h *Healer) Keep(verify func() (damage, err error)) { h.notes = append(h.no
 func (h *Healer) Files() vfs.FS { return h.node.fs }
 
 // Open opens a store by open, in a directory. If damage prevents it, find is asked for another node that has the data, for as
-// long as it likes. Where it finds one, or the directory says whose replica the node is, the files are set aside, and an empty
-// store is opened. The error of find is returned with the damage, and nothing was changed.
-func (n *Node) Open(dir string, find func() (Helper, error), open func() (*counter.Store, error)) (*counter.Store, error) {
+// long as it likes. Where it finds one, or the directory says whose replica the node is, a damaged log gets that node's frames
+// (mendLog). Where that is not enough the files are set aside, and an empty store is opened. The error of find is returned with the damage, and nothing was changed.
+func (n *Node) Open(ctx context.Context, dir string, find func() (Helper, error), open func() (*counter.Store, error)) (*counter.Store, error) {
 	store, err := open()
 	if dir == "" {
 		return store, err
@@ -90,37 +91,42 @@ func (n *Node) Open(dir string, find func() (Helper, error), open func() (*count
 			if by, ferr = n.healing.find(err, find); ferr != nil {
 				return nil, errors.Join(err, ferr)
 			}
-		}
-		if by.Restored != "" {
-			n.logger.Error("the data directory is damaged; setting its files aside, and taking the data of a backup", "dir", dir, "error", err, "restored", by.Restored)
-			err = fmt.Errorf("%s: %w", by.Restored, err)
 		} else {
-			n.logger.Error("the data directory is damaged; setting its files aside, and copying the data of another node", "dir", dir, "error", err)
+			by.Parts = note.Address
 		}
-		if store, err = openEmptied(n.fs, dir, err, by, open); err != nil {
-			return nil, err
+		if n.healing.mendLog(ctx, dir, err, &by) {
+			store, err = open()
+		}
+		if err != nil && damaged(err) {
+			store, err = n.healing.openEmptied(dir, err, by, open)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	h, err := past.ReadHealing(n.fs, dir)
+	return n.healing.opened(dir, store)
+}
+
+// opened brings the node up to date with a store that was opened in a directory.
+func (h *Healer) opened(dir string, store *counter.Store) (*counter.Store, error) {
+	n := h.node
+	was, err := past.ReadHealing(n.fs, dir)
 	if err != nil { // it is there
-		h = &format.Healing{Reason: err.Error()}
+		was = &format.Healing{Reason: err.Error()}
 	}
-	n.healing.now.Store(h)
-	if h != nil && h.Lead != (format.ReplID{}) && !store.Replica() { // it leads again, with a backup's data, or ended before it had noted so
-		n.healing.noteRestored(dir, h, store)
-		if err := n.healing.end(dir, h, true); err != nil {
+	h.now.Store(was)
+	if was != nil && was.Lead != (format.ReplID{}) && !store.Replica() { // it leads again, with a backup's data, or ended before it had noted so
+		h.noteRestored(dir, was, store)
+		if err := h.end(dir, was, true); err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
 		n.replicas.renew(store)
 		return store, nil
 	}
-	if h == nil {
+	if was == nil {
 		n.replicas.renew(store)
 	} else {
-		n.logger.Warn("this node has no data of its own until it has copied that of another node", "reason", h.Reason)
+		n.logger.Warn("this node has no data of its own until it has copied that of another node", "reason", was.Reason)
 	}
 	return store, nil
 }
@@ -155,7 +161,7 @@ func (h *Healer) noteLost(was *format.Healing, end, known uint64) {
 // MayLead tells whether a node outside of a cluster was a primary for all that its directory notes: it followed nobody, and handed over
 // to nobody.
 func (h *Healer) MayLead(dir string) bool {
-	for _, name := range []string{primaryName, handoverName} {
+	for _, name := range []string{primaryName, primaryName + vfs.CopySuffix, handoverName, handoverName + vfs.CopySuffix} {
 		if _, err := h.node.fs.Stat(notePath(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return false
 		}
@@ -175,6 +181,10 @@ func (h *Healer) find(damage error, find func() (Helper, error)) (Helper, error)
 type Helper struct {
 	From Address       // zero: the node knows its primary
 	Lead format.ReplID // the helper is a replica, in that term, of the node that it helps; zero: it is not
+	End  uint64        // of the helper's log, where Lead is set
+
+	// Parts is a node that may have parts of the data: the primary that the node is to follow. Zero: nobody is known, or From is it.
+	Parts Address
 
 	// Restored says which backup stands beside the damaged files (package restore), whose log goes on in the term Lead, and
 	// the changes that are lost. Empty: another node has the data.
@@ -182,10 +192,17 @@ type Helper struct {
 }
 
 // openEmptied sets the files of a directory aside and opens it again.
-func openEmptied(fsys vfs.FS, dir string, damage error, by Helper, open func() (*counter.Store, error)) (*counter.Store, error) {
-	_, err := counter.NoteBehind(fsys, dir)
+func (h *Healer) openEmptied(dir string, damage error, by Helper, open func() (*counter.Store, error)) (*counter.Store, error) {
+	n := h.node
+	if by.Restored != "" {
+		n.logger.Error("the data directory is damaged; setting its files aside, and taking the data of a backup", "dir", dir, "error", damage, "restored", by.Restored)
+		damage = fmt.Errorf("%s: %w", by.Restored, damage)
+	} else {
+		n.logger.Error("the data directory is damaged; setting its files aside, and copying the data of another node", "dir", dir, "error", damage)
+	}
+	_, err := counter.NoteBehind(n.fs, dir)
 	if err == nil {
-		err = past.GiveUp(fsys, dir, format.Healing{Reason: damage.Error(), Since: time.Now().UnixMilli(), Host: by.From.Host, Port: by.From.Port, Lead: by.Lead})
+		err = past.GiveUp(n.fs, dir, format.Healing{Reason: damage.Error(), Since: time.Now().UnixMilli(), Host: by.From.Host, Port: by.From.Port, Lead: by.Lead})
 	}
 	if err != nil {
 		return nil, errors.Join(damage, err)

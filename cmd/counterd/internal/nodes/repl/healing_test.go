@@ -51,7 +51,7 @@ func TestDiskFailsForAMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, opens := newTestNode(h), 0
-			store, err := n.Open("data", func() (Helper, error) { return Helper{}, nil }, func() (*counter.Store, error) {
+			store, err := n.Open(t.Context(), "data", func() (Helper, error) { return Helper{}, nil }, func() (*counter.Store, error) {
 				if opens++; opens <= fails {
 					return nil, &format.CorruptError{File: "an image", Err: fmt.Errorf("read: %w", syscall.EIO)}
 				}
@@ -102,7 +102,7 @@ func TestOpenDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := newTestNode(h)
-			store, err := n.Open("data", helper(c.helped), func() (*counter.Store, error) {
+			store, err := n.Open(t.Context(), "data", helper(c.helped), func() (*counter.Store, error) {
 				if h, err := past.ReadHealing(h.sim, "data"); h == nil && err == nil {
 					return nil, c.err
 				}
@@ -128,7 +128,7 @@ func TestOpenDamaged(t *testing.T) {
 func TestHealingUnreadable(t *testing.T) {
 	h := &testHost{t: t, sim: vfs.NewSim()}
 	n := newTestNode(h)
-	store, err := n.Open("data", helper(true), func() (*counter.Store, error) {
+	store, err := n.Open(t.Context(), "data", helper(true), func() (*counter.Store, error) {
 		s := h.open()
 		return s, vfs.WriteFileAtomic(h.sim, format.HealingPath("data"), []byte("counterd healing 1\n"))
 	})

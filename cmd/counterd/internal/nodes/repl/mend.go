@@ -54,6 +54,11 @@ func (s *session) mendable(store *counter.Store, primary *format.Lineage, m *for
 	if at, known := primary.Common(math.MaxUint64, &mine, end); !known || at < end {
 		return fmt.Errorf("%w: the logs agree up to %d, want %d", ErrProtocol, at, end)
 	}
+	return gapsOf(m)
+}
+
+// gapsOf returns errNoMend if a primary's manifest names ranges whose posts the primary has lost.
+func gapsOf(m *format.Manifest) error {
 	return m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 		if len(b.Remains("")) > 0 {
 			return errNoMend

@@ -10,7 +10,7 @@ import (
 // A replica keeps its primary's address in its directory, so that it goes on to follow after a restart whether or not a
 // configuration file holds it: Sentinel repairs a replica without a primary only after failover-timeout, 3 minutes, and
 // answers are stale until then. The file counts while the log is a replica's. It is written before the node takes
-// changes of a new primary, and removed when the log is a primary's.
+// changes of a new primary, and removed when the log is a primary's. A copy stands beside it (vfs.WriteTwice).
 
 // primaryName is the file: see addressNote.
 const primaryName = "PRIMARY"
@@ -33,18 +33,25 @@ func (n *Node) notePath(name string) string { return notePath(n.host.Store().Pat
 
 func notePath(dir, name string) string { return filepath.Join(dir, name) }
 
-// note writes an address into a file, durably.
+// note writes an address into a file and its copy, durably.
 func (n *Node) note(name string, note addressNote) error {
-	return vfs.WriteFileAtomic(n.fs, n.notePath(name), note.text())
+	path := n.notePath(name)
+	err := vfs.WriteTwice(n.fs, path, note.text())
+	if err != nil {
+		_ = vfs.RemoveIfThere(n.fs, path+vfs.CopySuffix) // it must not count alone: the change of roles does not take place
+	}
+	return err
 }
 
-// unnote removes such a file, if it is there.
+// unnote removes such a file and its copy, if one is there.
 func (n *Node) unnote(name string) error {
 	path := n.notePath(name)
-	if _, err := n.fs.Stat(path); isNotExist(err) {
+	_, err := n.fs.Stat(path)
+	_, cerr := n.fs.Stat(path + vfs.CopySuffix)
+	if isNotExist(err) && isNotExist(cerr) {
 		return nil
 	}
-	if err := n.fs.Remove(path); err != nil {
+	if err := vfs.RemoveTwice(n.fs, path); err != nil {
 		return err
 	}
 	return n.fs.SyncDir(filepath.Dir(path))
@@ -67,7 +74,19 @@ func (n *Node) Remembered() (Address, error) {
 // noted reads a note; the zero value if there is none.
 func (n *Node) noted(name string) (addressNote, error) { return readAddress(n.fs, n.notePath(name)) }
 
+// readAddress reads a note, of its file or else of its copy. Where the file is gone and the copy is damaged too, there is no note.
 func readAddress(fs vfs.FS, path string) (addressNote, error) {
+	note, err := readAddressFile(fs, path)
+	if err == nil && note != (addressNote{}) {
+		return note, nil
+	}
+	if second, cerr := readAddressFile(fs, path+vfs.CopySuffix); cerr == nil && second != (addressNote{}) {
+		return second, nil
+	}
+	return note, err
+}
+
+func readAddressFile(fs vfs.FS, path string) (addressNote, error) {
 	text, err := vfs.ReadFile(fs, path, maxAddressNote)
 	if isNotExist(err) {
 		return addressNote{}, nil

@@ -4,19 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 )
 
 // A damaged segment of the log is needed by no start, as a snapshot stands behind it, but a replica, a backup or a restore may
 // need it. Another node of the same log has its frames at the same offsets:
 //
 //	this node                                          the other node
-//	REPLCONF frames <replid> <from> <end>    -->       its log is of that term, and has come to end
+//	REPLCONF frames <replid> <from> <end>    -->       its log has come to end in that term, or in one before
 //	                                         <--       whole frames that begin at from, 1 MiB or one at least
 //
 // and so on, for each range that is damaged here. Each frame is checked, and the next segment must name the last one
@@ -58,38 +62,19 @@ func (f *refiller) logs(ctx context.Context, store *counter.Store) {
 // oneLog makes one segment again. Each range of it that is damaged here comes from any node that has it, as that node's segment may
 // be damaged elsewhere.
 func (f *refiller) oneLog(ctx context.Context, store *counter.Store, b counter.BrokenLog) (fetched int, from Address, err error) {
-	helpers, term := f.helpers(), termOf(store)
-	conns := make([]*wire.Conn, len(helpers))
-	defer func() {
-		for _, conn := range conns {
-			if conn != nil {
-				_ = conn.Close() // it was only read
-			}
-		}
-	}()
+	lineage := store.Replication().Lineage()
+	source := frameSource{refiller: f, ctx: ctx, from: f.helpers()}
+	source.conns = make([]*wire.Conn, len(source.from))
+	defer source.close()
 	err = counter.RestoreLog(store, b, func(at, end uint64) ([]byte, error) {
-		if len(helpers) == 0 {
+		if len(source.from) == 0 {
 			return nil, errNoHelper
 		}
-		var errs []error
-		for i, a := range helpers {
-			var raw []byte
-			var err error
-			if conns[i] == nil {
-				conns[i], err = f.node.settings().dial(ctx, a, wire.Options{Timeout: dialTimeout, Answer: refillWithin, Buffer: linkBuffer})
-			}
-			if err == nil {
-				raw, err = f.ask(ctx, conns[i], maxFrames, "frames", term, strconv.FormatUint(at, 10), strconv.FormatUint(end, 10))
-			}
-			if err == nil {
-				fetched, from = fetched+len(raw), a
-				return raw, nil
-			}
-			if errs = append(errs, fmt.Errorf("%s: %w", a, err)); conns[i] != nil {
-				_, conns[i] = conns[i].Close(), nil // the rest of an answer may be on its way
-			}
+		raw, err := source.fetch(lineage.Current().ReplID, at, end)
+		if err == nil {
+			fetched, from = fetched+len(raw), source.gave
 		}
-		return nil, errors.Join(errs...)
+		return raw, err
 	})
 	return fetched, from, err
 }
@@ -105,11 +90,8 @@ func Frames(n *Node, words [][]byte) (raw []byte, err error) {
 		return nil, fmt.Errorf("%w: REPLCONF frames from %q to %q", ErrProtocol, words[1], words[2])
 	}
 	store := n.host.Store()
-	if err := mayGive(n, store, string(words[0])); err != nil {
+	if err := mayGiveFrames(n, store, string(words[0]), end); err != nil {
 		return nil, err
-	}
-	if written := store.Replication().Written(); written < end {
-		return nil, &notYetError{written}
 	}
 	r, err := store.Replication().NewReaderAt(from)
 	if err != nil {
@@ -130,4 +112,127 @@ func Frames(n *Node, words [][]byte) (raw []byte, err error) {
 		raw = append(raw, f.Raw...)
 	}
 	return raw, nil
+}
+
+// mayGiveFrames tells why this node gives no other node its log below an offset; nil: it does. The other log has come to the offset in a
+// term. If this one has too, both have the same bytes below it, whatever terms came later.
+func mayGiveFrames(n *Node, store *counter.Store, term string, end uint64) error {
+	if n.Healing() != nil {
+		return ErrFeedsNobody
+	}
+	l, written := store.Replication().Lineage(), store.Replication().Written()
+	i := slices.IndexFunc(l.Terms, func(t format.Term) bool { return t.ReplID.String() == term })
+	switch {
+	case i < 0 || i+1 < len(l.Terms) && l.Terms[i+1].Start < end:
+		return errOtherTerm
+	case written < end:
+		return &notYetError{written}
+	}
+	return nil
+}
+
+// A start that meets damage of the log alone does not need all data of another node: frames are enough (past.MendLog). They come from a
+// node whose log has the bytes in the same term, by REPLCONF frames: the primary of a replica, or a replica that stayed in the
+// term of its damaged primary. The node then starts as it would have started without the damage.
+//
+// Files are set aside, and all data is copied, where this does not help: nobody has the frames, another node leads in the
+// place of this one, or more than the log is damaged.
+
+// mendWithin is how long a node asks for frames that does not get an answer. Both nodes may have lost power together.
+const mendWithin = 10 * time.Second
+
+// mendable tells whether an error of opening a store is about the log of a directory.
+func mendable(dir string, err error) bool {
+	var corrupt *format.CorruptError
+	if !errors.As(err, &corrupt) {
+		return false
+	}
+	log := format.LogDir(dir)
+	return corrupt.File == log || filepath.Dir(corrupt.File) == log
+}
+
+// mendLog tells whether the log of a directory that cannot be opened was given the frames of another node. Where the helper is a
+// replica of this node, the log has all that the helper has.
+func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Helper) bool {
+	n := h.node
+	var from []Address
+	mend := past.LogMend{}
+	switch {
+	case by.Restored != "" || !mendable(dir, damage):
+		return false
+	case by.Lead != (format.ReplID{}):
+		from, mend.Reach = append([]Address{by.From}, ReadReplicas(n.fs, dir).List...), by.End
+	case by.Parts != (Address{}):
+		from = []Address{by.Parts}
+	default:
+		return false
+	}
+	n.logger.Error("the log is damaged; asking another node for the missing part of it", "dir", dir, "error", damage)
+	f := frameSource{refiller: &n.refills, ctx: ctx, from: from, conns: make([]*wire.Conn, len(from))}
+	defer f.close()
+	mend.Fetch = f.fetch
+	began := time.Now()
+	for {
+		done, err := past.MendLog(n.fs, dir, mend)
+		if err == nil && done.Segments == 0 {
+			return false // no frames are missing
+		}
+		if err == nil && done.Last { // changes that were not known to be durable may be missing
+			_, err = counter.NoteBehind(n.fs, dir)
+		}
+		if err == nil {
+			n.refills.segments.Add(uint64(done.Segments))
+			n.logger.Warn("the log is whole again, with frames of another node", "dir", dir, "bytes", done.Bytes, "took", time.Since(began).Round(time.Millisecond))
+			return true
+		}
+		if !f.silent || time.Since(began) > mendWithin || ctx.Err() != nil {
+			n.logger.Error("the log cannot be made whole with frames of another node", "dir", dir, "error", err)
+			return false
+		}
+		sleep(ctx, refillEvery)
+	}
+}
+
+// frameSource fetches frames from any of several nodes.
+type frameSource struct {
+	*refiller
+	ctx    context.Context
+	from   []Address
+	conns  []*wire.Conn // nil: there is none now
+	gave   Address      // that gave the last frames
+	silent bool         // nobody gave the last frames, and a node that did not answer may have them
+}
+
+func (f *frameSource) close() {
+	for _, conn := range f.conns {
+		if conn != nil {
+			_ = conn.Close() // it was only read
+		}
+	}
+}
+
+// fetch is a LogMend's.
+func (f *frameSource) fetch(term format.ReplID, from, end uint64) ([]byte, error) {
+	var errs []error
+	f.silent = false
+	for i, a := range f.from {
+		var err error
+		if f.conns[i] == nil {
+			f.conns[i], err = f.node.settings().dial(f.ctx, a, wire.Options{Timeout: dialTimeout, Answer: refillWithin, Buffer: linkBuffer})
+		}
+		var raw []byte
+		if err == nil {
+			if raw, err = f.ask(f.ctx, f.conns[i], maxFrames, "frames", term.String(), strconv.FormatUint(from, 10), strconv.FormatUint(end, 10)); err == nil {
+				f.gave = a
+				return raw, nil
+			}
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", a, err))
+		var refused *wire.ServerError
+		f.silent = f.silent || !errors.As(err, &refused) || strings.HasPrefix(refused.Text, "LOADING ")
+		if f.conns[i] != nil {
+			_, f.conns[i] = f.conns[i].Close(), nil // the rest of an answer may be on its way
+		}
+	}
+	return nil, errors.Join(errs...)
 }

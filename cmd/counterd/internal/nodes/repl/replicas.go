@@ -23,8 +23,8 @@ import (
 //	address <port> <host>      of a recent replica; up to maxReplicas of them
 //	end crc32c <8 hex digits>
 //
-// It is a hint: without a whole file, a damaged primary refuses its start. So it is verified while the node serves. A person removes
-// it to have the node forget its replicas: those that follow at that moment are noted again.
+// It is a hint: without it, a damaged primary refuses its start. So there is a copy, REPLICAS.copy, and both are verified while the node
+// serves. A person removes REPLICAS while the node serves to have the node forget its replicas: those that follow at that moment are noted again.
 type replicas struct {
 	node   *Node
 	mu     sync.Mutex   // held while the file is written, which a disk that hangs does not end
@@ -70,21 +70,24 @@ func parseReplicas(text []byte) (n ReplicasNote, ok bool) {
 	return n, bytes.Equal(n.text(), text)
 }
 
-// ReadReplicas reads REPLICAS in a directory; without a whole file the list is empty.
+// ReadReplicas reads REPLICAS in a directory, or else its copy; without a whole file the list is empty.
 func ReadReplicas(fsys vfs.FS, dir string) ReplicasNote {
-	n, _ := readReplicas(fsys, dir)
+	n, err := readReplicas(fsys, notePath(dir, replicasName))
+	if err != nil {
+		n, _ = readReplicas(fsys, notePath(dir, replicasName)+vfs.CopySuffix)
+	}
 	return n
 }
 
-// readReplicas is ReadReplicas with the reason why the list is empty.
-func readReplicas(fsys vfs.FS, dir string) (ReplicasNote, error) {
-	text, err := vfs.ReadFile(fsys, notePath(dir, replicasName), maxNoted)
+// readReplicas reads one of the two files. With an error the list is empty.
+func readReplicas(fsys vfs.FS, path string) (ReplicasNote, error) {
+	text, err := vfs.ReadFile(fsys, path, maxNoted)
 	if err != nil {
 		return ReplicasNote{}, err
 	}
 	n, ok := parseReplicas(text)
 	if !ok {
-		return ReplicasNote{}, &format.CorruptError{File: notePath(dir, replicasName), Want: "the replicas and their checksum", Got: "others"}
+		return ReplicasNote{}, &format.CorruptError{File: path, Want: "the replicas and their checksum", Got: "others"}
 	}
 	return n, nil
 }
@@ -126,21 +129,25 @@ func (r *replicas) change(store *counter.Store, change func(was []Address) []Add
 	if !r.notes(store) {
 		return
 	}
-	was, err := readReplicas(r.node.fs, store.Path())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	was, err := readReplicas(r.node.fs, notePath(store.Path(), replicasName))
+	switch {
+	case err == nil:
+	case len(r.known.List) == 0: // the start has not read them yet
+		was = ReadReplicas(r.node.fs, store.Path())
+	case !errors.Is(err, fs.ErrNotExist):
 		was = ReplicasNote{List: r.known.List} // damaged since
 	}
 	lineage := store.Replication().Lineage()
 	r.known = ReplicasNote{History: lineage.Current().ReplID, List: change(was.List)}
-	if len(r.known.List) == 0 || r.known.History == was.History && slices.Equal(r.known.List, was.List) {
-		return
+	if len(r.known.List) == 0 || err == nil && r.known.History == was.History && slices.Equal(r.known.List, was.List) {
+		return // a missing copy is written by verify
 	}
 	if err := r.write(store); err != nil {
 		r.node.logger.Warn("cannot note the replicas: a damaged file could not be healed from them", "error", err)
 	}
 }
 
-// verify looks at REPLICAS.
+// verify looks at REPLICAS and its copy.
 func (r *replicas) verify() (damage, err error) {
 	store := r.node.host.Store()
 	if r.node.Healing() != nil {
@@ -152,12 +159,12 @@ func (r *replicas) verify() (damage, err error) {
 		return nil, nil
 	}
 	path := notePath(store.Path(), replicasName)
-	if damage = persist.CompareFile(r.node.fs, path, r.known.text()); damage == nil {
+	if damage = persist.CompareTwice(r.node.fs, path, r.known.text()); damage == nil {
 		return nil, nil
 	}
-	if errors.Is(damage, fs.ErrNotExist) {
+	if _, err := r.node.fs.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if r.known.List = r.withThoseHere(nil); len(r.known.List) == 0 {
-			return nil, nil
+			return nil, vfs.RemoveTwice(r.node.fs, path)
 		}
 	}
 	return damage, r.write(store)
@@ -170,7 +177,7 @@ func (r *replicas) notes(store *counter.Store) bool {
 
 // write writes the known replicas. REQUIRES: mu.
 func (r *replicas) write(store *counter.Store) error {
-	return vfs.WriteFileAtomic(r.node.fs, notePath(store.Path(), replicasName), r.known.text())
+	return vfs.WriteTwice(r.node.fs, notePath(store.Path(), replicasName), r.known.text())
 }
 
 // close ends the writing.

@@ -34,8 +34,15 @@ func TestReplicasVerified(t *testing.T) {
 			}
 		}
 	}
+	if err := h.sim.Remove(path + vfs.CopySuffix); err != nil {
+		t.Fatal(err)
+	}
+	n.refills.verifyNotes()
 	if err := h.sim.Remove(path); err != nil {
 		t.Fatal(err)
+	}
+	if got := ReadReplicas(h.sim, store.Path()); !slices.Equal(got.List, away) {
+		t.Errorf("the copy was removed, and then the file: %v, want %v", got.List, away)
 	}
 	n.refills.verifyNotes()
 	n.replicas.note()

@@ -26,7 +26,7 @@ func (f *refiller) verifyNotes() {
 	}
 }
 
-// verifyPrimary looks at PRIMARY.
+// verifyPrimary looks at PRIMARY and its copy.
 func (f *refiller) verifyPrimary() (damage, err error) {
 	n := f.node
 	if !n.change.TryLock() { // the role changes, and the file with it
@@ -38,11 +38,13 @@ func (f *refiller) verifyPrimary() (damage, err error) {
 		return nil, nil
 	}
 	note := addressNote{Address: info.Primary}
-	if now, err := n.noted(primaryName); err == nil && now == note { // also in the words of an older program
-		return nil, nil
+	if now, err := readAddressFile(n.fs, n.notePath(primaryName)); err == nil && now == note { // also in the words of an older program
+		if now, err = readAddressFile(n.fs, n.notePath(primaryName)+vfs.CopySuffix); err == nil && now == note {
+			return nil, nil
+		}
 	}
-	damage = persist.CompareFile(n.fs, n.notePath(primaryName), note.text())
-	return damage, n.note(primaryName, note)
+	damage = persist.CompareTwice(n.fs, n.notePath(primaryName), note.text())
+	return damage, vfs.WriteTwice(n.fs, n.notePath(primaryName), note.text())
 }
 
 // verify looks at CONFIRMED.

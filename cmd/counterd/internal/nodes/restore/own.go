@@ -35,13 +35,20 @@ func readOwn(dir string, noted format.ReplID) (*own, error) {
 	if noted != (format.ReplID{}) {
 		o.ids = append(o.ids, noted)
 	}
-	if text, err := vfs.ReadFile(vfs.OS(), o.path(format.HistoryName), format.MaxLineageText); err == nil {
-		if l, err := format.DecodeLineage(format.HistoryName, text); err == nil && len(l.Terms) > 0 {
-			if l.Replica || l.Begun() != "" {
-				return nil, ErrReplica
-			}
-			o.past = &l
+	for _, name := range []string{format.HistoryName, format.HistoryName + vfs.CopySuffix} {
+		text, err := vfs.ReadFile(vfs.OS(), o.path(name), format.MaxLineageText)
+		if err != nil {
+			continue
 		}
+		l, err := format.DecodeLineage(name, text)
+		if err != nil || len(l.Terms) == 0 {
+			continue
+		}
+		if l.Replica || l.Begun() != "" {
+			return nil, ErrReplica
+		}
+		o.past = &l
+		break
 	}
 	if text, err := vfs.ReadFile(vfs.OS(), o.path(format.ClaimName), format.ClaimFileLen); err == nil {
 		for _, c := range format.WholeClaims(text) {

@@ -17,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // racingHost is a server whose store is opened again when its replicas are about to be fed from it.
@@ -80,10 +81,12 @@ func TestEmptiedFeedsNobody(t *testing.T) {
 			if err := store.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(dir, format.HistoryName), []byte("counterd history 1\n"), 0o640); err != nil {
-				t.Fatal(err)
+			for _, name := range []string{format.HistoryName, format.HistoryName + vfs.CopySuffix} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("counterd history 1\n"), 0o640); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if host.store, err = n.repl.Open(dir, func() (repl.Helper, error) { return repl.Helper{}, nil }, open); err != nil {
+			if host.store, err = n.repl.Open(t.Context(), dir, func() (repl.Helper, error) { return repl.Helper{}, nil }, open); err != nil {
 				t.Fatal(err)
 			}
 		}

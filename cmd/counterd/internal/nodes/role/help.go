@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
@@ -39,9 +40,59 @@ var (
 	errSilent = errors.New("it does not answer")
 )
 
-// HelpBy sets how a node of a cluster knows that another node has the data of its damaged directory: find returns nil then. Call
-// it before Open.
-func (n *Role) HelpBy(find func(ctx context.Context) error) { n.help = find }
+// HelpBy sets how a node of a cluster knows that another node has the data of its damaged directory: find returns the primary of its
+// shard then, or the zero value if the node is of no shard. Call it before Open.
+func (n *Role) HelpBy(find func(ctx context.Context) (primary repl.Address, err error)) {
+	n.help = find
+}
+
+// toldHelp is the primary that REPLICAOF names while a node looks for its data.
+type toldHelp struct {
+	mu      sync.Mutex
+	primary repl.Address
+	told    chan struct{} // closed when it was said; nil: nobody looks
+}
+
+// begin returns a channel that is closed when REPLICAOF has been said.
+func (t *toldHelp) begin() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.primary, t.told = repl.Address{}, make(chan struct{})
+	return t.told
+}
+
+// end returns the primary that was named, and ends the search.
+func (t *toldHelp) end() (primary repl.Address) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.told = nil
+	return t.primary
+}
+
+// tell names the primary that the node is to follow; the last call counts. It tells whether the node looks for its data.
+func (t *toldHelp) tell(primary repl.Address) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.told == nil {
+		return false
+	}
+	if t.primary == (repl.Address{}) {
+		close(t.told)
+	}
+	t.primary = primary
+	return true
+}
+
+// NamesHelper tells whether a command is REPLICAOF, and the start of the node waits for a node that has the data of the damaged directory:
+// REPLICAOF names it.
+func NamesHelper(n *Role, command string) bool {
+	if command != "replicaof" && command != "slaveof" {
+		return false
+	}
+	n.told.mu.Lock()
+	defer n.told.mu.Unlock()
+	return n.told.told != nil
+}
 
 // helpSearch is the search for a node that has the data of a damaged directory.
 //
@@ -92,13 +143,20 @@ func (s *helpSearch) restoreBackup(ctx context.Context) (staged restore.Staged, 
 func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
 	switch {
 	case s.role.help != nil:
-		return repl.Helper{}, s.role.help(ctx)
+		primary, err := s.role.help(ctx)
+		return repl.Helper{Parts: primary}, err
 	case s.conf.ReplicaOf != "":
-		return repl.Helper{}, nil
+		primary, err := primaryOf(s.conf)
+		return repl.Helper{Parts: primary}, err
 	case len(s.note.List) == 0:
 		return repl.Helper{}, errAlone
 	}
 	s.role.log.Error("the data directory is damaged; asking the replicas of this node for its data", "dir", s.conf.Dir, "replicas", s.note.List)
+	var named <-chan struct{}
+	if !s.role.opened.Load() { // else the node has a role already, which REPLICAOF changes
+		named = s.role.told.begin()
+		defer s.role.told.end()
+	}
 	told := false
 	for began := time.Now(); ; {
 		by, err := s.askReplicas(ctx, time.Since(began) >= s.patience)
@@ -119,6 +177,10 @@ func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
 		select {
 		case <-ctx.Done():
 			return by, errors.Join(err, ctx.Err())
+		case <-named:
+			primary := s.role.told.end()
+			s.role.log.Warn("REPLICAOF names the node that has the data of this one", "from", primary.String())
+			return repl.Helper{From: primary, Parts: primary}, nil
 		case <-time.After(s.every):
 		}
 	}
@@ -145,7 +207,7 @@ func (s *helpSearch) askReplicas(ctx context.Context, late bool) (by repl.Helper
 		case leads != repl.Address{} && (leader == repl.Address{} || r.SecondEnd > parted.SecondEnd):
 			leader, parted = leads, r
 		case leads == repl.Address{} && (by.From == repl.Address{} || r.Offset > best.Offset):
-			by, best = repl.Helper{From: a, Lead: s.note.History}, r
+			by, best = repl.Helper{From: a, Lead: s.note.History, End: r.Offset}, r
 		}
 	}
 	// A node that was promoted long ago, as a copy of the data, lacks the changes that this node's other replicas took since.

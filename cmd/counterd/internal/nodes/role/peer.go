@@ -94,6 +94,10 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 
 // sendOwn answers REPLCONF rows and REPLCONF frames.
 func (s *peerServer) sendOwn(c PeerConn, get func(*repl.Node, [][]byte) ([]byte, error), words [][]byte) {
+	if s.host.Opening() {
+		c.Call().Out.Error(items.ErrLoading)
+		return
+	}
 	raw, err := get(s.repl, words)
 	if err != nil {
 		c.Call().Out.Error(peerErrorText(err))

@@ -38,6 +38,16 @@ func (n *Role) replicaOf(c Conn, args [][]byte) {
 			return
 		}
 	}
+	if n.host.Opening() { // it looks for a node that has its data: see NamesHelper
+		if primary == (repl.Address{}) || !n.told.tell(primary) {
+			out.Error(items.ErrLoading)
+			return
+		}
+		n.wasReplica.Store(true)
+		n.setReplicaOf(primary) // Start follows it
+		out.Status("OK")
+		return
+	}
 	if !n.host.Store().Durable() && primary != (repl.Address{}) {
 		out.Error(items.ErrMemoryOnly + ": a replica needs a log")
 		return

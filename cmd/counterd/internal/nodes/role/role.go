@@ -69,7 +69,8 @@ type Role struct {
 	opening    context.Context // ends when nobody waits for the store any more
 	endOpening context.CancelFunc
 	opened     atomic.Bool
-	help       func(context.Context) error // see HelpBy; nil: the node is of no cluster
+	help       func(context.Context) (repl.Address, error) // see HelpBy; nil: the node is of no cluster
+	told       toldHelp
 
 	// wasReplica is the role to show while a store is being opened.
 	wasReplica atomic.Bool
@@ -137,7 +138,7 @@ func (n *Role) Open(open func() (*counter.Store, error)) (*counter.Store, error)
 		ctx, cancel = context.WithTimeout(ctx, reopenAsk)
 		defer cancel()
 	}
-	store, err := n.repl.Open(dir, func() (repl.Helper, error) { return newHelpSearch(n).find(ctx) }, open)
+	store, err := n.repl.Open(ctx, dir, func() (repl.Helper, error) { return newHelpSearch(n).find(ctx) }, open)
 	if err == nil && !n.opened.Swap(true) && c.HealFrom != "" && dir != "" {
 		if err := restore.Clear(dir); err != nil {
 			n.log.Warn("cannot remove what a healing left behind", "error", err)

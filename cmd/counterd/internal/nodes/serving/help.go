@@ -30,21 +30,22 @@ const (
 // errOnlyInSync: nobody else has this node's data.
 var errOnlyInSync = errors.New("this node is the only one of its shard in sync, so no other node has all of its data; its files stay as they are")
 
-// findHelp returns nil when another node of the shard has all that this one has. It looks until ctx ends.
-func (m *Member) findHelp(ctx context.Context) error {
+// findHelp returns when another node of the shard has all that this one has: the primary, or the zero value for a node of no
+// shard. It looks until ctx ends.
+func (m *Member) findHelp(ctx context.Context) (primary repl.Address, err error) {
 	if m.registry == nil { // SetStanding alone decides
-		return nil
+		return primary, nil
 	}
 	dir := m.config.Get().Dir
 	id, err := cluster.NodeOf(m.fs(), dir)
 	if err != nil {
-		return fmt.Errorf("the node does not know which one of the cluster it is: %w", err)
+		return primary, fmt.Errorf("the node does not know which one of the cluster it is: %w", err)
 	}
 	var told time.Time
 	for {
-		err := m.helper(ctx, id)
+		primary, err := m.helper(ctx, id)
 		if err == nil || errors.Is(err, errOnlyInSync) {
-			return err
+			return primary, err
 		}
 		if time.Since(told) >= helpTell {
 			told = time.Now()
@@ -52,48 +53,47 @@ func (m *Member) findHelp(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
+			return repl.Address{}, errors.Join(err, ctx.Err())
 		case <-time.After(helpEvery):
 		}
 	}
 }
 
 // helper looks once.
-func (m *Member) helper(ctx context.Context, id topology.NodeID) error {
+func (m *Member) helper(ctx context.Context, id topology.NodeID) (primary repl.Address, err error) {
 	ask, cancel := context.WithTimeout(ctx, helpAsk)
 	defer cancel()
 	now, err := m.registry.Load(ask)
 	if err != nil {
-		return err
+		return primary, err
 	}
 	node := now.Nodes[id]
 	switch {
 	case node == nil: // etcd may have been lost
-		return errors.New("etcd does not know this node")
+		return primary, errors.New("etcd does not know this node")
 	case node.Shard == 0:
-		return nil // a free node: the cluster counts on nothing that it has
+		return primary, nil // a free node: the cluster counts on nothing that it has
 	}
 	s := now.Shard(node.Shard)
 	switch {
 	case s == nil:
-		return fmt.Errorf("etcd has no shard %d", node.Shard)
+		return primary, fmt.Errorf("etcd has no shard %d", node.Shard)
 	case len(s.InSync) == 1 && s.InSync[0] == id:
-		return errOnlyInSync
+		return primary, errOnlyInSync
 	case s.Primary == "" || s.Primary == id || now.Nodes[s.Primary] == nil:
-		return fmt.Errorf("no other node of shard %d leads; in sync are %s", s.ID, s.InSync)
+		return primary, fmt.Errorf("no other node of shard %d leads; in sync are %s", s.ID, s.InSync)
 	}
-	primary, err := repl.ParseAddress(now.Nodes[s.Primary].Addr(m.config.Get().TLS.Replication))
-	if err != nil {
-		return err
+	if primary, err = repl.ParseAddress(now.Nodes[s.Primary].Addr(m.config.Get().TLS.Replication)); err != nil {
+		return primary, err
 	}
 	role, err := repl.AskRole(ctx, primary, m.node.Settings(), helpAsk)
 	if err == nil && !role.Primary {
 		err = errors.New("it says that it is a replica")
 	}
 	if err != nil {
-		return fmt.Errorf("node %s, the primary of shard %d, does not lead yet: %w", s.Primary, s.ID, err)
+		return primary, fmt.Errorf("node %s, the primary of shard %d, does not lead yet: %w", s.Primary, s.ID, err)
 	}
-	return nil
+	return primary, nil
 }
 
 // fs has the data directory.

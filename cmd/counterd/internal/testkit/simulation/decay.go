@@ -129,18 +129,19 @@ func (m *Machine) decaying(d *Dice) string {
 }
 
 // spared tells whether a file stays whole. Without a configured primary, a replica knows its primary by its notes alone, and a
-// node knows its place in the cluster by node.json alone: a person gives them to a node. node.json may decay where its
+// node knows its place in the cluster by node.json alone: a person gives them to a node. Each of them may decay where its
 // copy is whole.
 func (m *Machine) spared(disk *vfs.Sim, name string) bool {
-	switch base := path.Base(name); {
-	case base == "LOCK", strings.HasPrefix(base, "PRIMARY"), strings.HasPrefix(base, "HANDOVER"):
-		return true
-	case strings.HasPrefix(base, "node.json"):
-		one, err := vfs.ReadFile(disk, "data/node.json", 1<<20)
-		other, err2 := vfs.ReadFile(disk, "data/node.json.copy", 1<<20)
+	base := path.Base(name)
+	for _, kept := range []string{"PRIMARY", "HANDOVER", "node.json"} {
+		if !strings.HasPrefix(base, kept) {
+			continue
+		}
+		one, err := vfs.ReadFile(disk, "data/"+kept, 1<<20)
+		other, err2 := vfs.ReadFile(disk, "data/"+kept+vfs.CopySuffix, 1<<20)
 		return err != nil || err2 != nil || !bytes.Equal(one, other)
 	}
-	return false
+	return base == "LOCK"
 }
 
 // Damage damages a file of the machine's disk in one of the ways that disks do, and says how.

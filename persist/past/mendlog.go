@@ -1,0 +1,251 @@
+package past
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/snapfile"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// A log that damage keeps from being opened has its frames elsewhere: two logs of one term have the same frames at the same offsets. So
+// the frames that are missing here are fetched, and those behind the damage are kept:
+//
+//	segment 0     |frame frame ##### frame frame|          ##### is damage, from offset 500 to 700
+//	              |frame frame ...                         the file ends at 500 now, as the next one starts there
+//	segment 500               |frame frame frame frame|    the fetched frames, and those behind the damage
+//
+// Each fetched frame is checked, must be of a term that HISTORY has at its offset, and must end where the whole ones go on. The next
+// segment must name the last one as the frame before it. A crash leaves the damage, or a part of it.
+//
+// A damaged end of the log has no frame behind it. The log then reaches as far as is known to have been durable here (DURABLE,
+// manifests), or up to LogMend.Reach. If that is where the whole frames end, a segment without frames follows them.
+
+// LogMend is how a damaged log gets its frames back.
+type LogMend struct {
+	// Fetch returns whole frames of another node's log, from a log offset on and none behind end: as many as it likes. The other log
+	// must have come to end in the term.
+	Fetch func(term format.ReplID, from, end uint64) ([]byte, error)
+	// Reach is the log offset up to which the other node has the log. Where the end is damaged, this log is to have as much: the
+	// node is a primary, and nobody has more. 0: the log goes on elsewhere, as for a replica.
+	Reach uint64
+}
+
+// MendedLog is the result of MendLog.
+type MendedLog struct {
+	Segments int    // files that were written
+	Bytes    uint64 // of frames that were fetched
+	Last     bool   // the end of the log was damaged
+}
+
+// maxMended bounds the frames that are in memory at once: those from the first damage of a segment on.
+const maxMended = 256 << 20
+
+// errNotMended: this damage needs more than frames.
+var errNotMended = errors.New("the log cannot be mended with frames of another node")
+
+// MendLog gives the log of a data directory the frames that a start needs. After an error the log is as it was, or less of it is
+// damaged. Nobody may have the directory open (vfs.ErrLocked).
+func MendLog(fsys vfs.FS, dir string, by LogMend) (done MendedLog, err error) {
+	lock, err := lockDir(fsys, dir)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	m := logMender{fsys: fsys, dir: dir, by: by}
+	from, err := m.prepare()
+	if err != nil {
+		return done, err
+	}
+	for {
+		walked, err := logfile.Walk(fsys, dir, from, m.known, logfile.Visitor{})
+		if err == nil || ignoreDamage(err) != nil {
+			return m.done, err
+		}
+		if walked.End < m.filled { // the new segment does not count
+			return m.done, err
+		}
+		if ferr := m.fill(&walked); ferr != nil {
+			return m.done, errors.Join(err, ferr)
+		}
+	}
+}
+
+// logMender is a MendLog under way.
+type logMender struct {
+	fsys  vfs.FS
+	dir   string
+	by    LogMend
+	past  format.Lineage
+	known uint64 // the log was durable up to there
+	done  MendedLog
+
+	filled uint64 // end of the segment that was written last
+	data   []byte // its frames
+	crc    uint32 // checksum of the last of them
+}
+
+// prepare reads what the directory says of its log, and returns the offset from which on a start may need it.
+func (m *logMender) prepare() (from uint64, err error) {
+	if h, err := ReadHealing(m.fsys, m.dir); err != nil || h != nil {
+		return 0, errors.Join(err, errNotMended)
+	}
+	if m.past, err = logfile.ReadLineage(m.fsys, m.dir); err != nil {
+		return 0, err
+	}
+	if len(m.past.Terms) == 0 || m.past.Begun() != "" {
+		return 0, errNotMended
+	}
+	claim, err := logfile.ReadClaim(m.fsys, m.dir)
+	if err != nil {
+		return 0, err
+	}
+	m.known = claim.Offset
+	good, _, _, err := snapfile.ListManifests(m.fsys, m.dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range good[:min(len(good), persist.KeepManifests)] { // newest first
+		m.known, from = max(m.known, s.Offset), s.Replay
+	}
+	if _, err := vfs.RemoveTemps(m.fsys, format.LogDir(m.dir)); err != nil {
+		return 0, err
+	}
+	return from, nil
+}
+
+// fill mends one segment, from the place on where a walk has ended.
+func (m *logMender) fill(walked *logfile.Walked) error {
+	at := walked.End
+	segs, err := logfile.ListSegments(m.fsys, m.dir)
+	if err != nil {
+		return err
+	}
+	i := logfile.Below(segs, at+1) - 1
+	if i < 0 {
+		return fmt.Errorf("%w: no segment begins at %d or before", errNotMended, at)
+	}
+	seg := logfile.SegmentInfo{Path: segs[i].Path, Start: segs[i].Start}
+	last := i+1 == len(segs)
+	end := max(framesBehind(m.fsys, segs[i:i+1], at), m.known, m.by.Reach)
+	if !last {
+		end = segs[i+1].Start
+	}
+	if end = max(end, at); end == at && (!last || m.done.Segments > 0 && m.filled == at) {
+		return errNotMended // it was tried
+	}
+	if seg.End = end; end-at > maxMended {
+		return fmt.Errorf("%w: damaged are offsets %d to %d", errNotMended, at, end)
+	}
+	chain := walked.Chain
+	if h, ok := m.header(&segs[i]); ok && at == seg.Start {
+		if chain != 0 && h.Chain != chain { // whole, and of another log
+			return fmt.Errorf("%w: the segment at %d does not follow the one before", errNotMended, at)
+		}
+		chain = h.Chain
+	}
+	if err := m.collect(seg, at, end); err != nil {
+		return err
+	}
+	if !last {
+		if h, ok := m.header(&segs[i+1]); ok && h.Chain != m.crc { // end is above at, so there are frames
+			return &format.CorruptError{Dir: m.dir, File: segs[i+1].Path, LogOffset: end, Want: fmt.Sprintf("frames up to one with checksum %08x", h.Chain), Got: fmt.Sprintf("%08x", m.crc)}
+		}
+	}
+	maker := logfile.Maker{FS: m.fsys, Dir: m.dir, Least: logfile.MinSegment}
+	s, err := maker.Rewrite(format.SegmentHeader{History: m.historyAt(at), Start: at, Durable: end, Chain: chain}, [][]byte{m.data}, nil)
+	if err != nil {
+		return err
+	}
+	m.filled, m.data = end, m.data[:0]
+	m.done.Segments++
+	m.done.Last = m.done.Last || last
+	return s.File.Close()
+}
+
+// collect gathers the frames between two offsets: those that are whole in a segment's file, and fetched ones.
+func (m *logMender) collect(seg logfile.SegmentInfo, at, end uint64) (err error) {
+	m.data = m.data[:0]
+	for at < end {
+		start, frames, found, err := logfile.FramesBehind(m.fsys, seg, at, end-1)
+		if !vfs.IsNotExist(err) && ignoreDamage(err) != nil {
+			return err
+		}
+		if !found {
+			start, frames = end, nil
+		}
+		for at < start {
+			raw, err := m.by.Fetch(m.termOf(start), at, start)
+			if err != nil {
+				return err
+			}
+			if at, err = m.take(raw, at, start); err != nil {
+				return err
+			}
+			m.done.Bytes += uint64(len(raw))
+		}
+		for _, raw := range frames {
+			if at, err = m.take(raw, at, end); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take checks frames that begin at an offset and end at another one at most, and appends them.
+func (m *logMender) take(raw []byte, at, end uint64) (uint64, error) {
+	if len(raw) == 0 {
+		return at, io.ErrUnexpectedEOF
+	}
+	m.data = append(m.data, raw...)
+	var f format.Frame
+	for len(raw) > 0 {
+		fault := format.DecodeFrame(raw, at, &f)
+		if fault == nil && f.End() > end {
+			fault = &format.Fault{Want: fmt.Sprintf("a frame up to %d", end), Got: fmt.Sprintf("one up to %d", f.End())}
+		}
+		if fault != nil {
+			return at, &format.CorruptError{Dir: m.dir, File: "frames for the log", LogOffset: at, Want: fault.Want, Got: fault.Got}
+		}
+		if err := m.past.Admits(f.Start, f.Epoch); err != nil {
+			return at, err
+		}
+		at, raw, m.crc = f.End(), raw[len(f.Raw):], f.CRC
+	}
+	return at, nil
+}
+
+// header reads the header of a segment; ok is false if it is damaged.
+func (m *logMender) header(seg *logfile.Segment) (h format.SegmentHeader, ok bool) {
+	file, err := logfile.OpenSegmentFile(m.fsys, seg)
+	if err != nil {
+		return h, false
+	}
+	defer file.Close() // only read
+	h, fault, err := logfile.ReadSegmentHeader(file, seg)
+	return h, fault == nil && err == nil
+}
+
+// termOf is the newest term that this log has of the bytes below an offset: a log that has come to the offset in that term has the
+// same bytes below it.
+func (m *logMender) termOf(end uint64) format.ReplID {
+	cut := m.past.Cut(end)
+	if len(cut.Terms) == 0 { // the older ones are forgotten
+		return m.past.Terms[0].ReplID
+	}
+	return cut.Current().ReplID
+}
+
+// historyAt is the history of a segment that starts at an offset. It counts as a replica's: the claims of its frames are not asked, as
+// they may be about another disk.
+func (m *logMender) historyAt(at uint64) format.History {
+	cut := m.past.Cut(at + 1)
+	h := cut.Current()
+	h.Replica = true
+	return h
+}

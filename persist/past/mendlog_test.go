@@ -1,0 +1,211 @@
+package past
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/damagetest"
+	"github.com/counterd/counterd/internal/testkit/persisttest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/internal/testkit/seed"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// mendable is a data directory, and another node's log that has the same frames.
+type mendable struct {
+	t      *testing.T
+	disk   *vfs.Sim
+	opts   persist.LogOptions
+	frames [][]byte // of all of the log
+	want   []string // records of all of the log
+	end    uint64
+	asked  uint64 // bytes that were given
+}
+
+func newMendable(t *testing.T) *mendable {
+	t.Helper()
+	_, disk, opts := persisttest.SampleDir(t)
+	lineage := format.Lineage{Replica: true, Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch, Start: 0}}}
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &lineage))
+	m := &mendable{t: t, disk: disk.Crash(1, 0), opts: opts}
+	walked, err := logfile.Walk(m.disk, persisttest.Dir, 0, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
+		m.frames = append(m.frames, slices.Clone(f.Raw))
+		return nil
+	}})
+	persisttest.Must(t, err)
+	m.want, _, _, _ = persisttest.LogRecords(t, m.disk, persisttest.Dir, 0)
+	m.end = walked.End
+	return m
+}
+
+// fetch gives two frames at a time.
+func (m *mendable) fetch(term format.ReplID, from, end uint64) (raw []byte, err error) {
+	if term != persisttest.History.ReplID {
+		return nil, errors.New("another term")
+	}
+	at, n := uint64(0), 0
+	for _, f := range m.frames {
+		if at >= from && at+uint64(len(f)) <= end && n < 2 {
+			raw = append(raw, f...)
+			n++
+		}
+		at += uint64(len(f))
+	}
+	m.asked += uint64(len(raw))
+	return raw, nil
+}
+
+// whole fails unless a directory has all of the log that the snapshots need, and opens.
+func (m *mendable) whole(disk *vfs.Sim, what string) {
+	m.t.Helper()
+	persisttest.Must(m.t, FinishBegun(disk, persisttest.Dir))
+	d, err := persist.OpenDir(disk, persisttest.Dir)
+	persisttest.Must(m.t, err)
+	defer d.Close()
+	o := m.opts
+	o.FS, o.Create, o.History = disk, false, format.History{}
+	var records []string
+	from := d.ReplayFrom()
+	l, rec, err := persist.OpenLog(o, from, func(_ uint64, r *format.Record) error {
+		records = append(records, persisttest.RecordText(r))
+		return nil
+	})
+	if err != nil || rec.End != m.end { // a bit behind the end is cut as a torn tail
+		m.t.Fatalf("%s: the log ends at %d, want %d: %v", what, rec.End, m.end, err)
+	}
+	persisttest.Must(m.t, l.Close())
+	if !slices.Equal(records, m.want[len(m.want)-len(records):]) || len(records) < 30 {
+		m.t.Fatalf("%s: %d records from %d on, not those of before", what, len(records), from)
+	}
+}
+
+// TestMendLog damages each segment in many ways. Each damage that stops a start is mended, of the frames that were lost and a few more,
+// and the log is as before.
+func TestMendLog(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m := newMendable(t)
+	segs, err := logfile.ListSegments(m.disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	mended := 0
+	for _, seg := range segs[len(segs)-2:] {
+		text, err := vfs.ReadFile(m.disk, seg.Path, 1<<20)
+		persisttest.Must(t, err)
+		try := func(what string, damage func(disk *vfs.Sim) error) {
+			disk := m.disk.Kill()
+			persisttest.Must(t, damage(disk))
+			m.asked = 0
+			done, err := MendLog(disk, persisttest.Dir, LogMend{Fetch: m.fetch})
+			if err != nil {
+				t.Fatalf("segment %d, %s: %v", seg.Start, what, err)
+			}
+			if done.Bytes != m.asked || done.Bytes > uint64(len(text)) {
+				t.Fatalf("segment %d, %s: %d bytes were fetched, and %d given", seg.Start, what, done.Bytes, m.asked)
+			}
+			mended += done.Segments
+			m.whole(disk, what)
+		}
+		for what, bad := range damagetest.Variants(t, text, format.SegmentHeaderLen) {
+			try(what, func(disk *vfs.Sim) error { return disk.Damage(seg.Path, func([]byte) []byte { return bad }) })
+		}
+		if seg.Start > 0 {
+			try("gone", func(disk *vfs.Sim) error { return disk.Remove(seg.Path) })
+		}
+	}
+	if mended < 60 {
+		t.Errorf("only %d segments were mended", mended)
+	}
+}
+
+// damagedInTheMiddle flips a bit in the middle of the last segment but one.
+func (m *mendable) damagedInTheMiddle() (disk *vfs.Sim) {
+	m.t.Helper()
+	segs, err := logfile.ListSegments(m.disk, persisttest.Dir)
+	persisttest.Must(m.t, err)
+	seg := segs[len(segs)-2]
+	disk = m.disk.Kill()
+	persisttest.Damage(m.t, disk, seg.Path, seg.Offset((seg.Start+segs[len(segs)-1].Start)/2))
+	return disk
+}
+
+// TestMendLogCrash mends with the power failing at every operation, and then again: the log is whole.
+func TestMendLogCrash(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m, seed := newMendable(t), seed.Of(t)
+	damaged := m.damagedInTheMiddle()
+	for n, crashed := 0, true; crashed; n++ {
+		disk := damaged.Kill()
+		disk.TornCrashAt(n, 50)
+		_, err := MendLog(disk, persisttest.Dir, LogMend{Fetch: m.fetch})
+		if crashed = disk.Crashed(); !crashed {
+			persisttest.Must(t, err)
+			if n < 5 {
+				t.Errorf("it takes only %d operations", n)
+			}
+		}
+		for _, left := range []*vfs.Sim{disk.Kill(), disk.Crash(seed+uint64(n), 0), disk.Crash(seed+uint64(n), 50)} {
+			_, err := MendLog(left, persisttest.Dir, LogMend{Fetch: m.fetch})
+			persisttest.Must(t, err)
+			m.whole(left, "behind a crash")
+		}
+	}
+}
+
+// TestMendLogRefused: frames that are damaged, of another term, or not those that are missing change nothing, and neither does a node
+// that ends in the middle. A log that the other node cannot complete stays as it is.
+func TestMendLogRefused(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m := newMendable(t)
+	gone := errors.New("the other node has ended")
+	for name, fetch := range map[string]func(term format.ReplID, from, end uint64) ([]byte, error){
+		"ends": func(term format.ReplID, from, end uint64) ([]byte, error) { return nil, gone },
+		"a flipped bit": func(term format.ReplID, from, end uint64) ([]byte, error) {
+			raw, err := m.fetch(term, from, end)
+			raw[len(raw)-1] ^= 1
+			return raw, err
+		},
+		"nothing": func(format.ReplID, uint64, uint64) ([]byte, error) { return nil, nil },
+		"other frames": func(term format.ReplID, from, end uint64) ([]byte, error) {
+			return m.fetch(term, 0, end)
+		},
+		"another term": func(term format.ReplID, from, end uint64) ([]byte, error) {
+			raw, err := m.fetch(term, from, end)
+			n := format.RawFrameLen(raw)
+			format.PutFrameHeader(raw[:n], false, from, 0, 1, persisttest.History.Epoch+1)
+			return raw[:n], err
+		},
+	} {
+		disk := m.damagedInTheMiddle()
+		before := filesOf(t, disk, 0)
+		if done, err := MendLog(disk, persisttest.Dir, LogMend{Fetch: fetch}); err == nil || done.Segments > 0 {
+			t.Errorf("%s: %+v, %v", name, done, err)
+		}
+		after := filesOf(t, disk, 0)
+		for path, text := range before {
+			if string(after[path]) != string(text) {
+				t.Errorf("%s: %s was changed", name, path)
+			}
+		}
+	}
+}
+
+// TestMendLogEnd: the last segment of a primary ends too early. It gets all that its replica has, which is more than was known to be
+// durable.
+func TestMendLogEnd(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m := newMendable(t)
+	segs, err := logfile.ListSegments(m.disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	last := segs[len(segs)-1]
+	disk := m.disk.Kill()
+	persisttest.Must(t, disk.Damage(last.Path, func(b []byte) []byte { return b[:format.SegmentHeaderLen+10] }))
+	persisttest.Must(t, logfile.DropClaim(disk, persisttest.Dir))
+	done, err := MendLog(disk, persisttest.Dir, LogMend{Fetch: m.fetch, Reach: m.end})
+	if err != nil || !done.Last {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	m.whole(disk, "truncated")
+}
