@@ -368,6 +368,8 @@ func TestCrashBuild(t *testing.T) {
 			left := Leftover(disk, "/dir")
 			if opens(disk, "/dir") {
 				whole++
+			} else if !crashed {
+				t.Fatalf("%d %% kept: a power failure behind the build took it", keep)
 			}
 			if left != "" && slices.ContainsFunc([]string{"log", "rdb", "cold"}, func(sub string) bool {
 				names, _ := disk.List(filepath.Join(left, sub))
@@ -385,6 +387,65 @@ func TestCrashBuild(t *testing.T) {
 	}
 	if whole < 2 { // the last round at least
 		t.Fatalf("%d whole directories", whole)
+	}
+}
+
+// TestCrashBuildAgain breaks a build off that removes the rest of a whole one. A store that opens the rest has all posts, or it is
+// a new one.
+func TestCrashBuildAgain(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	sch := buildSchema(t)
+	posts, model := buildPosts(rand.New(rand.NewPCG(3, 4)), 300)
+	disk := vfs.NewSim()
+	noName := &namingFS{disk, func(string) error { return nil }, func(name string) error {
+		if name == "/dir.building" {
+			return syscall.EBUSY
+		}
+		return nil
+	}}
+	opts := BuildOptions{Schema: sch, FS: noName, Workers: 1, FilePosts: 64, BlockItems: 64, HotBytes: 2000}
+	b, err := NewBuild("/dir", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add(sch.Counters()[0], posts); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Finish(); !errors.Is(err, syscall.EBUSY) {
+		t.Fatal(err)
+	}
+	whole := 0
+	for n, crashed := 0, true; crashed; n++ {
+		s := disk.Kill()
+		s.CrashAt(n)
+		opts.FS = s
+		again, err := NewBuild("/dir", opts)
+		if crashed = s.Crashed(); crashed == (err == nil) {
+			t.Fatalf("operation %d: %v", n, err)
+		}
+		if !crashed {
+			s.CrashAt(-1)
+			if err := errors.Join(again.Abort(), b.Abort()); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		for draw := range uint64(4) {
+			store, err := Open("/dir.building", Options{FS: s.Crash(4*uint64(n)+draw, 50), Manual: true, BlockItems: 64})
+			if err != nil {
+				continue
+			}
+			if n, err := store.Len(); n > 0 || err != nil {
+				whole++
+				checkBuilt(t, store, model)
+			}
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if whole == 0 {
+		t.Error("no store opened what was whole before")
 	}
 }
 

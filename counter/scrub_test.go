@@ -174,3 +174,40 @@ func TestScrubLogSnapshot(t *testing.T) {
 		t.Errorf("%d posts, %v, want 500", n, err)
 	}
 }
+
+// TestScrubLastSegment: when the newest log segment is found damaged while the store is open, another one is begun, and a snapshot
+// stands in it. So the next start does not read the damaged segment.
+func TestScrubLastSegment(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{SnapshotGrowth: -1}, seedScript)
+	mids := fill(t, s, 500, 3)
+	key := fmt.Sprintf("%d.cntcm", mids[7])
+	if err := errors.Join(s.Set(key, 77), s.data.Log.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	segments := s.data.Log.Segments().List()
+	damaged := segments[len(segments)-1]
+	flip(t, damaged.Path, 20)
+	for end := time.Now().Add(time.Minute); len(s.data.Dir.Manifests()) == 0; time.Sleep(time.Millisecond) {
+		if err := s.Admin().Scrub(); err != nil && !errors.Is(err, ErrScrubbing) {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatal("no snapshot was made")
+		}
+	}
+	segments = s.data.Log.Segments().List()
+	if last := segments[len(segments)-1]; last.Start <= damaged.Start || s.data.Dir.Manifests()[0].Replay < last.Start {
+		t.Errorf("the snapshot is replayed from %d on, the last segment begins at %d, the damaged one at %d", s.data.Dir.Manifests()[0].Replay, last.Start, damaged.Start)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, dir, Options{SnapshotGrowth: -1}, "")
+	if got, _, err := s.Get(key); got != 77 || err != nil {
+		t.Errorf("%d, %v, want 77", got, err)
+	}
+	if n, err := s.Len(); n != 500 || err != nil {
+		t.Errorf("%d posts, %v, want 500", n, err)
+	}
+}

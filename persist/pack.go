@@ -14,11 +14,11 @@ import (
 //
 //  1. its frames are read, verified and packed into a file under a temporary name; each chunk is unpacked again and
 //     compared; the file is synced
-//  2. the file gets the segment's name, and so takes its place, and the directory is synced
+//  2. the file gets the segment's name, and so takes its place
 //
-// After a crash the name has the old file or the packed one, whole: both are durable by then. A reader that has the old file
-// open goes on with it. The segment stays as it is if the disk is full or fails, if the segment is damaged, or if packing
-// does not make it smaller.
+// After a crash the name has the old file or the packed one, whole: both are durable by then. So the directory need not be
+// synced. A reader that has the old file open goes on with it. The segment stays as it is if the disk is full or fails, if
+// the segment is damaged, or if packing does not make it smaller.
 
 // packGain is what packing must save, as a share of a segment: less is not worth what reading it costs.
 const packGain = 16
@@ -129,5 +129,5 @@ func (p *Packer) pack(seg *logfile.Segment, end uint64, pace func() error) (size
 		}
 		return 0, err
 	}
-	return size, m.FS.SyncDir(format.LogDir(m.Dir))
+	return size, nil
 }

@@ -88,6 +88,9 @@ func TestRestore(t *testing.T) {
 			if got, _, _, _ := logRecords(t, disk, testDir, 0); !slices.Equal(got, want) {
 				t.Fatalf("damage %d of segment %d: %d records, want %d", k, i, len(got), len(want))
 			}
+			if got, _, _, _ := logRecords(t, disk.CrashNames(), testDir, 0); !slices.Equal(got, want) {
+				t.Fatalf("damage %d of segment %d: %d records behind a power failure, want %d", k, i, len(got), len(want))
+			}
 		}
 	}
 	must(t, l.Commit(m.appendSome(t, l, 4)))

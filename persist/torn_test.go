@@ -132,6 +132,13 @@ func TestTornKept(t *testing.T) {
 		if i > 0 && (rec.Torn == nil || rec.Torn.Kept == "") {
 			t.Fatalf("torn: %+v", rec.Torn)
 		}
+		if i > 0 {
+			want, err := vfs.ReadFile(disk, rec.Torn.Kept, 1<<20)
+			must(t, err)
+			if got, err := vfs.ReadFile(disk.CrashNames(), rec.Torn.Kept, 1<<20); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("behind a power failure: %d bytes of a torn tail are kept, %v, want %d", len(got), err, len(want))
+			}
+		}
 		must(t, l.Commit(m.appendSome(t, l, i)))
 		must(t, l.Close())
 		garbage := make([]byte, 60)

@@ -43,8 +43,20 @@ func TestRestoredCrash(t *testing.T) {
 	giveUp := func(disk *vfs.Sim) error {
 		return GiveUp(disk, persisttest.Dir, format.Healing{Reason: "a bad page", Since: 7, Lead: lineage.Terms[0].ReplID})
 	}
+	placed := func(disk *vfs.Sim, what string) {
+		t.Helper()
+		for path, text := range restored {
+			there, err := vfs.ReadFile(disk, filepath.Join(persisttest.Dir, path), 1<<20)
+			if err != nil || !bytes.Equal(there, text) {
+				t.Fatalf("%s: %s has %q, %v, want %q", what, path, there, err, text)
+			}
+		}
+	}
 	judge := func(disk *vfs.Sim, what string) bool {
 		t.Helper()
+		if text, err := vfs.ReadFile(disk, format.LineagePath(persisttest.Dir), 1<<20); err == nil && bytes.Equal(text, lineage.AppendText(nil)) {
+			placed(disk, what+", before the start") // HISTORY comes last
+		}
 		if err := FinishBegun(disk, persisttest.Dir); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -52,12 +64,7 @@ func TestRestoredCrash(t *testing.T) {
 		h, err := ReadHealing(disk, persisttest.Dir)
 		persisttest.Must(t, err)
 		if h != nil {
-			for path, text := range restored {
-				there, err := vfs.ReadFile(disk, filepath.Join(persisttest.Dir, path), 1<<20)
-				if err != nil || !bytes.Equal(there, text) {
-					t.Fatalf("%s: %s has %q, %v, want %q", what, path, there, err, text)
-				}
-			}
+			placed(disk, what)
 			if _, was := want["MANIFEST-9"]; !was {
 				delete(got, "MANIFEST-9")
 			}
@@ -97,6 +104,19 @@ func TestRestoredCrash(t *testing.T) {
 					break
 				}
 			}
+		}
+	}
+	for n, crashed := 0, true; crashed; n++ { // the node is whole soon: HEALING is removed, which speaks for the restored data until then
+		s := whole.Kill()
+		s.CrashAt(s.Ops() + n)
+		_, err := Healed(s, persisttest.Dir, true)
+		if crashed = s.Crashed(); crashed == (err == nil) {
+			t.Fatalf("Healed, operation %d: %v", n, err)
+		}
+		for draw := range uint64(12) {
+			disk := s.Crash(seed.Of(t)+100*uint64(n)+draw, 50)
+			persisttest.Must(t, FinishBegun(disk, persisttest.Dir))
+			placed(disk, fmt.Sprintf("Healed, power failure at operation %d, draw %d", n, draw))
 		}
 	}
 	if counts[true] < 10 || counts[false] < 3 {

@@ -362,9 +362,6 @@ func (b *Build) Finish() (*BuildResult, error) {
 		return nil, err
 	}
 	fsys := b.opts.FS
-	if err := fsys.SyncDir(b.path); err != nil {
-		return nil, err
-	}
 	if err := b.vacant(); err != nil { // it may have been made meanwhile
 		return nil, err
 	}
