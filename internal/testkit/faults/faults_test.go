@@ -8,16 +8,14 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/docpage"
+	"github.com/counterd/counterd/internal/testkit/programs"
 )
 
 // ledger reads the table of this repository, and finds its tests.
 func ledger(t *testing.T) (root string, faults []Fault, tests map[string][]Test) {
 	t.Helper()
-	wd, err := os.Getwd()
+	root, err := programs.Root()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if root, err = findRoot(wd); err != nil {
 		t.Fatal(err)
 	}
 	if faults, err = Read(root); err != nil {

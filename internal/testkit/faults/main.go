@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/counterd/counterd/internal/testkit/programs"
 )
 
 func main() {
@@ -23,29 +25,18 @@ func main() {
 	runs := flag.Int("runs", 2000, "with -planted: runs of the simulation for a fault, at most")
 	within := flag.Duration("within", 10*time.Minute, "with -planted: time of the simulation for a fault, at most")
 	flag.Parse()
-	err := inRoot(func(root string) error {
-		if *planted {
-			return runner{root: root}.plant(*only, *runs, *within)
-		}
-		return run(root, *n, *reverse, *timeout)
-	})
+	root, err := programs.Root()
+	switch {
+	case err != nil:
+	case *planted:
+		err = runner{root: root}.plant(*only, *runs, *within)
+	default:
+		err = run(root, *n, *reverse, *timeout)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
 		os.Exit(1)
 	}
-}
-
-// inRoot calls f with the repository of the working directory.
-func inRoot(f func(root string) error) error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	root, err := findRoot(dir)
-	if err != nil {
-		return err
-	}
-	return f(root)
 }
 
 func run(root string, n int, reverse bool, timeout time.Duration) error {
@@ -134,32 +125,39 @@ func (r runner) reversed(faults []Fault) error {
 	if len(patches) == 0 {
 		return errors.New("no patch reverses this mend")
 	}
+	r.quiet = true
+	return r.inCopy(func(copied string) error {
+		unseen := 0
+		for _, f := range patches {
+			by, err := r.reverse(copied, f)
+			if err != nil {
+				return fmt.Errorf("fault %d: %w", f.N, err)
+			}
+			if len(by) == 0 {
+				unseen++
+				fmt.Printf("%4d  NOT FOUND without its mend by %s\n", f.N, strings.Join(f.Tests, " "))
+				continue
+			}
+			fmt.Printf("%4d  found without its mend by %s\n", f.N, strings.Join(by, " "))
+		}
+		if unseen > 0 {
+			return fmt.Errorf("%d of %d faults are not found without their mend", unseen, len(patches))
+		}
+		return nil
+	})
+}
+
+// inCopy calls f with a copy of the source tree, and removes the copy.
+func (r runner) inCopy(f func(copied string) error) (err error) {
 	copied, err := os.MkdirTemp("", "counterd-faults-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(copied)
+	defer func() { err = errors.Join(err, os.RemoveAll(copied)) }()
 	if err := r.copyTo(copied); err != nil {
 		return err
 	}
-	r.quiet = true
-	unseen := 0
-	for _, f := range patches {
-		by, err := r.reverse(copied, f)
-		if err != nil {
-			return fmt.Errorf("fault %d: %w", f.N, err)
-		}
-		if len(by) == 0 {
-			unseen++
-			fmt.Printf("%4d  NOT FOUND without its mend by %s\n", f.N, strings.Join(f.Tests, " "))
-			continue
-		}
-		fmt.Printf("%4d  found without its mend by %s\n", f.N, strings.Join(by, " "))
-	}
-	if unseen > 0 {
-		return fmt.Errorf("%d of %d faults are not found without their mend", unseen, len(patches))
-	}
-	return nil
+	return f(copied)
 }
 
 // reverse applies the patch of a fault to the copy, runs the tests, and takes the patch back. It returns the tests that failed.

@@ -70,35 +70,29 @@ func (r runner) plant(only string, runs int, within time.Duration) error {
 	if len(list) == 0 {
 		return errors.New("no planted fault has this name")
 	}
-	copied, err := os.MkdirTemp("", "counterd-planted-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(copied)
-	if err := r.copyTo(copied); err != nil {
-		return err
-	}
-	unseen := 0
 	fmt.Println("| planted fault | patch | scenes | found | first failure |")
 	fmt.Println("|---|---|---|---|---|")
-	for _, p := range list {
-		what, err := p.sentence(r.root)
-		if err != nil {
-			return err
+	return r.inCopy(func(copied string) error {
+		unseen := 0
+		for _, p := range list {
+			what, err := p.sentence(r.root)
+			if err != nil {
+				return err
+			}
+			came, err := r.simulate(copied, p, runs, within)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.Patch, err)
+			}
+			if !came.found && p.Note == "" {
+				unseen++
+			}
+			fmt.Printf("| %s | %s | %s | %s | %s |\n", what, p.Patch, p.Scene, came, came.first)
 		}
-		came, err := r.simulate(copied, p, runs, within)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.Patch, err)
+		if unseen > 0 {
+			return fmt.Errorf("%d of %d planted faults are not found", unseen, len(list))
 		}
-		if !came.found && p.Note == "" {
-			unseen++
-		}
-		fmt.Printf("| %s | %s | %s | %s | %s |\n", what, p.Patch, p.Scene, came, came.first)
-	}
-	if unseen > 0 {
-		return fmt.Errorf("%d of %d planted faults are not found", unseen, len(list))
-	}
-	return nil
+		return nil
+	})
 }
 
 // played is the outcome of the simulation with a planted fault.

@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -107,17 +106,4 @@ func eachFile(root string, fn func(rel string) error) error {
 		}
 		return fn(filepath.ToSlash(rel))
 	})
-}
-
-// findRoot returns the nearest directory at or above dir that has a go.mod of this repository's main module.
-func findRoot(dir string) (string, error) {
-	for ; ; dir = filepath.Dir(dir) {
-		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(data), "module github.com/counterd/counterd\n") {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no go.mod of counterd at or above the working directory")
-		}
-	}
 }

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/counterd/counterd/internal/testkit/programs"
 )
 
 // patience is how long tests may take, on a busy machine too. Where a row says that tests hang, waiting is all that there is to see.
@@ -34,7 +36,7 @@ func main() {
 }
 
 func run(numbers, only string, timeout time.Duration) error {
-	root, err := findRoot()
+	root, err := programs.Root()
 	if err != nil {
 		return err
 	}

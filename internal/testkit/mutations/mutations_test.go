@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/internal/testkit/programs"
 )
 
 // TestMutations: each row of the table still applies: its old text stands once in its function, and the new text is Go.
 func TestMutations(t *testing.T) {
-	root, err := findRoot()
+	root, err := programs.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,20 +152,3 @@ func function(file string, text []byte, name string) (from, to int, err error) {
 	}
 	return 0, 0, fmt.Errorf("%s has no function %s", file, name)
 }
-
-// findRoot returns the nearest directory at or above the working directory with a go.mod of the main module.
-func findRoot() (string, error) {
-	at, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; at = filepath.Dir(at) {
-		data, err := os.ReadFile(filepath.Join(at, "go.mod"))
-		if err == nil && strings.HasPrefix(string(data), "module github.com/counterd/counterd\n") {
-			return at, nil
-		}
-		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("no go.mod of counterd at or above the working directory")
-		}
-	}
-}
