@@ -100,8 +100,28 @@ func (s *Schema) cutName(b []byte) (c *Counter, rest []byte, ok bool) {
 // ParseMid reads a mid alone: decimal digits, leading zeros or not, 0 to MaxMid,
 // in braces or not. It allocates nothing.
 func ParseMid(b []byte) (mid uint64, ok bool) {
-	mid, n := parseMid(b)
-	return mid, n > 0 && n == len(b)
+	if n := uint(len(b) - wordSize); n <= wordSize {
+		if mid, ok = parseWords(b, n); ok {
+			return mid, true
+		}
+	}
+	at := 0
+	mid, at = parseMid(b)
+	return mid, at > 0 && at == len(b)
+}
+
+// parseWords reads a number of 8 + n digits, n at most 8, which ids have: the
+// first eight, and the last eight without those that are among the first. ok is
+// false if b has other bytes. It takes half as long as parseMid, which has to
+// find the end.
+func parseWords(b []byte, n uint) (v uint64, ok bool) {
+	first, last := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n:])
+	x, y := first-0x3030303030303030, last-0x3030303030303030
+	if (x|y|(first+0x4646464646464646)|(last+0x4646464646464646))&0x8080808080808080 != 0 { // see digits
+		return 0, false
+	}
+	y &= ^uint64(0) << (8*wordSize - 8*n)
+	return joined(x)*tens[n] + joined(y), true
 }
 
 // parseMid reads the mid that b starts with and says how long it is; 0 if there
@@ -157,7 +177,7 @@ func parseDigits(b []byte) (v uint64, n int) {
 }
 
 // tens has the powers of ten.
-var tens = [wordSize]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7}
+var tens = [wordSize + 1]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}
 
 // digits counts the decimal digits at the start of w, the lowest byte first. x
 // has their values. The bytes of x behind them mean nothing.

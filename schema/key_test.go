@@ -329,6 +329,12 @@ func TestDigits(t *testing.T) {
 		if want, length := parseEachDigit(b); v != want || n != length {
 			t.Fatalf("%q: got %d of %d bytes, want %d of %d", b, v, n, want, length)
 		}
+		mid, ok := ParseMid(b)
+		if want, length := parseEachDigit(b); length > 0 && length == len(b) && (!ok || mid != want) {
+			t.Fatalf("%q: got %d, %v as a mid, want %d", b, mid, ok, want)
+		} else if ok && (length != len(b)) && b[0] != '{' {
+			t.Fatalf("%q is %d as a mid, want none", b, mid)
+		}
 	}
 }
 

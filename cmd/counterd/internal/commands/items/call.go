@@ -59,7 +59,7 @@ const breath = 512
 
 // Breathe lets others have their turn now and then, while part i of a long command is planned or answered.
 func (c *Call) Breathe(i int) {
-	if i%breath == breath-1 && c.Pause != nil {
+	if c.Pause != nil && i%breath == breath-1 {
 		c.Pause()
 	}
 }

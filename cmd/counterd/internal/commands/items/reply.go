@@ -127,23 +127,21 @@ func (c *Call) rows(o *Owed, columns []uint8) {
 	for i := range int(o.n) {
 		c.Breathe(i)
 		op := c.Batch.Op(int(o.op) + i)
-		if c.refused(op) {
+		if op.Err != nil {
+			c.opError(op)
 			if c.spoilt != nil {
 				c.spoil(start, 0, int(o.n))
 				return
 			}
 			continue
 		}
-		row := c.Batch.Row(op)
-		if row == nil {
+		if !op.Found {
 			c.Out.NullArray()
 			continue
 		}
+		row := c.Batch.Row(op)
 		if columns == nil {
-			c.Out.Array(len(row))
-			for _, v := range row {
-				c.Out.Int(int64(v))
-			}
+			c.Out.Ints(row)
 			continue
 		}
 		c.Out.Array(len(columns))

@@ -109,6 +109,9 @@ func (r *Replies) Error(msg string) { r.b = AppendError(r.b, msg) }
 // Int appends an integer.
 func (r *Replies) Int(n int64) { r.b = redcon.AppendInt(r.b, n) }
 
+// Ints appends an array of integers that are below 2^63.
+func (r *Replies) Ints(values []uint64) { r.b = AppendInts(r.b, values) }
+
 // Bulk appends a bulk string.
 func (r *Replies) Bulk(p []byte) { r.b = redcon.AppendBulk(r.b, p) }
 

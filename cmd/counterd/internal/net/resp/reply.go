@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"encoding/binary"
 	"math"
 	"math/big"
 	"math/bits"
@@ -146,6 +147,27 @@ func AppendError(dst []byte, msg string) []byte {
 	return append(dst, '\r', '\n')
 }
 
+// AppendInts writes an array of integers, each below 2^63: the columns of a post.
+// There is room for all of it before the first is written. A number of one digit,
+// as most counters are, is one store then.
+func AppendInts(dst []byte, values []uint64) []byte {
+	const most = len(":9223372036854775807\r\n")
+	dst = slices.Grow(appendHead(dst, '*', len(values)), len(values)*most)
+	for _, v := range values {
+		n := len(dst)
+		if v < 10 {
+			dst = dst[:n+4]
+			binary.LittleEndian.PutUint32(dst[n:], ':'|uint32('0'+v)<<8|crlf<<16)
+			continue
+		}
+		end := n + 1 + decimalWidth(v)
+		dst = dst[:end+2]
+		dst[n], dst[end], dst[end+1] = ':', '\r', '\n'
+		putDecimal(dst[n+1:end], v)
+	}
+	return dst
+}
+
 // AppendBulkUint writes v in decimal as a bulk string, the form of a counter's
 // value in GET and MGET.
 //
@@ -217,6 +239,9 @@ var powersOfTen = [20]uint64{
 
 // appendHead writes the first line of an aggregate or of a string of length n.
 func appendHead(dst []byte, marker byte, n int) []byte {
+	if uint(n) < 10 {
+		return append(dst, marker, byte('0'+n), '\r', '\n')
+	}
 	dst = append(dst, marker)
 	dst = strconv.AppendInt(dst, int64(n), 10)
 	return append(dst, '\r', '\n')

@@ -56,6 +56,28 @@ func TestReplies(t *testing.T) {
 	}
 }
 
+// TestAppendInts: numbers of all lengths have the form of redcon's, behind the bytes
+// that were there, whatever room there is.
+func TestAppendInts(t *testing.T) {
+	var values []uint64
+	for v := uint64(1); v <= math.MaxInt64/10; v *= 10 {
+		values = append(values, v-1, v, v+1)
+	}
+	values = append(values, math.MaxInt64)
+	for n := range len(values) + 1 {
+		want := redcon.AppendArray([]byte("before"), n)
+		for _, v := range values[:n] {
+			want = redcon.AppendInt(want, int64(v))
+		}
+		for _, room := range []int{6, 10, len(want), 4096} {
+			got := AppendInts(append(make([]byte, 0, room), "before"...), values[:n])
+			if !bytes.Equal(got, want) {
+				t.Errorf("%d numbers, room for %d bytes: got %q, want %q", n, room, got, want)
+			}
+		}
+	}
+}
+
 func TestAppendError(t *testing.T) {
 	for _, tt := range []struct{ msg, want string }{
 		{"ERR no", "-ERR no\r\n"},

@@ -15,22 +15,50 @@ import (
 func (r *Reader) whole(n, header int) [][]byte {
 	b, i := r.buf, r.pos+header
 	stop := min(r.end, r.start+r.limits.MaxCommand)
+	if i > stop {
+		return nil
+	}
 	first := len(r.args)
 	all := slices.Grow(r.args, n)[:first+n] // n is below 100
 	args := all[first:]
+	end, ok := cut(args, b[:stop+slack], i, r.limits.MaxBulk)
+	if !ok {
+		r.examined += int64(end - r.pos + 8 + 2)
+		return nil
+	}
+	r.head.set(b[r.pos:end], args, header)
+	r.args = all
+	r.start, r.pos = end, end
+	return args[:n:n]
+}
+
+// cut finds arguments, the first of which has its header at i, and returns where the last one ends. ok is false, and end is
+// where it gave up, unless all of them end before the slack of b, and have less than 100 bytes and at most most.
+//
+// Ids are mostly as long as the one before: then the header is compared, and not read. It is a function of its own as whole has
+// more variables than a processor has registers.
+func cut(args [][]byte, b []byte, i, most int) (end int, ok bool) {
+	last, mask := uint64(1), uint64(0) // no header is like that
+	width, length := 0, 0              // of a header, and of the argument with it
 	for k := range args {
-		data, tail := r.short(b, i, stop)
-		if tail == 0 {
-			r.examined += int64(i - r.pos + 8 + 2)
-			return nil
+		w := word(b, i)
+		if w&mask != last {
+			size, n := short(w, '$')
+			if n == 0 || size > most {
+				return i, false
+			}
+			mask = ^uint64(0) >> (64 - 8*uint(n))
+			last, width, length = w&mask, n, n+size
 		}
-		args[k] = b[data:tail:tail]
+		// A header that was read partly from the slack, or from bytes that a previous command left behind, ends there too.
+		tail := i + length
+		if tail+2 > len(b)-slack || b[tail] != '\r' || b[tail+1] != '\n' {
+			return i, false
+		}
+		args[k] = b[i+width : tail : tail]
 		i = tail + 2
 	}
-	r.head.set(b[r.pos:i], args, header)
-	r.args = all
-	r.start, r.pos = i, i
-	return args[:n:n]
+	return i, true
 }
 
 // short finds the argument whose header is at i: where it begins and ends. tail is 0 unless it ends before stop, has less
