@@ -36,6 +36,7 @@ type Batch struct {
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
 	foreign bool    // some of those are of groups that are not owned: they have no block
+	far     bool    // some of those may be of tables that are not in the processor's cache
 	pos     uint64  // log offset behind the last change, for Commit
 	// Of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed.
 	applied uint64
@@ -199,19 +200,23 @@ func (b *Batch) Refusal() error {
 }
 
 // peekAhead is how many operations before its turn an item is looked for in its first bucket (Table.PrefetchNext): what
-// is further on has about 0.3 us to come.
+// is further on has about 0.3 us to come. It takes 60 instructions an operation, and is left out where the cache has all tables.
 const peekAhead = 8
 
 // runEach executes the operations with numbers from from on, below to, each on its own.
 func (b *Batch) runEach(from, to int) {
 	var cur, found *block.Block // the one that is locked, and the one that the last operation was thought to be in
 	ops := b.ops[from:to]
-	for i := range min(peekAhead, len(ops)) {
-		ops[i].peek()
+	next := len(ops)
+	if b.far {
+		for next = 0; next < min(peekAhead, len(ops)); next++ {
+			ops[next].peek()
+		}
 	}
 	for i := range ops {
-		if next := i + peekAhead; next < len(ops) {
+		if next < len(ops) {
 			ops[next].peek()
+			next++
 		}
 		op := &ops[i]
 		if op.block == nil {
@@ -274,6 +279,16 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 	blk.Used = b.now
 	blk.Work++
 	ks := op.ks
+	if blk == op.block && blk.Shape == ks.Layout && blk.Cold == nil && (op.Kind == OpGet || op.Kind == OpRead) { // nearly all reads
+		ref, found := blk.Tab.FindAt(op.home)
+		if op.Found = found; found && op.Kind == OpGet {
+			op.Value = blk.Tab.Get(ref, int(op.Column))
+		} else if found {
+			op.row = int32(len(b.rows))
+			b.rows = blk.Tab.AppendRow(b.rows, ref)
+		}
+		return blk
+	}
 	if blk.Cold != nil && (op.Kind == OpGet || op.Kind == OpRead) {
 		if op.Kind == OpRead {
 			op.row = int32(len(b.rows))

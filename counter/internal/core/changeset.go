@@ -94,16 +94,22 @@ func (r *changeSets) run(list []changeSet) (n int) {
 		r.runOne(g)
 		return 1
 	}
-	changes, ops := g.once > 0, r.b.ops[g.from:g.to]
-	for i := range ops {
-		changes = changes || ops[i].Kind.changes()
-	}
-	if changes {
+	if g.once > 0 || anyChanges(r.b.ops[g.from:g.to]) {
 		r.runChanges(g)
 	} else {
 		r.runReads(g)
 	}
 	return 1
+}
+
+// anyChanges tells whether some of the operations can change something.
+func anyChanges(ops []Op) bool {
+	for i := range ops {
+		if ops[i].Kind.changes() {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *changeSets) runReads(g changeSet) {

@@ -1,6 +1,7 @@
 package hot
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/counterd/counterd/schema"
@@ -102,17 +103,27 @@ func (x *items) get(s Ref, c int) uint64 {
 func (x *items) appendRow(dst []uint64, s Ref) []uint64 {
 	off := x.at(uint64(s>>3)) + headerBytes
 	bit := uint(s&7) * uint(x.width)
-	if x.oneWord {
+	if x.oneWord && x.count <= nearColumns {
 		bit += uint(x.rest)
 		w := load64(x.base, off+uintptr(bit>>3)) >> (bit & 7)
-		for c := range int(x.count) {
-			col := x.column(c)
-			v := w & col.mask()
-			w >>= col.width & 63
-			if v == col.mark() {
-				v = x.over.get(x.overKey(s, c))
+		n := len(dst)
+		if cap(dst)-n < nearColumns {
+			dst = slices.Grow(dst, nearColumns)
+		}
+		dst = dst[:n+int(x.count)]
+		marked := false
+		for c, row := 0, dst[n:]; c < len(row); c++ {
+			col := &x.near[c]
+			mask := col.mask()
+			v := w & mask
+			if v == mask && col.plain != 0 {
+				marked = true
 			}
-			dst = append(dst, v)
+			w >>= col.width & 63
+			row[c] = v
+		}
+		if marked {
+			x.unmark(dst[n:], s)
 		}
 		return dst
 	}
@@ -125,6 +136,15 @@ func (x *items) appendRow(dst []uint64, s Ref) []uint64 {
 		dst = append(dst, v)
 	}
 	return dst
+}
+
+// unmark puts the values of the overflow table in the place of the marks in the row of the item at s.
+func (x *items) unmark(row []uint64, s Ref) {
+	for c := range row {
+		if row[c] == x.near[c].mark() {
+			row[c] = x.over.get(x.overKey(s, c))
+		}
+	}
 }
 
 // limit is the largest value of column c.
