@@ -60,14 +60,16 @@ func randomPipeline(rng *rand.Rand) string {
 		line := []func() string{
 			func() string { return "GET " + key() }, func() string { return "INCR " + key() }, func() string { return "INCRBY " + key() + " -1" },
 			func() string { return "get " + key() }, func() string { return "STRLEN " + key() }, func() string { return "GET 7" },
-		}[rng.IntN(6)]
+			func() string { return fmt.Sprintf("COUNTER.MGET weibo %d 7 %d", rng.IntN(20), rng.IntN(20)) }, func() string { return "MGET " + key() + " " + key() + " " + key() },
+			func() string { return fmt.Sprintf("HSET %d comment %d repost 2", rng.IntN(20), rng.IntN(20)) },
+		}[rng.IntN(9)]
 		for range rng.IntN(20) {
 			b.WriteString(line() + "\n")
 		}
 		b.WriteString([]string{
 			"", "", "MULTI\n", "EXEC\n", "DISCARD\n", "GET\n", "GET 1.cntrn 2\n", "INCR 1.cntrn IDMP p 1\n", "INCR 1.cntrn IDMP p 2\n", "HELLO 3\n", "HELLO 2\n",
-			"CLIENT IDMP q 5\n", "CLIENT IDMP OFF\n", "WATCH 1.cntrn\n", "ACL SETUSER u on nopass ~* -@all +get\n", "AUTH u x\n", "AUTH default x\n", "RESET\n", "COUNTER.MGET weibo 1 2 3\n",
-		}[rng.IntN(19)])
+			"CLIENT IDMP q 5\n", "CLIENT IDMP OFF\n", "WATCH 1.cntrn\n", "ACL SETUSER u on nopass ~* -@all +get\n", "AUTH u x\n", "AUTH default x\n", "RESET\n", "COUNTER.MGET weibo 1 2 3\n", "COUNTER.MGET weibo 1 2 x\n", "HSET 1 comment 3 IDMP p 3\n",
+		}[rng.IntN(21)])
 	}
 	return b.String()
 }

@@ -102,6 +102,10 @@ func (c *client) Command(args [][]byte) {
 			c.lastName = append(c.lastName[:0], args[0]...)
 		}
 	}
+	if d := &c.call.decided; cmd != nil && cmd == d.cmd && len(args) == d.args {
+		d.join(&c.call, args)
+		return
+	}
 	cmd, d := c.decide(cmd, args)
 	if d == toPlan {
 		c.call.plan(cmd, args)
@@ -267,18 +271,21 @@ func onCall(run func(*call, [][]byte)) func(front.Handler, [][]byte) {
 //	                      commands that are not planned change that, and flush runs before they are executed
 //	the server            store, role and the brake of maxmemory are looked at once a batch
 //	observers             CLIENT TRACKING and MONITOR are looked at once a batch (call.opened), and there are none
-//	the command           fewer than four arguments have no IDMP among them
+//	the command           it cannot have IDMP among its arguments: it has fewer than four, or takes no number
 //
 // Nothing is decided here: all other commands go the way of decide.
-type decided struct{ cmd *row }
+type decided struct {
+	cmd  *row
+	args int // the number of its arguments
+}
 
 // note keeps the decision on a command that was planned, if it holds for the next.
 func (d *decided) note(c *client, cmd *row, args [][]byte) {
 	k := &c.call
 	d.cmd = nil
-	if c.plain && len(args) < 4 && k.items.Batch.Opened() && len(k.items.Owed) > 0 && !k.observed && !k.executing && k.numbers.Producer == nil &&
-		c.login.user.Load().Unlimited() {
-		d.cmd = cmd
+	if c.plain && (len(args) < 4 || cmd.Flags&command.Idmp == 0) && k.items.Batch.Opened() && len(k.items.Owed) > 0 && !k.observed && !k.executing &&
+		k.numbers.Producer == nil && c.login.user.Load().Unlimited() {
+		d.cmd, d.args = cmd, len(args)
 	}
 }
 
