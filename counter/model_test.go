@@ -297,7 +297,7 @@ func randomRow(rng *rand.Rand, b *Batch, def *schema.Counter, mid uint64) Op {
 	for _, c := range rng.Perm(len(def.Columns))[:1+rng.IntN(len(def.Columns))] {
 		columns = append(columns, int16(c))
 	}
-	values := b.SetRow(def, mid, b.Shape(columns, 1))
+	values := b.SetRow(def, mid, b.Shape(columns, 2)) // for two, so that no other row has the number of its shape
 	for i, c := range columns {
 		limit := def.Columns[c].Limit()
 		if values[i] = rng.Uint64() >> rng.IntN(64) & limit; rng.IntN(16) == 0 {

@@ -20,7 +20,7 @@ const (
 	OpExists                  // only Found
 	OpDelete                  // remove the item
 	OpAddWithin               // OpAdd, as far as bounds allow: see Batch.AddWithin
-	OpSetRow                  // several columns of the item: see Batch.SetRow
+	OpSetRow                  // several columns of the item: see Batch.SetRow; Value = which they are, a bit for each
 )
 
 // Cond restricts an OpSet.
@@ -81,6 +81,17 @@ func (op *Op) result() format.ColumnValue {
 		return format.ColumnValue{Column: col.ID, Value: op.Value}
 	}
 	return format.ColumnValue{Column: col.ID, Value: op.Arg}
+}
+
+// Changed is the columns that a change that was made may have changed, a bit for each: all of them where it made the item or removed it.
+func (op *Op) Changed() uint64 {
+	switch {
+	case op.Kind == OpDelete || !op.Found:
+		return ^uint64(0)
+	case op.Kind == OpSetRow:
+		return op.Value
+	}
+	return 1 << op.Column
 }
 
 // forget clears the results of a read.

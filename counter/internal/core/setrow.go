@@ -13,24 +13,39 @@ import (
 //
 //	Op.Arg  -> shapes   which columns: those of a whole command
 //	Op.row  -> values   one for each of them
+//
+// A row of several columns that is in no change set is one by itself, and is counted as one: a change set of reads may read
+// two of its columns at two times.
 type rowSets struct {
 	shapes  []rowShape
 	columns []int16 // of all shapes
 	values  []uint64
 }
 
-// rowShape is where the columns of a shape are.
-type rowShape struct{ from, to int32 }
+// rowShape is where the columns of a shape are, and which they are: a bit for each.
+type rowShape struct {
+	from, to int32
+	set      uint64
+}
 
 // Shape names columns that rows OpSetRows are going to give values to, by their indexes in Counter.Columns, none twice. It
 // returns the number to give to SetRow, until Reset. REQUIRES the batch to be open.
 func (b *Batch) Shape(columns []int16, rows int) int {
+	r := &b.sets
+	last := len(r.shapes) - 1
+	if rows == 1 && last >= 0 && slices.Equal(r.columns[r.shapes[last].from:], columns) {
+		return last // a pipeline names the same columns in each command
+	}
 	b.ops = slices.Grow(b.ops, rows)
-	b.sets.values = slices.Grow(b.sets.values, rows*len(columns))
-	from := len(b.sets.columns)
-	b.sets.columns = append(b.sets.columns, columns...)
-	b.sets.shapes = append(b.sets.shapes, rowShape{int32(from), int32(len(b.sets.columns))})
-	return len(b.sets.shapes) - 1
+	r.values = slices.Grow(r.values, rows*len(columns))
+	s := rowShape{from: int32(len(r.columns))}
+	r.columns = append(r.columns, columns...)
+	s.to = int32(len(r.columns))
+	for _, c := range columns {
+		s.set |= 1 << c
+	}
+	r.shapes = append(r.shapes, s)
+	return last + 1
 }
 
 // SetRow appends an OpSetRow, and returns where the values of its columns are to be put, in the order of the shape,
@@ -55,6 +70,9 @@ func MaxRows(columns int) int {
 func (r *rowSets) reset() {
 	if cap(r.values) > 4*retainedOps {
 		r.values = nil
+	}
+	if cap(r.columns) > 4*retainedOps {
+		r.shapes, r.columns = nil, nil
 	}
 	r.shapes, r.columns, r.values = r.shapes[:0], r.columns[:0], r.values[:0]
 }
@@ -131,13 +149,16 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 // rowChanged is changed for an OpSetRow.
 func (b *Batch) rowChanged(blk *block.Block, op *Op, columns []int16, values []uint64) {
 	mark(b, blk, op.Mid)
+	if len(columns) > 1 && b.changeSets.number == 0 {
+		blk.ChangeSet = b.data.changeSets.Add(1)
+	}
 	switch {
 	case b.silent:
 		blk.Logged = max(blk.Logged, b.applied)
 	case b.data.Log != nil:
 		b.stretch.row(blk, op)
 	}
-	op.Done = true
+	op.Done, op.Value = true, b.sets.shapes[op.Arg].set
 }
 
 // appendRow appends the record of an OpSetRow.

@@ -1,7 +1,7 @@
 package items
 
 import (
-	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/glob"
@@ -209,9 +209,9 @@ func HStrlen(c *Call, args [][]byte) {
 func HSet(c *Call, args [][]byte) { c.setFields(args, "hset", replyHSet) }
 
 // HMSet is HMSET key field value [field value ...].
-func HMSet(c *Call, args [][]byte) { c.setFields(args, "hmset", replyOK) }
+func HMSet(c *Call, args [][]byte) { c.setFields(args, "hmset", replyHMSet) }
 
-// setFields makes all changes or none: fields and values are checked here, the rest by the group.
+// setFields makes all changes or none, as one operation on the item. A field that is named twice gets the last value.
 func (c *Call) setFields(args [][]byte, name string, reply func(*Call, *Owed)) {
 	if len(args)%2 != 0 {
 		c.oweError("ERR wrong number of arguments for '" + name + "' command (usage: " + strings.ToUpper(name) + " key field value [field value ...] [IDMP producer seq [EPOCH epoch]])")
@@ -221,40 +221,55 @@ func (c *Call) setFields(args [][]byte, name string, reply func(*Call, *Owed)) {
 	if !ok {
 		return
 	}
-	first := c.Batch.Len()
-	for i := 2; i < len(args); i += 2 {
-		text := ""
-		var v uint64
-		if k.Col, ok = k.Counter.Field(args[i]); !ok {
-			text = errNoField(k.Counter, args[i])
-		} else if v, ok = value(args[i+1]); !ok || v > k.Counter.Columns[k.Col].Limit() {
-			text = ErrNotInteger
-		}
-		if text != "" {
-			c.Batch.Truncate(first)
-			c.oweError(text)
+	pairs := args[2:]
+	var room [schema.MaxColumns]int16
+	columns := room[:0]
+	for i := 0; i < len(pairs); i += 2 {
+		column, ok := k.Counter.Field(pairs[i])
+		if !ok {
+			c.oweError(errNoField(k.Counter, pairs[i]))
 			return
 		}
-		c.op(counter.OpSet, k, v)
+		if !slices.Contains(columns, int16(column)) {
+			columns = append(columns, int16(column))
+		}
 	}
-	c.Batch.ChangeSet(first)
-	c.owe(reply, first, c.Batch.Len()-first)
+	first := c.Batch.Len()
+	values := c.Batch.SetRow(k.Counter, k.Mid, c.Batch.Shape(columns, 1))
+	for i := 0; i < len(pairs); i += 2 {
+		at := i / 2
+		if len(values) < len(pairs)/2 { // some are named twice
+			column, _ := k.Counter.Field(pairs[i])
+			at = slices.Index(columns, int16(column))
+		}
+		v, ok := value(pairs[i+1])
+		if !ok || v > k.Counter.Columns[columns[at]].Limit() {
+			c.Batch.Truncate(first)
+			c.oweError(ErrNotInteger)
+			return
+		}
+		values[at] = v
+	}
+	c.owe(reply, first, len(columns))
 }
 
-// replyHSet answers how many fields are new: all that were named, each once, if the item is; else none.
+// replyHSet answers how many fields are new: all n that were named, if the item is; else none.
 func replyHSet(c *Call, o *Owed) {
-	if c.firstError(o) {
-		return
-	}
-	if c.Batch.Op(int(o.op)).Found {
+	op := c.result(o)
+	switch {
+	case op == nil:
+	case op.Found:
 		c.Out.Int(0)
-		return
+	default:
+		c.Out.Int(int64(o.n))
 	}
-	var fields uint64 // a counter has at most 64 columns
-	for i := range int(o.n) {
-		fields |= 1 << c.Batch.Op(int(o.op)+i).Column
+}
+
+// replyHMSet answers OK unless the change was refused.
+func replyHMSet(c *Call, o *Owed) {
+	if c.result(o) != nil {
+		c.Out.Status("OK")
 	}
-	c.Out.Int(int64(bits.OnesCount64(fields)))
 }
 
 // HSetNX is HSETNX key field value.

@@ -224,11 +224,7 @@ func (t *Table) Touch(b *counter.Batch, self *Client) {
 		if !op.Done {
 			continue
 		}
-		columns := allColumns
-		if op.Kind != counter.OpDelete && op.Column >= 0 && op.Found {
-			columns = 1 << op.Column
-		}
-		t.changed(op.Counter, op.Mid, columns, self, &w, &told)
+		t.changed(op.Counter, op.Mid, op.Changed(), self, &w, &told)
 	}
 	t.bcast.tell(&told, self, &w)
 	w.wake()

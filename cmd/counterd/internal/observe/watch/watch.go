@@ -122,7 +122,7 @@ func (w *Table) Touch(b *counter.Batch) {
 			continue
 		}
 		for m, columns := range w.by[itemKey{op.Counter.ID, op.Mid}] {
-			if op.Kind == counter.OpDelete || op.Column < 0 || !op.Found || columns&(1<<op.Column) != 0 {
+			if columns&op.Changed() != 0 {
 				m.dirty.Store(true)
 			}
 		}
