@@ -109,6 +109,8 @@ func TestBuild(t *testing.T) {
 			most := 3000
 			if *long {
 				most = 8000
+			} else if testing.Short() {
+				most = 1000
 			}
 			posts, model := buildPosts(rnd, 1+rnd.IntN(most))
 			if err := addAll(b, sch.Counters()[0], posts, rnd); err != nil {

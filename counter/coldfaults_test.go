@@ -26,8 +26,9 @@ import (
 func TestDamagedColdFile(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	dir := t.TempDir()
-	s := openDir(t, dir, Options{}, seedScript)
-	mids := fill(t, s, 150_000, 3)
+	opts := Options{BlockItems: 16_000}
+	s := openDir(t, dir, opts, seedScript)
+	mids := fill(t, s, 20_000, 3)
 	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func TestDamagedColdFile(t *testing.T) {
 	}
 	f.Close()
 	bad := 0
-	for _, mid := range mids[:60_000] {
+	for _, mid := range mids[:10_000] {
 		_, found, err := s.Get(fmt.Sprintf("%d.cntrn", mid))
 		switch {
 		case errors.Is(err, block.ErrCold):
@@ -56,7 +57,7 @@ func TestDamagedColdFile(t *testing.T) {
 	if bad == 0 || bad > 5000 {
 		t.Errorf("got %d items that cannot be read, want those of one page", bad)
 	}
-	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[100_000]), 1); err != nil {
+	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[15_000]), 1); err != nil {
 		t.Errorf("Incr elsewhere: %v", err)
 	}
 	// The scrubber finds it after a restart, without anybody asking for the page.
@@ -66,7 +67,7 @@ func TestDamagedColdFile(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(dir, Options{}); err != nil {
+	if s, err = Open(dir, opts); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
@@ -81,8 +82,8 @@ func TestDamagedColdFile(t *testing.T) {
 func TestNewerColdFile(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	dir := t.TempDir()
-	s := openDir(t, dir, Options{Manual: true}, seedScript)
-	mids := fill(t, s, 100_000, 3)
+	s := openDir(t, dir, Options{Manual: true, BlockItems: 4_000}, seedScript)
+	mids := fill(t, s, 6_000, 3)
 	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +133,9 @@ func TestNewerColdFile(t *testing.T) {
 func TestMissingColdFile(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	dir := t.TempDir()
-	s := openDir(t, dir, Options{}, seedScript)
-	mids := fill(t, s, 150_000, 3)
+	opts := Options{BlockItems: 4_000}
+	s := openDir(t, dir, opts, seedScript)
+	mids := fill(t, s, 6_000, 3)
 	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +151,7 @@ func TestMissingColdFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if s, err = Open(dir, Options{}); err != nil {
+		if s, err = Open(dir, opts); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +169,7 @@ func TestMissingColdFile(t *testing.T) {
 	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[0]), 1); !errors.Is(err, block.ErrCold) {
 		t.Errorf("Incr in the missing file: got %v, want ErrCold", err)
 	}
-	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[140_000]), 0); err != nil {
+	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[5_500]), 0); err != nil {
 		t.Errorf("Incr elsewhere: %v", err)
 	}
 	if err := s.Snapshot(); err != nil {
@@ -227,8 +229,8 @@ func TestEmptiedOverlayAfterSchemaChange(t *testing.T) {
 func TestDamagedColdBlockRests(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	dir := t.TempDir()
-	s := openDir(t, dir, Options{Manual: true, BlockItems: 8 << 10}, seedScript)
-	mids := fill(t, s, 100_000, 3)
+	s := openDir(t, dir, Options{Manual: true, BlockItems: 4 << 10}, seedScript)
+	mids := fill(t, s, 24_000, 3)
 	blocks := func() []*block.Block { return weiboSpace(s).Dir.Load().Blocks }
 	sealed := blocks()[:len(blocks())-1]
 	bad, good := sealed[0].Lo, sealed[1].Lo

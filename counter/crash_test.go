@@ -29,7 +29,7 @@ var long = flag.Bool("long", false, "run the random tests for as many rounds, an
 func TestCrash(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	newRand(t)
-	runs, points := 2, 0
+	runs, points := 1, 0
 	if *long {
 		runs = 2000
 	}
@@ -79,7 +79,7 @@ func TestFaultEveryOperation(t *testing.T) {
 	if !*long { // one of them, another one each time
 		kinds = kinds[*seed%2:][:1]
 	}
-	first, step := int(*seed/2%3), 3 // every third operation, others each time
+	first, step := int(*seed/2%6), 6 // every sixth operation, others each time
 	if *long {
 		first, step = 0, 1
 	}
@@ -286,7 +286,7 @@ var errIO, errNoSpace error = syscall.EIO, syscall.ENOSPC
 func TestRestoreEverywhere(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
 	newRand(t)
-	runs := 4
+	runs := 2
 	if *long {
 		runs = 500
 	}

@@ -195,9 +195,9 @@ func TestDamagedFiles(t *testing.T) {
 				t.Fatal("the directory has no such file")
 			}
 			oneOf, try := 8, 1
-			if !*long { // one of them, and a third of its damages, others each time
+			if !*long { // one of them, and a sixth of its damages, others each time
 				paths = paths[rng.IntN(len(paths)):][:1]
-				oneOf, try = 8, 3
+				oneOf, try = 8, 6
 			}
 			count := map[string]int{}
 			for _, path := range paths {

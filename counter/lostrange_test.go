@@ -22,6 +22,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
+// lostItems is how many posts a block has.
+const lostItems = 1000
+
 // lostDir makes a directory with several blocks of which the two snapshots share the images, without the log before
 // them, and changes behind them. The model is of the posts of one block: which chooses it among the entries of the
 // manifest. others are all other posts.
@@ -29,9 +32,9 @@ func lostDir(t *testing.T, which func(*format.BlockFile) bool, prepare func(*Sto
 	t.Helper()
 	t.Logf("-seed %d", *seed)
 	dir = t.TempDir()
-	opts := Options{Manual: true, BlockItems: 2000}
+	opts := Options{Manual: true, BlockItems: lostItems}
 	s := openDir(t, dir, opts, seedScript)
-	mids := fill(t, s, 15_000, 3)
+	mids := fill(t, s, 7*lostItems+lostItems/2, 3)
 	if prepare != nil {
 		prepare(s, mids)
 	}
@@ -71,7 +74,7 @@ func lostDir(t *testing.T, which func(*format.BlockFile) bool, prepare func(*Sto
 		of := others
 		if file.Lo <= mid && mid < file.Hi {
 			of = m
-		} else if !*long && i%5 > 0 { // the image has at most 2,000 posts; 13,000 others would take six times as long
+		} else if !*long && i%5 > 0 { // the others would take six times as long
 			continue
 		} else {
 			of.whole[mid] = true
@@ -100,7 +103,7 @@ func reopen(t *testing.T, dir string, fsys vfs.FS, models ...*partialModel) {
 	if err := models[0].s.Close(); err != nil && !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
-	s, err := Open(dir, Options{Manual: true, BlockItems: 2000, FS: fsys})
+	s, err := Open(dir, Options{Manual: true, BlockItems: lostItems, FS: fsys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +265,7 @@ func copyDir(t *testing.T, dir string) string {
 
 func openCopy(t *testing.T, dir string) *Store {
 	t.Helper()
-	s, err := Open(dir, Options{Manual: true, BlockItems: 2000})
+	s, err := Open(dir, Options{Manual: true, BlockItems: lostItems})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +326,7 @@ func TestLostLastImage(t *testing.T) {
 		t.Fatalf("got %v, want a *CorruptError that names %s and the command", err, file.Name)
 	}
 	giveUp(t, vfs.OS(), dir, file)
-	if m.s, err = Open(dir, Options{Manual: true, BlockItems: 2000}); err != nil {
+	if m.s, err = Open(dir, Options{Manual: true, BlockItems: lostItems}); err != nil {
 		t.Fatal(err)
 	}
 	others.s = m.s
@@ -344,10 +347,10 @@ func TestLostLastImage(t *testing.T) {
 func TestLostOverlayImage(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	dir, m, others, file := lostDir(t, func(b *format.BlockFile) bool { return b.Tier == format.TierOverlay }, func(s *Store, mids []uint64) {
-		if err := s.Admin().Demote("weibo", mids[5000]); err != nil {
+		if err := s.Admin().Demote("weibo", mids[5*lostItems/2]); err != nil {
 			t.Fatal(err)
 		}
-		for _, mid := range mids[4900:5100] {
+		for _, mid := range mids[5*lostItems/2-100 : 5*lostItems/2+100] {
 			if err := s.Set(fmt.Sprintf("%d.cntcm", mid), 12345); err != nil {
 				t.Fatal(err)
 			}
@@ -381,8 +384,8 @@ func TestLostOverlayImage(t *testing.T) {
 func TestLostImageWholeLog(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
 	dir := t.TempDir()
-	s := openDir(t, dir, Options{Manual: true, BlockItems: 2000, RetainBytes: 1 << 40}, seedScript)
-	fill(t, s, 10_000, 3)
+	s := openDir(t, dir, Options{Manual: true, BlockItems: lostItems, RetainBytes: 1 << 40}, seedScript)
+	fill(t, s, 5*lostItems, 3)
 	for range 2 {
 		if err := s.Snapshot(); err != nil {
 			t.Fatal(err)

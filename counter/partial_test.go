@@ -201,7 +201,7 @@ func TestPartialRows(t *testing.T) {
 	for _, how := range kinds("page", "two pages", "missing", "empty", "header") {
 		t.Run(how, func(t *testing.T) {
 			t.Logf("-seed %d", *seed)
-			posts, watched, share := 30_000, 6_000, 3 // every third of the first 6,000 is read, hundreds of each page
+			posts, watched, share := 20_000, 6_000, 3 // every third of the first 6,000 is read, hundreds of each page
 			if *long {
 				posts, watched, share = 100_000, 20_000, 1
 			}
@@ -315,7 +315,7 @@ func TestPartialRows(t *testing.T) {
 // made: what was dropped is not kept, and the snapshot can be read.
 func TestPartialDroppedColumns(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
-	dir, s, mids, cold := coldDir(t, 100_000)
+	dir, s, mids, cold := coldDir(t, 24_000)
 	flip(t, cold, 10_000)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

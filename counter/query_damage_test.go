@@ -21,7 +21,7 @@ import (
 // behind it; one that the bounds of the page keep from it needs it not, and sees what was set there since.
 func TestQueryDamaged(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
-	_, s, mids, cold := coldDir(t, 80_000)
+	_, s, mids, cold := coldDir(t, 24_000)
 	def := s.Schema().Counter("weibo")
 	file := s.data.Spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
 	slices.Sort(mids)

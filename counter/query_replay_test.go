@@ -45,7 +45,7 @@ func TestUpdateReplayed(t *testing.T) {
 // before it.
 func TestUpdateDamaged(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
-	_, s, mids, cold := coldDir(t, 80_000)
+	_, s, mids, cold := coldDir(t, 24_000)
 	def := s.Schema().Counter("weibo")
 	file := s.data.Spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
 	const bad = 7

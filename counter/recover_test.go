@@ -103,7 +103,7 @@ func TestFallback(t *testing.T) {
 // the snapshot before count, a cold file takes its own posts only. What an operator can set right refuses the start.
 func TestUnreadableFiles(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
-	dir, s, mids, _ := coldDir(t, 100_000)
+	dir, s, mids, _ := coldDir(t, 24_000)
 	key := func(i int) string { return fmt.Sprintf("%d.cntrn", mids[i]) }
 	young := len(mids) - 1
 	if err := s.Set(key(young), 77); err != nil {

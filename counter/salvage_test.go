@@ -21,8 +21,8 @@ import (
 func damagedDir(t *testing.T, how string, wholeLog bool) (dir string, m *partialModel) {
 	t.Helper()
 	t.Logf("-seed %d", *seed)
-	dir, s, mids, cold := coldDir(t, 100_000)
-	m = &partialModel{t: t, s: s, mids: mids[:20_000], truth: map[uint64][3]uint64{}, since: map[uint64][3]bool{}, whole: map[uint64]bool{}, r: rand.New(rand.NewPCG(*seed, 2))}
+	dir, s, mids, cold := coldDir(t, 24_000)
+	m = &partialModel{t: t, s: s, mids: mids[:10_000], truth: map[uint64][3]uint64{}, since: map[uint64][3]bool{}, whole: map[uint64]bool{}, r: rand.New(rand.NewPCG(*seed, 2))}
 	for _, mid := range m.mids {
 		row := [3]uint64{}
 		for c := range row {
@@ -220,7 +220,7 @@ func TestLoseUnreadableAltered(t *testing.T) {
 		first, stride = 0, 1
 	}
 	for at, more := first, true; more; at += stride {
-		dir, s, mids, cold := coldDir(t, 80_000)
+		dir, s, mids, cold := coldDir(t, 24_000)
 		if err := s.Close(); err != nil { // so that the log goes on in a new segment
 			t.Fatal(err)
 		}

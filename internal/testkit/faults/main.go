@@ -252,8 +252,8 @@ func (r runner) run(root string, wanted []Test) (map[string]outcome, error) {
 	for _, dir := range dirs {
 		names := strings.Join(byDir[dir], "|")
 		cmd := exec.Command("go", "test", "-trimpath", "-vet=off", "-count=1", "-v", "-timeout", r.timeout.String(), "-tags", tags[dir], "-run", "^("+names+")$", ".")
-		cmd.Dir = filepath.Join(root, filepath.FromSlash(dir)) // a folder of another module is tested in that module
-		cmd.Env = append(os.Environ(), "PWD="+cmd.Dir)
+		cmd.Dir = filepath.Join(root, filepath.FromSlash(dir))      // a folder of another module is tested in that module
+		cmd.Env = append(os.Environ(), "PWD="+cmd.Dir, "SEEDS=120") // clusters that TestSimulation and TestRollBack play
 		out, err := cmd.CombinedOutput()
 		if bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")) {
 			return nil, fmt.Errorf("%s does not compile:\n%s", dir, out)

@@ -187,7 +187,7 @@ func (p *planter) plant(m *Mutation) (by string, hung bool, err error) {
 		}
 		cmd := exec.Command(program, "-test.failfast", "-test.timeout", timeout.String(), "-test.run", tests)
 		cmd.Dir = filepath.Join(p.root, filepath.FromSlash(r.Package))
-		cmd.Env = append(os.Environ(), "PWD="+cmd.Dir, fmt.Sprintf("%s=%d", variable, m.N))
+		cmd.Env = append(os.Environ(), "PWD="+cmd.Dir, fmt.Sprintf("%s=%d", variable, m.N), "SEEDS=120")
 		if os.Getenv("SEED") == "" && !strings.Contains(r.Tests, "TestSimulation") { // it plays many seeds unless one is given
 			cmd.Env = append(cmd.Env, "SEED=1") // the same mutation has the same outcome
 		}

@@ -251,7 +251,7 @@ func TestHostileQueues(t *testing.T) {
 				drained.Go(func() { _, _ = io.Copy(io.Discard, c.Br) })
 				c.Write(q.head)
 				total, i := 0, 0
-				for limit := harness.Scaled(150 << 20); total < limit; {
+				for limit := harness.Scaled(96 << 20); total < limit; {
 					chunk := []byte(strings.Repeat(q.line, 1+(64<<10)/(len(q.line)+1)))
 					if q.line == "" {
 						chunk = chunk[:0]

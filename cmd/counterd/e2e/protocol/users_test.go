@@ -76,7 +76,7 @@ func TestUsersSentinel(t *testing.T) {
 	follow := func(leader *harness.Server, others ...*harness.Server) {
 		t.Helper()
 		for _, s := range others {
-			harness.Eventually(t, 60*time.Second, "a replica follows", func() bool {
+			harness.Eventually(t, time.Minute, "a replica follows", func() bool {
 				_, primary := role(s)
 				return primary == strconv.Itoa(leader.Port)
 			})
@@ -85,7 +85,7 @@ func TestUsersSentinel(t *testing.T) {
 	follow(nodes[0], nodes[1:]...)
 	sentinels, logs := harness.StartSentinels(t, path, nodes[0].Port, "sentinel auth-user mymaster sentinel", "sentinel auth-pass mymaster s")
 	for _, log := range logs {
-		harness.Eventually(t, 30*time.Second, "each Sentinel knows both replicas and both fellows", func() bool {
+		harness.Eventually(t, time.Minute, "each Sentinel knows both replicas and both fellows", func() bool {
 			return strings.Count(log.String(), "+slave ") == 2 && strings.Count(log.String(), "+sentinel ") == 2
 		})
 	}
@@ -104,11 +104,11 @@ func TestUsersSentinel(t *testing.T) {
 		}
 		return nil
 	}
-	harness.Eventually(t, 30*time.Second, "the first change", func() bool { return add() == nil })
+	harness.Eventually(t, time.Minute, "the first change", func() bool { return add() == nil })
 	leader := func(but *harness.Server) *harness.Server {
 		t.Helper()
 		var found *harness.Server
-		harness.Eventually(t, 60*time.Second, "another node leads", func() bool {
+		harness.Eventually(t, time.Minute, "another node leads", func() bool {
 			for _, s := range nodes {
 				if r, _ := role(s); s != but && r == "master" {
 					found = s
@@ -123,21 +123,21 @@ func TestUsersSentinel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer asked.Close()
-	harness.Eventually(t, 30*time.Second, "Sentinel takes the order of a failover", func() bool {
+	harness.Eventually(t, time.Minute, "Sentinel takes the order of a failover", func() bool {
 		v, err := asked.TryDo("SENTINEL", "FAILOVER", "mymaster")
 		return err == nil && v.Raw == "+OK\r\n"
 	})
 	second := leader(nodes[0])
 	follow(second, nodes[0])
-	harness.Eventually(t, 60*time.Second, "a change at the second primary", func() bool { return add() == nil })
+	harness.Eventually(t, time.Minute, "a change at the second primary", func() bool { return add() == nil })
 	for _, log := range logs { // or they would not agree on the next
-		harness.Eventually(t, 60*time.Second, "each Sentinel has heard of the second primary", func() bool {
+		harness.Eventually(t, time.Minute, "each Sentinel has heard of the second primary", func() bool {
 			return strings.Contains(log.String(), "+switch-master mymaster 127.0.0.1 "+strconv.Itoa(nodes[0].Port)) || strings.Contains(log.String(), "+config-update-from")
 		})
 	}
 	second.Kill()
 	third := leader(second)
-	harness.Eventually(t, 60*time.Second, "a change at the third primary", func() bool { return add() == nil })
+	harness.Eventually(t, time.Minute, "a change at the third primary", func() bool { return add() == nil })
 	if v, err := client.Get(ctx, "1.n").Int64(); err != nil || v < 3 {
 		t.Errorf("got %d %v, want at least 3", v, err)
 	}
@@ -304,7 +304,7 @@ func TestUsersHostile(t *testing.T) {
 			if v, err := c.TryDo(words...); err != nil || !strings.HasPrefix(v.Raw, "-ERR Error in ACL SETUSER modifier") {
 				return fmt.Errorf("60,000 patterns: %.100q %v", v.Raw, err)
 			}
-			for range 20 {
+			for range harness.Scaled(6) {
 				if v, err := c.TryDo("ACL", "LIST"); err != nil || len(v.List) != 10_002 {
 					return fmt.Errorf("ACL LIST: %d users, %v", len(v.List), err)
 				}

@@ -128,13 +128,13 @@ func (w *world) check() {
 // TestSimulation runs whole clusters through random faults. SEEDS says how many, SEED replays one and tells all of it. The
 // seed decides the cluster, the load and the faults; in which order goroutines run that are due at the same moment, it
 // does not, so a failure may need some runs of its seed to come again.
-func TestSimulation(t *testing.T) { simulate(t, 120, false) }
+func TestSimulation(t *testing.T) { simulate(t, 50, false) }
 
 // TestRollBack does the same with machines that are rolled back to older images of their disks, in place of machines that
 // lose power: an older copy must not lead, must not count as in sync, and comes back by itself.
 func TestRollBack(t *testing.T) {
 	racetest.Skip(t, "TestSimulation runs the same machines")
-	simulate(t, 60, true)
+	simulate(t, 30, true)
 }
 
 func simulate(t *testing.T, n int, rolls bool) {
