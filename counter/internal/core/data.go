@@ -41,6 +41,10 @@ import (
 type Data struct {
 	Config Config
 	Arena  arena.Arena
+	// Copies has the memory of private copies of blocks: of tables that are made again beside their readers. 1 M new posts make 16
+	// copies of 1.7 MB. On the Go heap these were garbage, which the collector lets grow to as much again as is in use, and the
+	// server had 4 MB more resident while posts were loaded. It is not counted as memory of posts.
+	Copies arena.Arena
 
 	Applying sync.RWMutex
 
@@ -161,7 +165,7 @@ func (d *Data) Release(closed func() error) error {
 	if d.Dir != nil {
 		errs = append(errs, d.Dir.Close())
 	}
-	return errors.Join(append(errs, d.Arena.Close())...)
+	return errors.Join(append(errs, d.Copies.Close(), d.Arena.Close())...)
 }
 
 // DataOf is the Data of a batch, for the packages beside this one.

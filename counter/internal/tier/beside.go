@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/counterd/counterd/counter/internal/core"
-
+	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/counter/internal/hot"
 )
 
@@ -26,6 +26,7 @@ type reshaping struct {
 	old     *block.Block
 	columns block.Columns // as they were when the copy was made
 	copied  block.Block   // the source of the new blocks; nobody else has it
+	memory  arena.Span    // of its table
 	rest    func()        // called now and then in the work without a lock
 }
 
@@ -42,6 +43,7 @@ func (t *Tiers) ReshapeBeside(ks *block.Keyspace, mid uint64, plans func(cs *blo
 	if r.rest == nil {
 		r.rest = new(core.Pace).Rest
 	}
+	defer func() { t.s.Copies.Free(r.memory) }()
 	if err := r.copy(mid); err != nil {
 		return err
 	}
@@ -80,11 +82,17 @@ func (r *reshaping) copy(mid uint64) error {
 		return ErrReshaped
 	}
 	b := ks.Lock(mid)
-	var image []byte
-	for need := b.Tab.Bytes() + core.ImageSlack; cap(image) < need; need = b.Tab.Bytes() + core.ImageSlack {
+	var image arena.Span
+	defer func() { s.Copies.Free(image) }()
+	for need := b.Tab.Bytes() + core.ImageSlack; len(image.Data) < need; need = b.Tab.Bytes() + core.ImageSlack {
 		b.Mu.Unlock() // new memory costs as much as the copy
-		image = make([]byte, 0, need)
-		clear(image[:need])
+		s.Copies.Free(image)
+		var err error
+		if image, err = s.Copies.Alloc(need, true); err != nil {
+			s.Gate.RUnlock()
+			return err
+		}
+		clear(image.Data[:need])
 		b = ks.Lock(mid)
 	}
 	if b.Cold != nil || b.Tab.Len() == 0 {
@@ -94,20 +102,22 @@ func (r *reshaping) copy(mid uint64) error {
 	}
 	hurry := b.Open() && time.Since(b.Packed) < sealSoon
 	r.old, r.columns = b, ks.Columns
-	image = b.Tab.AppendImage(image)
+	bytes := b.Tab.AppendImage(image.Data[:0])
 	r.copied = block.Block{Lo: b.Lo, Hi: b.Hi, From: b.From, Used: b.Used, Work: b.Work, Shape: b.Shape, Ascent: b.Ascent}
 	b.Moved = make(map[uint64]struct{})
 	b.Mu.Unlock()
 	s.Gate.RUnlock()
 
-	im, err := hot.DecodeImage(image)
+	im, err := hot.DecodeImage(bytes)
 	if err == nil {
-		r.copied.Tab, err = im.Table(make([]byte, im.Config.Bytes()))
+		if r.memory, err = s.Copies.Alloc(im.Config.Bytes(), true); err == nil {
+			r.copied.Tab, err = im.Table(r.memory.Data)
+		}
 		if !hurry {
 			r.columns.Rest = r.rest
 		}
 	}
-	if err != nil { // never: it was just made
+	if err != nil { // no memory: the image was just made
 		b.Mu.Lock()
 		b.Moved = nil
 		b.Mu.Unlock()
