@@ -113,6 +113,52 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
+// BenchmarkNewest finds the newest posts of a single store and of a store made of groups of hash slots, in turns. It reports the medians of
+// the processor time of a query in microseconds.
+func BenchmarkNewest(b *testing.B) {
+	const posts = 1_000_000
+	var stores [2]*Store
+	for i := range stores {
+		s, err := Open("", Options{SlotGroups: i == 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer s.Close()
+		s.tiers.Stop()
+		if err := s.AlterScript(seedScript); err != nil {
+			b.Fatal(err)
+		}
+		fillRows(b, s, posts, 1, (*stream).together)
+		stores[i] = s
+	}
+	for _, limit := range []int{10, 100, 500} {
+		b.Run(fmt.Sprintf("limit=%d", limit), func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			var took [2][]float64
+			for range max(b.N, 15) {
+				for k, s := range stores {
+					f, err := query.NewFind(query.Query{Counter: s.Schema().Counter("weibo"), To: schema.MaxMid, Desc: true, Limit: limit})
+					if err != nil {
+						b.Fatal(err)
+					}
+					f.Search.Pause = func() {}
+					began, found := threadTime(b), 0
+					if err := s.steps(viewing(f.Step), func() bool { found += f.Rows().Len(); return true }); err != nil || found != limit {
+						b.Fatal(found, err)
+					}
+					took[k] = append(took[k], float64(threadTime(b)-began)/1000)
+				}
+			}
+			for k, name := range []string{"one-us", "groups-us"} {
+				slices.Sort(took[k])
+				b.ReportMetric(took[k][len(took[k])/2], name)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // BenchmarkTop takes the 100 posts with the most comments: in milliseconds of processor time, with the share of blocks
 // and pages that it reads.
 func BenchmarkTop(b *testing.B) {

@@ -59,7 +59,7 @@ type Block struct {
 	Image *format.BlockFile // its newest; nil: none
 	Ascent
 
-	_ [48]byte // so that blocks begin where cache lines do: without it they are 464 bytes apart
+	_ [40]byte // so that blocks begin where cache lines do: without it they are 472 bytes apart
 }
 
 // Holder is who has several blocks locked at a time: a change set. Where another block takes the place of one of them, it is
@@ -75,7 +75,12 @@ type Ascent struct {
 	Top      uint64 // largest mid
 	arrivals uint32 // items inserted
 	tops     uint32 // of those, above all before
+
+	Newest *Newest // of a group of hash slots; nil: not known
 }
+
+// Sealed is the ascent of the open block that stays when the rest of a block is sealed.
+func (a *Ascent) Sealed() Ascent { return Ascent{Top: a.Top, Newest: a.Newest} }
 
 // arrived notes a new mid.
 func (a *Ascent) arrived(mid uint64) {

@@ -18,6 +18,7 @@
 //	partial.go                            rows of which only some columns are known
 //	rows.go                               all rows of a block, of file, overlay and partial rows together
 //	builder.go widths.go                  new blocks, and the widths of their columns
+//	newest.go                             the newest mids of a group of hash slots
 //	reshape.go                            blocks that take another's place: growing, sealing, splitting, re-packing
 //	ownership.go                          which groups of hash slots clients may touch
 //	backoff.go                            how long a block is left alone after a failure

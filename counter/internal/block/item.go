@@ -261,6 +261,9 @@ func (ks *Keyspace) insert(blk *Block, mid uint64) (*Block, hot.Ref, error) {
 			blk.Edits++
 			if blk.Open() {
 				blk.arrived(mid)
+				if ks.SlotGroups {
+					blk.noteNewest(mid)
+				}
 				ks.ahead(blk)
 			}
 			return blk, ref, nil

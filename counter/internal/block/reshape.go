@@ -97,7 +97,7 @@ func (ks *Keyspace) replace(b *Block, mid uint64, plans ...Plan) (*Block, error)
 	if last := news[len(news)-1]; len(news) == 1 {
 		last.Ascent = b.Ascent
 	} else {
-		last.Ascent = Ascent{Top: b.Top} // it is kept for the open block only
+		last.Ascent = b.Sealed() // it is kept for the open block only
 	}
 	return ks.Swap(b, mid, news...), nil
 }

@@ -185,5 +185,8 @@ func (r *Recovery) loadTable(b *block.Block, f *format.BlockFile, buf []byte) ([
 		b.Span = arena.Span{}
 		return buf, corruptFile(r.s.Dir, path, "a block image", err.Error(), err)
 	}
+	if r.s.SlotGroups {
+		b.FindNewest()
+	}
 	return buf, nil
 }

@@ -18,11 +18,13 @@ import (
 //	        |   |   |   :               :    rows than are wanted of the groups so far, it is sorted and cut, and the
 //	        |...:   :   :               :    window, which the other groups are asked for, ends there
 //
-// So the newest 10 posts take a look at the open blocks of all groups, but only few of their rows are copied and sorted.
+// So the oldest 10 posts take a look at the first blocks of all groups, but only few of their rows are copied and sorted. The newest
+// few take a look at lists: see newest.go.
 type merging struct {
 	groups Search
 	full   bool // front is complete and sorted
 	keep   int  // rows that a window is for
+	least  int  // and how many it keeps at least
 }
 
 const (
@@ -69,6 +71,7 @@ func (s *Search) gathered(rows *Rows) {
 func (s *Search) cutWindow() {
 	g := &s.merged.groups
 	share := (s.merged.keep+s.merged.keep/4)*(int(g.group)+1)/len(s.Space) + mergedLeast/4
+	share = max(share, s.merged.least)
 	if s.Front.Len() <= 2*share {
 		return
 	}
@@ -84,7 +87,9 @@ func (s *Search) cutWindow() {
 func (s *Search) fill(b View) error {
 	m := s.merged
 	g := &m.groups
+	into := g.Into
 	err := g.Step(b, math.MaxInt, false)
+	s.Into += g.Into - into
 	switch at := g.at; {
 	case err == nil:
 	case !errors.Is(err, block.ErrCold) || at == s.at:
@@ -127,6 +132,10 @@ func (s *Search) stepMerged(b View, limit int, exact bool) error {
 				keep = min(keep, max(limit-s.Rows.Len(), mergedLeast))
 			}
 			s.window(keep)
+			if wanted := limit - s.Rows.Len(); s.Query.Desc && exact && wanted <= newestRows {
+				n := newest{s: s, b: b}
+				n.fill(wanted)
+			}
 		}
 		if s.merged.full {
 			left := math.MaxInt

@@ -10,6 +10,7 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/schema"
 )
@@ -50,6 +51,7 @@ type Search struct {
 	sink func(*Rows)
 	bare bool // with a sink: it does not look at mids
 	Read int  // pages of files, for tests
+	Into int  // blocks entered, for tests
 	// Called while a block's lock is let go, for others: runtime.Gosched.
 	Pause func()
 
@@ -67,10 +69,11 @@ type Search struct {
 
 	// In a store with SlotGroups: the group of ks. Without order, for a sink, the search goes from one to the next; in order
 	// it is one of windows that another fills (merge.go); single says that it is of one group only.
-	group  uint8
-	single bool
-	dry    bool // nothing can be found any more, in other groups either
-	merged *merging
+	group   uint8
+	single  bool
+	covered slot.Set // groups that are not looked at
+	dry     bool     // nothing can be found any more, in other groups either
+	merged  *merging
 
 	Rows Rows // of the present step
 
@@ -225,7 +228,7 @@ func (s *Search) Step(b View, limit int, exact bool) error {
 		if s.sink == nil {
 			return s.stepMerged(b, limit, exact)
 		}
-		if !s.Over && s.hidden(b) {
+		if !s.Over && passes(s, b) {
 			s.Over = !s.nextGroup(b)
 		}
 	}
@@ -277,7 +280,7 @@ func (s *Search) nextGroup(b View) bool {
 	}
 	for int(s.group)+1 < len(s.Space) {
 		s.group++
-		if s.Ks = s.Space[s.group]; !s.hidden(b) {
+		if s.Ks = s.Space[s.group]; !passes(s, b) {
 			s.restart(s.Query.From, s.Query.To)
 			return true
 		}
@@ -423,6 +426,7 @@ var ErrDamaged = errors.New("a page of its file is damaged")
 func (s *Search) enter(b View, left int) error {
 	blk := s.Ks.Lock(s.at)
 	s.Blk = blk
+	s.Into++
 	s.lo, s.hi = max(blk.Lo, s.Query.From), min(blk.Hi-1, s.Query.To)
 	if s.Query.Desc {
 		s.hi = s.at

@@ -69,6 +69,9 @@ func (s *Search) drop() {
 	s.Front.flat = s.Front.flat[:n]
 }
 
+// passes tells whether a search without order has nothing to look for in the group that it is in.
+func passes(s *Search, b View) bool { return s.hidden(b) || s.covered.Has(s.Ks.Group) }
+
 // hidden tells whether all posts of the keyspace that the search is in are of a group of hash slots that clients may not touch.
 func (s *Search) hidden(b View) bool {
 	own := b.Owned()

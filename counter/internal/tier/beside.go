@@ -185,7 +185,7 @@ func (r *reshaping) install(news []*block.Block) error {
 	old.Moved = nil
 	last := news[len(news)-1]
 	if last.Ascent = old.Ascent; len(news) > 1 {
-		last.Ascent = block.Ascent{Top: old.Top}
+		last.Ascent = old.Sealed()
 	}
 	for _, b := range news {
 		b.Used, b.Work = old.Used, old.Work
