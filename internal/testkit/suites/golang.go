@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -177,13 +176,7 @@ func goRedis(ctx context.Context, o options, list []row) (found []outcome, err e
 		if what := table.what(file, ""); what != "" {
 			continue // the whole file is left out
 		}
-		var skip []string
-		for _, l := range of(list, file) {
-			if strings.HasPrefix(l.what, notRun) {
-				skip = append(skip, regexp.QuoteMeta(l.test))
-			}
-		}
-		f, err := o.ginkgoFile(ctx, s.dir, program, file, skip)
+		f, err := o.ginkgoFile(ctx, s.dir, program, file, skipped(of(list, file)))
 		if err != nil {
 			return nil, err
 		}
@@ -192,9 +185,6 @@ func goRedis(ctx context.Context, o options, list []row) (found []outcome, err e
 	}
 	return found, nil
 }
-
-// notRun begins the reason of a test that is not run, because its failure would end the run of all others.
-const notRun = "not run: "
 
 // ginkgoFiles are the files of a folder that have tests of Ginkgo.
 func (o options) ginkgoFiles() (files []string, err error) {

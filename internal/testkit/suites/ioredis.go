@@ -20,8 +20,9 @@ type mocha struct{ Tests, Failures, Pending []mochaTest }
 
 func (t mochaTest) key() string { return t.File + t.FullTitle }
 
-// readMocha reads a report of Mocha. The unit of a test is its file. Tests that the suite itself does not run are left away.
-func readMocha(folder string, content []byte) (found []outcome, err error) {
+// readMocha reads a report of Mocha. The unit of a test is its file, and of a hook of all files the first. Tests that the suite itself does
+// not run are left away.
+func readMocha(folder, first string, content []byte) (found []outcome, err error) {
 	var report mocha
 	if err := json.Unmarshal(content, &report); err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func readMocha(folder string, content []byte) (found []outcome, err error) {
 			seen[t.key()] = true
 			unit, err := filepath.Rel(folder, t.File)
 			if err != nil {
-				unit = t.File
+				unit = first
 			}
 			found = append(found, outcome{unit: unit, test: oneLine(t.FullTitle), passed: passed, said: t.Err.Message})
 		}
@@ -80,7 +81,7 @@ func ioredis(ctx context.Context, o options, list []row) (found []outcome, err e
 		if table.what(files[0], "") != "" {
 			continue // the whole file is left out
 		}
-		f, err := o.mochaRun(ctx, s.dir, files)
+		f, err := o.mochaRun(ctx, s.dir, list, files)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", files, err)
 		}
@@ -117,13 +118,20 @@ func (o options) mochaFiles() (runs [][]string, err error) {
 
 // mochaRun runs the tests of files in a process of its own: a promise that nobody waits for ends the process. A helper of functional tests
 // empties the server after each test.
-func (o options) mochaRun(ctx context.Context, dir string, files []string) ([]outcome, error) {
+func (o options) mochaRun(ctx context.Context, dir string, list []row, files []string) ([]outcome, error) {
 	report := filepath.Join(dir, "report.json")
 	_ = os.Remove(report) // that of another file
 	args := []string{"node_modules/mocha/bin/mocha.js", "--no-config", "--no-package", "--require", "ts-node/register", "--timeout", "8000", "--exit",
 		"--reporter", "json", "--reporter-option", "output=" + report}
 	if strings.HasPrefix(files[0], "test/functional/") {
 		args = append(args, "test/helpers/global.ts")
+	}
+	var skip []string
+	for _, file := range files {
+		skip = append(skip, skipped(of(list, file))...)
+	}
+	if len(skip) > 0 {
+		args = append(args, "--invert", "--grep", "^("+strings.Join(skip, "|")+")$")
 	}
 	output, err := tool(ctx, o.path, []string{"TS_NODE_TRANSPILE_ONLY=true", "NODE_ENV=test"}, "node", append(args, files...)...)
 	if err != nil {
@@ -133,5 +141,5 @@ func (o options) mochaRun(ctx context.Context, dir string, files []string) ([]ou
 	if err != nil {
 		return []outcome{{unit: files[0], test: "the run of the file", said: string(output[max(0, len(output)-400):])}}, nil
 	}
-	return readMocha(o.path, content)
+	return readMocha(o.path, files[0], content)
 }

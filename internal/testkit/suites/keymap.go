@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"net"
 	"strings"
@@ -49,13 +48,14 @@ func word(args [][]byte, i int) string {
 }
 
 // tclAnswered are commands that the Tcl suites send before each test, and counterd does not have: also those that set how Redis encodes
-// lists and sets.
+// lists and sets, and the time from which on it keeps slow events.
 func tclAnswered(args [][]byte) bool {
 	switch word(args, 0) {
 	case "function", "script":
 		return true
 	case "config":
-		return len(args) > 2 && (bytes.Contains(args[2], []byte("listpack")) || bytes.Contains(args[2], []byte("intset")) || bytes.Contains(args[2], []byte("ziplist")))
+		setting := word(args, 2)
+		return strings.Contains(setting, "listpack") || strings.Contains(setting, "intset") || strings.Contains(setting, "ziplist") || setting == "latency-monitor-threshold"
 	}
 	return false
 }

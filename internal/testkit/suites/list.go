@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -22,6 +23,19 @@ type row struct{ unit, test, what string }
 
 // passes is the fate of a test that must pass. All others say why the test is left out.
 const passes = "passes"
+
+// notRun begins the reason of a test that is not run, because its failure would end the run of all others.
+const notRun = "not run: "
+
+// skipped returns regular expressions of the tests that are not run.
+func skipped(list []row) (names []string) {
+	for _, l := range list {
+		if strings.HasPrefix(l.what, notRun) {
+			names = append(names, regexp.QuoteMeta(l.test))
+		}
+	}
+	return names
+}
 
 // outcome tells whether a test passed.
 type outcome struct {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -156,18 +157,18 @@ not JSON
 		<testcase classname="tests.test_x" name="test_c"><failure message="no">x</failure></testcase>
 		<testcase classname="tests.test_x" name="test_d"><skipped/></testcase></testsuite></testsuites>`))
 	check("pytest", found, err, outcome{"tests.test_x", "TestA.test_b[1]", true, ""}, outcome{"tests.test_x", "test_c", false, "no"})
-	found, err = readMocha("/x", []byte(`{"tests":[{"fullTitle":"a b","file":"/x/test/a.ts"},{"fullTitle":"a c","file":"/x/test/a.ts","err":{"message":"no"}},
+	found, err = readMocha("/x", "test/a.ts", []byte(`{"tests":[{"fullTitle":"a b","file":"/x/test/a.ts"},{"fullTitle":"a c","file":"/x/test/a.ts","err":{"message":"no"}},
 		{"fullTitle":"a d","file":"/x/test/a.ts"}],"failures":[{"fullTitle":"a c","file":"/x/test/a.ts","err":{"message":"no"}},
-		{"fullTitle":"a \"before each\" hook","file":"/x/test/a.ts","err":{"message":"not there"}}],"pending":[{"fullTitle":"a d","file":"/x/test/a.ts"}]}`))
+		{"fullTitle":"a \"before each\" hook","err":{"message":"not there"}}],"pending":[{"fullTitle":"a d","file":"/x/test/a.ts"}]}`))
 	check("Mocha", found, err, outcome{"test/a.ts", "a c", false, "no"}, outcome{"test/a.ts", `a "before each" hook`, false, "not there"}, outcome{"test/a.ts", "a b", true, ""})
 	found = readResp("test: del command passed\ntest: rename failed\ntest: rename failed\ntest: x tags skipped\nFailedTest(name='rename', reason=A)\nFailedTest(name='rename', reason=B)\n")
 	check("resp-compatibility", found, nil, outcome{"cts.json", "del command", true, ""}, outcome{"cts.json", "rename", false, "A"}, outcome{"cts.json", "rename (2)", false, "B"})
 }
 
-// TestRueidisSkip: parts of the test whose reason says that they must not run, of no other test.
-func TestRueidisSkip(t *testing.T) {
+// TestSkipped: parts of the test whose reason says that they must not run, and of no other test.
+func TestSkipped(t *testing.T) {
 	list := []row{{".", "TestA/one", passes}, {".", "TestA/two", "no scripts"}, {".", "TestA/three+", notRun + "panics"}, {".", "TestAB/four", notRun + "panics"}, {".", "TestA", passes}}
-	if got := rueidisSkip(list, "TestA"); !slices.Equal(got, []string{`three\+`}) {
+	if got := skipped(rueidisParts(list, "TestA")); !slices.Equal(got, []string{`three\+`}) {
 		t.Errorf("%q are not run, want three+ alone", got)
 	}
 }
@@ -195,12 +196,13 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestTables reads the tables: each test has one row, and no reason is a question. The tables of ioredis and rueidis are not written yet.
+// TestTables reads the tables: each test has one row, no reason is a question, and the documentation has the numbers of the tables.
 func TestTables(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/internals/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, suite := range tables() {
-		if suite == "ioredis" || suite == "rueidis" {
-			continue
-		}
 		list, err := readList(suite, "")
 		if err != nil || len(list) < 10 {
 			t.Errorf("%s: %d rows, %v", suite, len(list), err)
@@ -218,6 +220,10 @@ func TestTables(t *testing.T) {
 		}
 		if passing == 0 {
 			t.Errorf("%s: no test passes", suite)
+		}
+		numbers := fmt.Sprintf(" | %d | %d |\n", passing, len(list)-passing)
+		if _, line, ok := strings.Cut(string(page), "\n| `"+suite+"` |"); !ok || !strings.HasPrefix(line[strings.IndexByte(line, '\n')-len(numbers)+1:], numbers) {
+			t.Errorf("docs/internals/testing.md: the row of %s must end in %q", suite, numbers)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func runUnit(ctx context.Context, path string, port int, unit string, skip []row
 	}
 	// The suite's own runner forks a server and clients of the suite; one client is enough, and all output is on one stream.
 	cmd := exec.CommandContext(ctx, "tclsh", "tests/test_helper.tcl", "--host", "127.0.0.1", "--port", strconv.Itoa(port), "--single", unit, "--singledb",
-		"--ignore-encoding", "--ignore-digest", "--clients", "1", "--durable", "--timeout", "20", "--tags", "-needs:debug", "--tags", "-needs:repl", "--skipfile", file.Name())
+		"--ignore-encoding", "--ignore-digest", "--clients", "1", "--durable", "--timeout", "120", "--tags", "-needs:debug", "--tags", "-needs:repl", "--skipfile", file.Name())
 	cmd.Dir = path
 	output, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
