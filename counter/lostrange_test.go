@@ -311,19 +311,28 @@ func absentOrTrue(t *testing.T, m *partialModel, when string) {
 	}
 }
 
-// TestLostLastImage: without the image of the last block the start is refused, as no post of it and no new one could be
+// TestLostLastImage: without any image of the last block the start is refused, as no post of it and no new one could be
 // served; with leave the range is given up, and new posts are counted.
 func TestLostLastImage(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
-	dir, m, others, file := lostDir(t, func(b *format.BlockFile) bool { return b.Hi == hot.EndMid }, nil)
-	if err := m.s.Close(); err != nil {
-		t.Fatal(err)
+	last := func(b *format.BlockFile) bool { return b.Hi == hot.EndMid }
+	dir, m, others, file := lostDir(t, last, nil)
+	older := file
+	_ = m.s.data.Dir.Manifests()[1].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+		if last(b) {
+			older = *b
+		}
+		return nil
+	})
+	if err := m.s.Close(); err != nil || older.Name == file.Name {
+		t.Fatalf("both snapshots have %s, %v", file.Name, err)
 	}
+	flip(t, older.Path(dir), 200)
 	flip(t, file.Path(dir), 200)
 	_, err := Open(dir, Options{Manual: true})
 	var corrupt *format.CorruptError
-	if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), file.Name) || !strings.Contains(err.Error(), "counterctl repair") {
-		t.Fatalf("got %v, want a *CorruptError that names %s and the command", err, file.Name)
+	if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), older.Name) || !strings.Contains(err.Error(), "counterctl repair") {
+		t.Fatalf("got %v, want a *CorruptError that names %s and the command", err, older.Name)
 	}
 	giveUp(t, vfs.OS(), dir, file)
 	if m.s, err = Open(dir, Options{Manual: true, BlockItems: lostItems}); err != nil {

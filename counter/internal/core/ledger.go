@@ -153,7 +153,8 @@ func (l *ledger) CopyTo(d *Data, buf []byte) (image []byte, h format.ImageHeader
 		l.id = d.BlockIDs.Add(1)
 	}
 	h = format.ImageHeader{Block: l.id, Offset: d.Log.Position(), Items: uint64(l.Table.Len())}
-	if !l.Dirty && l.image != nil {
+	// No start goes on without the table, so each snapshot has a file of its own: damage of one makes the snapshot before count.
+	if !l.Dirty && l.image != nil && l.image.Name == format.ImageName(l.id, h.Offset) {
 		return buf, h, l.image
 	}
 	l.Dirty = false

@@ -149,7 +149,7 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 			}
 		}
 		saved := b.Image
-		write := image && (b.Dirty || saved == nil)
+		write := image && (b.Dirty || saved == nil || w.writesTwice(b, saved, h.Offset))
 		if need := b.Tab.Bytes() + core.ImageSlack; write && cap(w.buf) < need { // new memory costs as much as the copy
 			b.Mu.Unlock()
 			unlock()
@@ -180,6 +180,13 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 		}
 		lo = h.Hi
 	}
+}
+
+// writesTwice tells whether an image is written anew although the block did not change. No start goes on without the image of a last block
+// (lostrange.go), so the two snapshots that are kept have a file each: damage of one makes the other count. By groups of hash slots
+// there are 256 last blocks, and another node has their posts. At one log offset both snapshots have one file.
+func (w *snapshot) writesTwice(b *block.Block, saved *format.BlockFile, offset uint64) bool {
+	return b.Open() && !w.s.SlotGroups && saved.Name != format.ImageName(b.ID, offset)
 }
 
 // producers lists, and where needed writes, the table of producers.
