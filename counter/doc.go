@@ -193,6 +193,7 @@
 //	damagedranges.go                      ranges whose file is damaged, and posts of another node for them
 //	files.go holdsdata.go salvage.go      files as tools show and salvage them: see internal/durable
 //	replication.go                        replication, and groups of hash slots: see internal/replica
+//	changefeed.go                         the log as changes: see internal/feed
 //	builddir.go                           a directory is made without a store: see internal/build
 //
 // # Locks

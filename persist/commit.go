@@ -79,3 +79,8 @@ func (l *Log) Waits(pos, shown uint64) bool {
 	defer l.mu.Unlock()
 	return l.committer.calls.healing()
 }
+
+// AwaitDurable returns when bytes of a log behind pos are durable, ctx is done (its error) or the log is closed (ErrClosed).
+func AwaitDurable(ctx context.Context, l *Log, pos uint64) error {
+	return l.readers.await(ctx, func() bool { return l.progress.durable.Load() > pos })
+}

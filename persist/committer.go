@@ -224,9 +224,7 @@ func (c *committer) syncOnce() {
 func (c *committer) becameDurable(pos uint64, chain uint32, asOf time.Time) {
 	c.progress.durable.Store(pos)
 	c.durableChain = chain
-	if c.progress.syncPolicy() == SyncAlways {
-		c.announce()
-	}
+	c.announce()
 	c.end.tail.release(pos)
 	c.judge.becameDurable(asOf)
 }

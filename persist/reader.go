@@ -194,10 +194,15 @@ func (r *Reader) failure(fault *format.Fault, err error) error {
 
 // wait returns when there is more, ctx is done or the log is closed.
 func (r *Reader) wait(ctx context.Context) error {
-	lock := r.log.files.lock
+	return r.log.await(ctx, func() bool { return r.end() > r.scanner.Pos })
+}
+
+// await returns when reached says so, which is asked when more is written or durable, ctx is done or the log is closed.
+func (rs *readers) await(ctx context.Context, reached func() bool) error {
+	lock := rs.files.lock
 	lock.Lock()
-	for r.end() <= r.scanner.Pos {
-		grown, err := r.log.committer.growth()
+	for !reached() {
+		grown, err := rs.committer.growth()
 		lock.Unlock()
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -141,6 +142,15 @@ func (r *Replication) Sync() error {
 		return &core.UncertainError{Offset: pos, Err: err}
 	}
 	return nil
+}
+
+// AwaitDurable returns when the log is durable behind an offset, ctx is done (its error) or the log is closed: see
+// persist.AwaitDurable.
+func (r *Replication) AwaitDurable(ctx context.Context, pos uint64) error {
+	if r.s.Log == nil {
+		return core.ErrInMemory
+	}
+	return persist.AwaitDurable(ctx, r.s.Log, pos)
 }
 
 // NewReader returns a reader of the log's frames from an offset on, up to Written: see persist.Log.NewReader.

@@ -1,0 +1,57 @@
+package counter
+
+import "github.com/counterd/counterd/counter/internal/feed"
+
+// Feeds of changes: see package feed.
+type (
+	// FeedSource opens feeds of a store's log: see Store.Feeds.
+	FeedSource = feed.Source
+	// Feed reads the changes of a store's log, one after the other.
+	Feed = feed.Feed
+	// FeedFilter says which parts of changes a feed gives. The zero value lets all pass.
+	FeedFilter = feed.Filter
+	// FeedPosition is a place between two changes of a log.
+	FeedPosition = feed.Position
+	// FeedPositions writes many positions as text.
+	FeedPositions = feed.Writer
+	// FeedChange is one change of the log.
+	FeedChange = feed.Change
+	// FeedPart is the part of a change that concerns one post, or all of them.
+	FeedPart = feed.Part
+	// FeedKind says what a part of a change did.
+	FeedKind = feed.Kind
+	// FeedLatest merges changes to the last values of each post.
+	FeedLatest = feed.Latest
+
+	// FeedGoneError says that the log no longer reaches back to a position.
+	FeedGoneError = feed.GoneError
+	// FeedHistoryError says that a position lies in a part of another log that this one does not have.
+	FeedHistoryError = feed.HistoryError
+)
+
+// Kinds of parts of changes.
+const (
+	FeedSet    = feed.Set    // columns of a post have new values; the post is made if it was not there
+	FeedDel    = feed.Del    // a post is gone
+	FeedFlush  = feed.Flush  // all posts of all counters are gone
+	FeedSchema = feed.Schema // the schema is another
+	FeedGain   = feed.Gain   // groups of hash slots are this log's from here on
+	FeedLose   = feed.Lose   // groups of hash slots are another log's from here on, and their posts are gone here
+)
+
+// Errors of feeds.
+var (
+	// ErrFeedMalformed: a text is no position, or a position is none of this log.
+	ErrFeedMalformed = feed.ErrMalformed
+	// ErrFeedUnsettled: the position of now cannot be told yet. The same goes well in a moment.
+	ErrFeedUnsettled = feed.ErrUnsettled
+)
+
+// ParseFeedPosition is the inverse of FeedPosition.String. The error matches ErrFeedMalformed.
+func ParseFeedPosition(text string) (FeedPosition, error) { return feed.ParsePosition(text) }
+
+// Feeds opens feeds of the store's log.
+//
+// A feed is given the offset up to which changes may be shown. No crash of this node takes back changes below Replication.Durable.
+// The primary of a replica may lose more, and in a cluster the other nodes must have the changes (Replication.Confirmed).
+func (s *Store) Feeds() FeedSource { return feed.NewSource(&s.data, s.repl) }

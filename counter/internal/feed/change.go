@@ -1,0 +1,60 @@
+package feed
+
+import (
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/schema"
+)
+
+// Kind says what a part of a change did.
+type Kind uint8
+
+// Kinds of parts.
+const (
+	Set    Kind = iota // columns of a post have new values; the post is made if it was not there
+	Del                // a post is gone
+	Flush              // all posts of all counters are gone
+	Schema             // the schema is another
+	Gain               // groups of hash slots are this log's from here on
+	Lose               // groups of hash slots are another log's from here on, and their posts are gone here
+)
+
+// String is the word of a reply.
+func (k Kind) String() string {
+	return [...]string{"set", "del", "flush", "schema", "gain", "lose"}[k]
+}
+
+// Marker tells whether a part is of no single post.
+func (k Kind) Marker() bool { return k >= Flush }
+
+// Value is a column and its value after the change.
+type Value struct {
+	Column int // index in Counter.Columns
+	Value  uint64
+}
+
+// Part is the part of a change that concerns one post, or all of them.
+type Part struct {
+	Kind    Kind
+	Counter *schema.Counter // Set, Del
+	Mid     uint64          // Set, Del
+	Values  []Value         // Set; none if all columns were dropped since, and the post was made nevertheless
+	Text    string          // Schema: the whole schema in its durable form; Gain, Lose: the move
+	Groups  *slot.Set       // Gain, Lose
+}
+
+// Change is one change of the log. It is valid until the next call of the method that returned it.
+type Change struct {
+	Position Position // behind it
+	TimeMS   int64    // when it was logged: wall time of the primary, ms since 1970. For people
+	Parts    []Part   // one at least
+}
+
+// Marks tells whether it has a part that is of no single post.
+func (c *Change) Marks() bool {
+	for i := range c.Parts {
+		if c.Parts[i].Kind.Marker() {
+			return true
+		}
+	}
+	return false
+}
