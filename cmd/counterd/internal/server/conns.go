@@ -13,6 +13,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/admin"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/feed"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
@@ -298,3 +299,52 @@ func (m memberConn) EachKey(of uint16, most int, f func(key []byte)) error {
 const slotStep = 1000
 
 var errSlotHeld = items.Refusal("ERR posts of a hash slot are not looked for in a transaction, which keeps others waiting")
+
+// feedConn is a client as COUNTER.FEED sees it.
+type feedConn struct{ c *client }
+
+var _ feed.Conn = feedConn{}
+
+// onFeed gives COUNTER.FEED what it works on.
+func onFeed(h front.Handler) feed.Conn { return feedConn{h.(*client)} }
+
+func (f feedConn) Call() *items.Call     { return &f.c.call.items }
+func (f feedConn) Store() *counter.Store { return f.c.srv.store() }
+func (f feedConn) GiveWay()              { f.c.srv.front.GiveWay() }
+
+// errSafeReplica answers SAFE on a replica, which does not know what others have.
+const errSafeReplica = items.Refusal("ERR SAFE is answered by a primary only: a replica does not know what other replicas have acknowledged")
+
+func (f feedConn) Safe(replicas int) (offset uint64, err error) {
+	peers := f.c.srv.role.Peers()
+	offset = peers.Safe()
+	if replicas == 0 {
+		return offset, nil
+	}
+	if f.c.srv.store().Replica() {
+		return 0, errSafeReplica
+	}
+	return min(offset, peers.Have(replicas)), nil
+}
+
+// Busy takes one of the places of queries, so that a loop always finds a processor.
+func (f feedConn) Busy(work func(ctx context.Context)) {
+	done := false
+	f.c.session.Busy(func(ctx context.Context) {
+		select {
+		case f.c.srv.queries <- struct{}{}:
+			defer func() { <-f.c.srv.queries }()
+			work(ctx)
+			done = ctx.Err() == nil
+		case <-ctx.Done():
+		}
+	})
+	if !done {
+		f.c.session.Closing = true
+	}
+}
+
+// Await lets CLIENT UNBLOCK end the wait.
+func (f feedConn) Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool) {
+	return f.c.blocking.blockFor(d, wait)
+}

@@ -7,6 +7,7 @@
 //	front            listeners, loops, sockets, sessions: bytes and turns
 //	resp             bytes to commands, values to bytes
 //	query, find      commands by condition: their words; what they do, in steps
+//	feed             COUNTER.FEED: the changes of the log
 //	items            commands on items: arguments to operations, and results to replies
 //	dataset          commands on all data: the schema, SCAN, FLUSHALL, blocks and tiers, digests
 //	command          the table of commands, and what COMMAND says of it
@@ -80,7 +81,7 @@
 //	connection.go users.go         PING, HELLO, AUTH, ...; ACL, and what becomes of connections when users change
 //	numbered.go                    commands about producers of numbered commands
 //	multi.go                       MULTI, EXEC, WATCH; package watch knows what is watched
-//	conns.go findconn.go           a new connection; what packages dataset, role, scatter, serving, admin and find see of a connection
+//	conns.go findconn.go           a new connection; what packages dataset, role, scatter, serving, admin, feed and find see of a connection
 //	client.go                      a connection: what package front asks of it; how a command is executed
 //	decide.go                      whether a command is planned, executed, queued, postponed or refused
 //	call.go longread.go            a connection's way to the store: what is planned, run and committed; reads of very many posts

@@ -92,7 +92,7 @@ func TestErrors(t *testing.T) {
 		{"arguments", provokeByArguments}, {"conversation", provokeByConversation}, {"admission", provokeAdmission}, {"loading", provokeLoading},
 		{"disk", provokeDisk}, {"snapshots", provokeSnapshots}, {"uncertain", provokeUncertain}, {"cold", provokeCold}, {"memory", provokeMemory},
 		{"wait", provokeWait}, {"roles", provokeRoles}, {"failover", provokeFailover}, {"sentinel", provokeSentinel}, {"replicas", provokeReplicas},
-		{"numbered", provokeNumbered}, {"readers", provokeReaders}, {"cluster", provokeCluster}, {"forward", provokeForward}, {"joined", provokeJoined}, {"queries", provokeQueries}, {"users", provokeUsers},
+		{"numbered", provokeNumbered}, {"readers", provokeReaders}, {"cluster", provokeCluster}, {"forward", provokeForward}, {"joined", provokeJoined}, {"queries", provokeQueries}, {"feeds", provokeFeeds}, {"users", provokeUsers},
 	}
 	for _, part := range parts {
 		t.Run(part.name, func(t *testing.T) {

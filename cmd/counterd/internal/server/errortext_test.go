@@ -26,6 +26,7 @@ type errorLiteral struct {
 // noErrors are texts that begin like one.
 var noErrors = []string{"TCP port for TLS alone, on the same addresses, 0 for none; --port 0 leaves only this one", "PRIVATE KEY", "ENCRYPTED PRIVATE KEY",
 	"HTTPS there, with the certificate of tls-cert-file; tls-auth-clients says who must show one", "TCP port for reads only, on the same addresses, 0 for none", "RETURNING NEW", "RETURNING OLD: DEL leaves nothing",
+	"FROM position [COUNT count] [BLOCK milliseconds] [SAFE replicas] [COUNTERS counter [counter ...]] [COLUMNS column [column ...]] [MID operator mid [MID operator mid ...]] [LATEST]",
 	"LIMIT with RETURNING", "OLD or NEW", "FULLRESYNC %s %d", "HTTP request refused, connection closed", "TCP port, 0 for none", "YES | NO",
 	"COUNTER counter | COLUMN counter name", "COUNTER counter | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [primarykey]"}
 

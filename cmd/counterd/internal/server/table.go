@@ -8,6 +8,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/admin"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/feed"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
@@ -31,6 +32,7 @@ func allRows() []*row {
 	all = append(all, keyCommands()...)
 	all = append(all, counterCommands()...)
 	all = append(all, find.Commands(onFind)...)
+	all = append(all, feed.Commands(onFeed)...)
 	all = append(all, dataset.Commands(onDataset)...)
 	all = append(all, command.Commands(onTable)...)
 	all = append(all, transactionCommands()...)

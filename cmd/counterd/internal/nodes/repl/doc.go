@@ -46,7 +46,8 @@
 //	G  asks for an acknowledgement now
 //	M  a message of PUBLISH for the replica's subscribers (publish.go)
 //	H  a message of SPUBLISH
-//	C  8 bytes, little-endian: the primary of a cluster's shard has confirmed its log up to there (confirmed.go)
+//	C  8 bytes, little-endian: in a cluster, the primary of the shard has confirmed its log up to there (confirmed.go);
+//	   without one, the log is safe up to there (quorum.go)
 //	Q  a range of posts to compare at this place of the log; D its digests; R its posts, if it differs (compare.go)
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked; in a cluster behind each
@@ -95,7 +96,7 @@
 //	verifynotes.go               PRIMARY, CONFIRMED and REPLICAS are compared with memory
 //	peer.go peersync.go          the primary's side: one replica, and how it resumes or gets a full copy
 //	peerfeed.go peers.go         the stream to a replica; all replicas
-//	quorum.go confirmed.go       changes that enough replicas have; the file CONFIRMED
+//	quorum.go confirmed.go       changes that enough replicas have, or that are safe; the file CONFIRMED
 //	message.go commands.go       the messages of the stream; changes as Redis commands, for redis-cli --replica
 //	publish.go                   messages of PUBLISH and SPUBLISH
 //	compare.go                   posts are compared with other nodes: the messages, and what came of it

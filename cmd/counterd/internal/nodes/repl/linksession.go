@@ -230,6 +230,7 @@ func (s *session) mayCut(past *format.Lineage, at uint64) error {
 // costs the readers a start of the store.
 func (s *session) reopen(change func(dir string) error) error {
 	defer s.node.peers.DisconnectAll()
+	s.node.told.Store(0) // it was said of the log that is about to be changed
 	err := s.node.host.Reopen(change)
 	if err == nil || errors.Is(err, format.ErrGone) { // that one asks for a full copy at once
 		s.rest = 0
@@ -259,6 +260,7 @@ func (s *session) caughtUp(log *counter.Replication, end uint64) {
 func (s *session) stream() error {
 	s.mended(nil)
 	s.agreed()
+	s.node.told.Store(0) // it was said by another node, perhaps
 	s.set(LinkConnected)
 	defer s.each(ackEvery, func() error {
 		if s.stalled.Load() { // a replica that cannot take changes must not count as a good one: min-replicas-to-write depends on its last message
@@ -305,6 +307,7 @@ func (s *session) stream() error {
 				return nil
 			}
 		case msgConfirm:
+			s.node.told.Store(m.end)
 			if s.id != "" {
 				s.node.confirmed.raise(history, s.epoch, m.end)
 			}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/counter"
@@ -85,6 +86,7 @@ type Node struct {
 
 	learned   func(epoch uint64) // see OnEpoch
 	confirmed confirmed
+	told      atomic.Uint64 // the offset of the last C message, of the log that this node has; 0: none came. See Peers.Safe
 	compared  compareStats
 	healing   Healer
 	refills   refiller

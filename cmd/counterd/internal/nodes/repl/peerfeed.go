@@ -64,9 +64,12 @@ func (p *Peer) feed(ctx context.Context) {
 		p.sent.Store(p.reader.Pos())
 		return err
 	}
-	told, tells := uint64(0), p.nodeID != "" && p.takesConfirm && p.peers.node != nil
+	told, tells := uint64(0), p.takesConfirm && p.peers.node != nil
 	confirm := func() {
-		if now := confirmedBy(p.store.Replication()); tells && now > told {
+		if !tells {
+			return
+		}
+		if now := p.safe(); now > told {
 			out, told = appendConfirmed(out, now), now
 		}
 	}

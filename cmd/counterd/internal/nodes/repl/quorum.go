@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -149,4 +150,47 @@ func (ps *Peers) ProcessOf(id string) string {
 		return a.process
 	}
 	return ""
+}
+
+// Safe is the log offset up to which a feed may show changes: no crash of one node takes these back, and in a cluster no failover.
+// A primary's own disk has them, durably, and in a cluster all nodes that must have them. A replica's own disk has them, and the
+// node that it follows has said that they are safe, on the present link or the last one (message C). So a replica shows nothing new
+// until a link has told that.
+//
+// Without a cluster, another node that is made primary may lack them: see Have.
+func (ps *Peers) Safe() uint64 {
+	store := ps.node.host.Store()
+	log := store.Replication()
+	if store.Replica() {
+		return min(log.Durable(), ps.node.told.Load())
+	}
+	return min(log.Durable(), log.Confirmed())
+}
+
+// safe is the offset of message C. A replica of a cluster learns how far the log is confirmed, and its own disk adds to that.
+func (p *Peer) safe() uint64 {
+	if p.nodeID != "" {
+		return confirmedBy(p.store.Replication())
+	}
+	return p.peers.Safe()
+}
+
+// Have is the log offset up to which a number of replicas have acknowledged the log, as WAIT counts them; 0 if there are not
+// so many.
+func (ps *Peers) Have(replicas int) uint64 {
+	far := make(map[Address]uint64)
+	for _, i := range ps.Infos() {
+		if at := (Address{i.IP, i.Port}); i.Online {
+			far[at] = max(far[at], i.Applied)
+		}
+	}
+	if replicas > len(far) {
+		return 0
+	}
+	offsets := make([]uint64, 0, len(far))
+	for _, offset := range far {
+		offsets = append(offsets, offset)
+	}
+	slices.SortFunc(offsets, func(a, b uint64) int { return cmp.Compare(b, a) })
+	return offsets[replicas-1]
 }

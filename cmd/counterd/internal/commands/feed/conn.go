@@ -1,0 +1,28 @@
+package feed
+
+import (
+	"context"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/counter"
+)
+
+// Conn is the part of a connection that the command uses. It is for the goroutine that executes the command.
+type Conn interface {
+	// Call has its replies.
+	Call() *items.Call
+	// Store is the one being served.
+	Store() *counter.Store
+	// Safe is the log offset up to which changes may be shown, and with replicas above 0 that many have acknowledged. The error is
+	// for the client.
+	Safe(replicas int) (offset uint64, err error)
+	// Busy runs work that may take its time, few at once: not if the client has gone. Its ctx ends with the client, and
+	// then the connection does.
+	Busy(work func(ctx context.Context))
+	// Await runs wait for a time d at most, or without an end if d is 0. Its ctx ends with the client, too. unblocked: CLIENT
+	// UNBLOCK ... ERROR ended it.
+	Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool)
+	// GiveWay lets others have their turn. A command that works for long calls it now and then.
+	GiveWay()
+}

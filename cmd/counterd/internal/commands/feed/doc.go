@@ -1,0 +1,32 @@
+// Package feed is the command COUNTER.FEED: every change of the log behind a position. Package feed of counter/internal reads the
+// log and says what a change is; here are the arguments, the reply, and how a client waits.
+//
+//	COUNTER.FEED FROM position|NOW|OLDEST [COUNT n] [BLOCK ms] [SAFE n] [COUNTERS c...] [COLUMNS c...] [MID >= a] [MID < b] [LATEST]
+//
+//	reply     [position, [change ...]]
+//	change    [position, time in ms, [part ...]]
+//	part      [set, counter, mid, column, value, ...]     [del, counter, mid]     [flush]     [schema, text]
+//	          [gain, move, groups]     [lose, move, groups]
+//
+// The replies are the same arrays in both versions of the protocol. A client goes on from the position of the reply, or from that
+// of any change in it. The first is behind changes that were not wanted too.
+//
+// # Safe changes
+//
+// A change is shown once no crash takes it back, and in a cluster no failover: Conn.Safe. With appendfsync everysec that is up
+// to a second later. With SAFE n it is also on n replicas, as WAIT counts them.
+//
+// # How much is read
+//
+// A reply has COUNT changes at most, or 1 MiB, or one change that is larger. A call reads 256 MiB of log at most, so that a
+// filter under which little passes does not keep a client without an answer: the reply has a new position then, and no
+// changes. Reading takes turns with the queries of all connections, 1 MiB of log or 256 changes at a time.
+//
+// With BLOCK a client that has read everything waits outside of its loop, in a goroutine without a thread, a lock or an open file of
+// its own but the log's. It sleeps until the log is durable behind its position. Where other nodes must have the change, or say
+// that it is safe, it then looks again each 5 ms.
+//
+// # State
+//
+// There is none between two calls: a position says where its frame begins, so a call opens the log there.
+package feed

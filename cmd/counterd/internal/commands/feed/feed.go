@@ -1,0 +1,290 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/format"
+)
+
+// Commands are the rows of the command, for a table whose handlers see a C: on gives the handler its Conn.
+func Commands[C any](on func(C) Conn) []*command.Row[C] {
+	return []*command.Row[C]{{Name: "counter.feed", Arity: -3, Flags: command.ReadOnly | command.NoMulti | command.Blocking | command.NoScript, Group: "counterd", Since: "0.1.0",
+		Complexity: "O(N) in the log that is read", Summary: "Returns the changes behind a position, in the order of the log.",
+		Syntax: "FROM position [COUNT count] [BLOCK milliseconds] [SAFE replicas] [COUNTERS counter [counter ...]] [COLUMNS column [column ...]] [MID operator mid [MID operator mid ...]] [LATEST]",
+		Asks:   asks, Run: func(c C, args [][]byte) { run(on(c), args) }}}
+}
+
+const (
+	maxReply = 1 << 20   // bytes of a reply, but for its last change
+	maxRead  = 256 << 20 // bytes of log that a call reads
+	maxStep  = 1 << 20   // bytes of log between two turns
+	perTurn  = 256       // changes between two turns
+	lookAt   = 5 * time.Millisecond
+	settle   = 5 * time.Second // for which NOW waits for a change of the schema to be safe
+)
+
+// Errors of feeds, whose second word is a position to go on from, or - if there is none.
+const (
+	errGone    = "POSGONE "
+	errHistory = "POSHISTORY "
+)
+
+// call is the execution of one command.
+type call struct {
+	conn  Conn
+	req   request
+	store *counter.Store
+	feed  *counter.Feed
+
+	texts  counter.FeedPositions
+	text   []byte
+	body   resp.Replies // the changes
+	n      int          // how many
+	latest counter.FeedLatest
+	behind counter.FeedPosition // of the reply
+	read   uint64               // bytes of log
+	over   bool                 // nothing more goes into the reply
+}
+
+// run is COUNTER.FEED.
+func run(conn Conn, args [][]byte) {
+	store := conn.Store()
+	req, err := parse(store.Schema(), args[1:])
+	if err != nil {
+		conn.Call().StoreError(err)
+		return
+	}
+	c := &call{conn: conn, req: req, store: store}
+	c.body.SetProtocol(conn.Call().Out.Protocol())
+	defer func() {
+		if c.feed != nil {
+			_ = c.feed.Close() // it was only read
+		}
+	}()
+	conn.Busy(func(ctx context.Context) {
+		if err = c.open(ctx); err == nil {
+			err = c.collect(ctx)
+		}
+	})
+	if err == nil && req.blocks && c.empty() && c.feed != nil {
+		unblocked := conn.Await(req.block, func(ctx context.Context) { err = c.wait(ctx) })
+		if unblocked {
+			conn.Call().Out.Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+			return
+		}
+	}
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.reply()
+}
+
+// errChanged says that another store is served by now, so the safe offset is not this one's.
+const errChanged = items.Refusal(items.ErrLoading)
+
+// safe is the offset up to which this store's changes may be shown.
+func (c *call) safe() (uint64, error) {
+	safe, err := c.conn.Safe(c.req.replicas)
+	if err == nil && c.conn.Store() != c.store {
+		err = errChanged
+	}
+	return safe, err
+}
+
+// open opens the feed at the position that is asked for.
+func (c *call) open(ctx context.Context) (err error) {
+	feeds, from := c.store.Feeds(), c.req.from
+	switch {
+	case c.req.oldest:
+		from, err = feeds.Oldest()
+	case c.req.now:
+		from, err = c.now(ctx)
+	}
+	if err == nil {
+		c.feed, err = feeds.Open(from, c.req.filter)
+	}
+	c.behind = from
+	return err
+}
+
+// now is the position of now.
+func (c *call) now(ctx context.Context) (counter.FeedPosition, error) {
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	for {
+		safe, err := c.safe()
+		if err != nil {
+			return counter.FeedPosition{}, err
+		}
+		p, err := c.store.Feeds().Now(safe)
+		if !errors.Is(err, counter.ErrFeedUnsettled) || !nap(ctx) {
+			return p, err
+		}
+	}
+}
+
+// nap waits a moment. It is false where ctx ends.
+func nap(ctx context.Context) bool {
+	t := time.NewTimer(lookAt)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// empty tells whether the reply has no changes yet.
+func (c *call) empty() bool { return c.n == 0 && c.latest.Len() == 0 }
+
+// collect reads the changes that are safe.
+func (c *call) collect(ctx context.Context) error {
+	safe, err := c.safe()
+	if err != nil {
+		return err
+	}
+	for turn := 0; !c.full() && ctx.Err() == nil; turn++ {
+		from := c.feed.Position()
+		change, err := c.feed.Next(safe, maxStep)
+		if err != nil {
+			if !c.empty() { // the next call comes here again
+				c.over = true
+				return nil
+			}
+			return err
+		}
+		behind := c.feed.Position()
+		c.read += behind.Offset() - from.Offset()
+		if change == nil {
+			if c.behind = behind; behind == from {
+				return nil
+			}
+		} else if c.add(change) {
+			c.behind = behind
+		}
+		if change == nil || turn%perTurn == perTurn-1 {
+			c.conn.GiveWay()
+		}
+	}
+	return nil
+}
+
+// full tells whether nothing more is to be read.
+func (c *call) full() bool {
+	return c.over || c.n+c.latest.Len() >= c.req.count || c.body.Len() >= maxReply || c.read >= maxRead
+}
+
+// add puts a change into the reply. It is false where the change has to wait for the next one.
+func (c *call) add(change *counter.FeedChange) bool {
+	if !c.req.latest {
+		c.write(change)
+		return true
+	}
+	if c.latest.Takes(change) {
+		c.latest.Add(change)
+		return true
+	}
+	if c.over = true; c.latest.Len() > 0 {
+		return false
+	}
+	c.write(change)
+	return true
+}
+
+// wait waits for changes, and reads them.
+func (c *call) wait(ctx context.Context) error {
+	for ctx.Err() == nil {
+		c.read = 0
+		if err := c.collect(ctx); err != nil || !c.empty() {
+			return err
+		}
+		log, at := c.store.Replication(), c.behind.Offset()
+		if log.Durable() > at {
+			nap(ctx)
+			continue
+		}
+		if err := log.AwaitDurable(ctx, at); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write encodes a change.
+func (c *call) write(change *counter.FeedChange) {
+	out := &c.body
+	c.n++
+	out.Array(3)
+	c.text = c.texts.Append(c.text[:0], &change.Position)
+	out.Bulk(c.text)
+	out.Int(change.TimeMS)
+	out.Array(len(change.Parts))
+	for i := range change.Parts {
+		p := &change.Parts[i]
+		switch p.Kind {
+		case counter.FeedSet:
+			out.Array(3 + 2*len(p.Values))
+		case counter.FeedDel, counter.FeedGain, counter.FeedLose:
+			out.Array(3)
+		case counter.FeedSchema:
+			out.Array(2)
+		default:
+			out.Array(1)
+		}
+		out.BulkString(p.Kind.String())
+		switch p.Kind {
+		case counter.FeedSet, counter.FeedDel:
+			out.BulkString(p.Counter.Name)
+			out.Int(int64(p.Mid))
+			for _, v := range p.Values {
+				out.BulkString(p.Counter.Columns[v.Column].Name)
+				out.Int(int64(v.Value))
+			}
+		case counter.FeedSchema:
+			out.BulkString(p.Text)
+		case counter.FeedGain, counter.FeedLose:
+			out.BulkString(p.Text)
+			out.BulkString(p.Groups.String())
+		}
+	}
+}
+
+// reply answers the command.
+func (c *call) reply() {
+	c.latest.Each(c.write)
+	out := &c.conn.Call().Out
+	out.Array(2)
+	out.Bulk(c.texts.Append(c.text[:0], &c.behind))
+	out.Array(c.n)
+	out.Raw(c.body.From(0))
+}
+
+// fail answers an error.
+func (c *call) fail(err error) {
+	out := &c.conn.Call().Out
+	var gone *counter.FeedGoneError
+	var history *counter.FeedHistoryError
+	switch {
+	case errors.As(err, &gone):
+		out.Error(errGone + gone.Oldest.String() + " the log behind the position is no longer kept; the second word is the oldest position")
+	case errors.As(err, &history) && history.Known:
+		out.Error(errHistory + history.Common.String() + " the log went on differently before the position; the second word is the position up to which the two agree")
+	case errors.As(err, &history):
+		out.Error(errHistory + "- the log went on differently before the position, and no common position is known")
+	case errors.Is(err, format.ErrClosed):
+		out.Error(items.ErrLoading)
+	case errors.Is(err, format.ErrCorrupt):
+		counter.NoteBrokenLog(c.store, err)
+		out.Error("IOERR " + err.Error())
+	default:
+		c.conn.Call().StoreError(err)
+	}
+}

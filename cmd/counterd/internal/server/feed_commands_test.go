@@ -1,0 +1,216 @@
+// Scenario: COUNTER.FEED on a primary, on its replicas and through a change of roles.
+
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/resptest"
+)
+
+// feedServe starts a server whose changes are durable when they are acknowledged.
+func feedServe(t testing.TB) *Server {
+	t.Helper()
+	dir := t.TempDir()
+	return wireServeStore(t, dir, counter.Options{SegmentBytes: 4096, SnapshotGrowth: -1}, func(c *config.Config) {
+		c.Dir, c.AppendFsync, c.AOFRetain = dir, "always", 0
+	})
+}
+
+// feedOf is the position and the changes of a reply, without their positions and times.
+func feedOf(t testing.TB, v resptest.Value) (position string, changes []string) {
+	t.Helper()
+	if len(v.List) != 2 {
+		t.Fatalf("got %s, want a position and changes", v)
+	}
+	for _, c := range v.List[1].List {
+		if len(c.List) != 3 || c.List[1].N < 1e12 {
+			t.Fatalf("got %s, want a position, a time and parts", c)
+		}
+		if _, err := counter.ParseFeedPosition(c.List[0].Text); err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, c.List[2].String())
+	}
+	return v.List[0].Text, changes
+}
+
+func TestFeedCommand(t *testing.T) {
+	s := feedServe(t)
+	for _, proto := range []int{2, 3} {
+		c := wireDial(t, s, proto)
+		c.want("FLUSHALL", "+OK")
+		at, changes := feedOf(t, c.do("COUNTER.FEED FROM NOW"))
+		if len(changes) > 0 {
+			t.Errorf("now: got %q", changes)
+		}
+		begin := at
+		c.want("INCR 1.cntcm", ":1")
+		c.want("HSET 2 comment 5 repost 6", ":2")
+		c.want("MULTI", "+OK")
+		c.want("INCR 1.cntcm", "+QUEUED")
+		c.want("DEL 2", "+QUEUED")
+		c.want("EXEC", "[:2 :1]")
+		c.want(fmt.Sprintf("INCR 1.cntcm IDMP p%d 7", proto), ":3")
+		want := []string{`[["set" "weibo" :1 "comment" :1]]`, `[["set" "weibo" :2 "comment" :5 "repost" :6]]`, `[["set" "weibo" :1 "comment" :2] ["del" "weibo" :2]]`,
+			`[["set" "weibo" :1 "comment" :3]]`}
+		read := func(words string, want ...string) string {
+			t.Helper()
+			next, changes := feedOf(t, c.do("COUNTER.FEED FROM "+begin+words))
+			if strings.Join(changes, "\n") != strings.Join(want, "\n") {
+				t.Errorf("RESP%d%s: got %q, want %q", proto, words, changes, want)
+			}
+			return next
+		}
+		end := read("", want...)
+		for i, one := range want { // one at a time
+			next, changes := feedOf(t, c.do("COUNTER.FEED COUNT 1 FROM "+at))
+			if len(changes) != 1 || changes[0] != one {
+				t.Errorf("change %d: got %q, want %s", i, changes, one)
+			}
+			at = next
+		}
+		if at != end {
+			t.Errorf("one at a time leads to %s, all at once to %s", at, end)
+		}
+		read(" MID >= 2", want[1], `[["del" "weibo" :2]]`)
+		read(" MID < 2 COLUMNS comment COUNTERS weibo", want[0], `[["set" "weibo" :1 "comment" :2]]`, want[3])
+		read(" COLUMNS repost", `[["set" "weibo" :2 "repost" :6]]`, `[["del" "weibo" :2]]`)
+		read(" LATEST", `[["del" "weibo" :2]]`, `[["set" "weibo" :1 "comment" :3]]`)
+		c.want("FLUSHALL", "+OK")
+		read(" LATEST", `[["del" "weibo" :2]]`, `[["set" "weibo" :1 "comment" :3]]`) // FLUSHALL stands alone
+		if _, changes := feedOf(t, c.do("COUNTER.FEED LATEST FROM "+end)); len(changes) != 1 || changes[0] != `[["flush"]]` {
+			t.Errorf("got %q", changes)
+		}
+	}
+}
+
+// TestFeedBlocks: a client that waits is told of the next change, and of nothing that it does not want.
+func TestFeedBlocks(t *testing.T) {
+	s := feedServe(t)
+	c, writer := wireDial(t, s, 2), wireDial(t, s, 2)
+	at, _ := feedOf(t, c.do("COUNTER.FEED FROM NOW"))
+	c.send("COUNTER.FEED BLOCK 0 MID >= 5 FROM " + at)
+	untilBlocked(t, s, 1)
+	writer.want("INCR 4.cntcm", ":1")
+	writer.want("INCR 5.cntcm", ":1")
+	at, changes := feedOf(t, c.read())
+	if len(changes) != 1 || changes[0] != `[["set" "weibo" :5 "comment" :1]]` {
+		t.Errorf("got %q", changes)
+	}
+	writer.want("INCR 4.cntcm", ":2")
+	later, changes := feedOf(t, c.do("COUNTER.FEED BLOCK 30 MID >= 5 FROM "+at))
+	if len(changes) > 0 || later == at {
+		t.Errorf("when its time was over: %q at %s, from %s", changes, later, at)
+	}
+	id := c.do("CLIENT ID").N
+	c.send("COUNTER.FEED BLOCK 0 FROM " + later)
+	untilBlocked(t, s, 1)
+	writer.want(fmt.Sprintf("CLIENT UNBLOCK %d", id), ":1")
+	if _, changes = feedOf(t, c.read()); len(changes) > 0 {
+		t.Errorf("got %q", changes)
+	}
+	c.send("COUNTER.FEED BLOCK 0 FROM " + later)
+	untilBlocked(t, s, 1)
+	writer.want(fmt.Sprintf("CLIENT UNBLOCK %d ERROR", id), ":1")
+	if v := c.read(); !strings.HasPrefix(v.Text, "UNBLOCKED ") {
+		t.Errorf("got %s", v)
+	}
+	c.send("COUNTER.FEED BLOCK 0 FROM " + later) // it goes away
+	untilBlocked(t, s, 1)
+	c.conn.Close()
+	untilBlocked(t, s, 0)
+}
+
+// TestFeedReplica: positions of a primary are good on its replica and the other way round, nothing is shown that the primary's
+// crash may take back, and after a failover the feed goes on.
+func TestFeedReplica(t *testing.T) {
+	primary := newReplNode(t)
+	primary.opts.AppendFsync = counter.SyncEverySec
+	primary.start("")
+	p := primary.dial()
+	p.want("SET 1.cntcm 1", "+OK")
+	replica := newReplNode(t)
+	replica.start(primary.addr())
+	r := replica.dial()
+	var at string
+	var changes []string
+	until(t, "the change on the replica", func() bool {
+		v := r.do("COUNTER.FEED FROM OLDEST")
+		if v.Kind == '-' {
+			return false
+		}
+		at, changes = feedOf(t, v)
+		return len(changes) == 2 && changes[1] == `[["set" "weibo" :1 "comment" :1]]`
+	})
+	p.want("SET 1.cntcm 2", "+OK")
+	if next, got := feedOf(t, p.do("COUNTER.FEED BLOCK 60000 FROM "+at)); len(got) != 1 {
+		t.Errorf("the primary shows %q", got)
+	} else if next2, got := feedOf(t, r.do("COUNTER.FEED BLOCK 60000 FROM "+at)); len(got) != 1 || next2 != next {
+		t.Errorf("the replica shows %q up to %s, the primary up to %s", got, next2, next)
+	} else {
+		at = next
+	}
+	if got := p.do("COUNTER.FEED SAFE 2 FROM OLDEST"); len(got.List) != 2 || len(got.List[1].List) != 0 {
+		t.Errorf("safe on two replicas, of which there is one: got %s", got)
+	}
+	until(t, "changes that the replica has", func() bool {
+		_, changes = feedOf(t, p.do("COUNTER.FEED SAFE 1 FROM OLDEST"))
+		return len(changes) == 3
+	})
+	if v := r.do("COUNTER.FEED SAFE 1 FROM OLDEST"); !strings.HasPrefix(v.Text, "ERR SAFE is answered by a primary only") {
+		t.Errorf("got %s", v)
+	}
+	r.want("REPLICAOF NO ONE", "+OK")
+	r.want("SET 1.cntcm 3", "+OK")
+	if _, got := feedOf(t, r.do("COUNTER.FEED BLOCK 60000 FROM "+at)); len(got) != 1 || got[0] != `[["set" "weibo" :1 "comment" :3]]` {
+		t.Errorf("after the failover: %q", got)
+	}
+	p.want("REPLICAOF "+replica.addr(), "+OK")
+	until(t, "the old primary to follow", func() bool {
+		v := p.do("COUNTER.FEED BLOCK 100 FROM " + at)
+		return v.Kind == '*' && len(v.List[1].List) == 1
+	})
+}
+
+// provokeFeeds: positions that cannot be continued.
+func provokeFeeds(p provoker) {
+	s := feedServe(p.T)
+	c := wireDial(p, s, 2)
+	begin, _ := feedOf(p, c.do("COUNTER.FEED FROM OLDEST COUNT 1"))
+	for _, words := range []string{"", " FROM", " FROM x", " FROM NOW COUNT 0", " FROM NOW COUNT x", " FROM NOW BLOCK -1", " FROM NOW SAFE 0", " FROM NOW FROM NOW", " FROM NOW COUNTERS", " FROM NOW COUNTERS nosuch",
+		" FROM NOW COLUMNS nosuch", " FROM NOW COUNTERS weibo COLUMNS nosuch", " FROM NOW MID > 5", " FROM NOW MID >= x", " FROM NOW MID < 0", " FROM NOW MID >= 1 MID >= 2", " FROM NOW WITH OLD", " COUNT 5", " FROM " + begin[:len(begin)-1],
+		" FROM NOW COUNT 10001"} {
+		p.refused(s, c, "COUNTER.FEED"+words, "ERR ")
+	}
+	other, err := counter.ParseFeedPosition(begin)
+	if err != nil {
+		p.Fatal(err)
+	}
+	own := other.Term
+	other.Term[0]++
+	p.refused(s, c, "COUNTER.FEED FROM "+other.String(), "POSHISTORY - ")
+	other.Before, other.Since = own, other.Offset()
+	other.Into = 1 // which only the other history has
+	for range 100 {
+		c.do("INCR 1.cntcm")
+	}
+	p.refused(s, c, "COUNTER.FEED FROM "+other.String(), "POSHISTORY 1-")
+	for range 4 {
+		for range 200 {
+			c.do("INCR 1.cntcm")
+		}
+		if err := s.Store().Snapshot(); err != nil {
+			p.Fatal(err)
+		}
+	}
+	p.refused(s, c, "COUNTER.FEED FROM "+begin, "POSGONE 1-")
+	replica := newReplNode(p.T).start(newReplNode(p.T).start("").addr())
+	r := replica.dial()
+	until(p.T, "a link", func() bool { return replica.srv.Store().Replica() })
+	p.heard(r.do("COUNTER.FEED SAFE 1 FROM OLDEST").String(), "ERR SAFE is answered by a primary only")
+}
