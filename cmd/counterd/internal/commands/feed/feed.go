@@ -114,18 +114,24 @@ func (c *call) open(ctx context.Context) (err error) {
 	return err
 }
 
-// now is the position of now.
+// now is the position of now. If it cannot be told yet, the log is synced: under appendfsync everysec that may be due in a second
+// only.
 func (c *call) now(ctx context.Context) (counter.FeedPosition, error) {
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
-	for {
+	for synced := false; ; synced = true {
 		safe, err := c.safe()
 		if err != nil {
 			return counter.FeedPosition{}, err
 		}
 		p, err := c.store.Feeds().Now(safe)
-		if !errors.Is(err, counter.ErrFeedUnsettled) || !nap(ctx) {
+		if !errors.Is(err, counter.ErrFeedUnsettled) || synced && !nap(ctx) {
 			return p, err
+		}
+		if !synced {
+			if err := c.store.Replication().Sync(); err != nil {
+				return p, err
+			}
 		}
 	}
 }
