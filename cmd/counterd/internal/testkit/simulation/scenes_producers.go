@@ -26,15 +26,8 @@ func (n *nemesis) stayAway(d *Dice) {
 	if !n.until(20*time.Second, func() bool { return r.whole() == "" }) {
 		return
 	}
-	link := r.Net.Base()
-	link.Cut = true
-	for i := 1; i < r.Config.Clients; i += 2 {
-		for _, m := range r.Machines {
-			r.Net.Set(m.host, fmt.Sprintf("10.0.1.%d", i+1), link)
-		}
-	}
-	n.say("numbered clients get no answers, and all machines end")
-	time.Sleep(d.Between(100*time.Millisecond, time.Second))
+	n.deafen(d)
+	n.say("all machines end")
 	for _, m := range r.Machines {
 		m.Kill()
 	}
@@ -121,9 +114,8 @@ func evicted(r *Run) {
 	}
 }
 
-// outrun cuts the answers to numbered clients off and sets all clocks ahead, while as many new producers come as there are places: each
-// has its place for longer than that by the clock that nobody sets. Then all machines end, and the clients ask again.
-func (n *nemesis) outrun(d *Dice) {
+// deafen cuts the answers to numbered clients off, for long enough that some of them wait for one.
+func (n *nemesis) deafen(d *Dice) {
 	r := n.run
 	link := r.Net.Base()
 	link.Cut = true
@@ -132,8 +124,16 @@ func (n *nemesis) outrun(d *Dice) {
 			r.Net.Set(m.host, fmt.Sprintf("10.0.1.%d", i+1), link)
 		}
 	}
-	n.say("numbered clients get no answers, and all clocks are set ahead")
+	n.say("numbered clients get no answers")
 	time.Sleep(d.Between(100*time.Millisecond, time.Second))
+}
+
+// outrun cuts the answers to numbered clients off and sets all clocks ahead, while as many new producers come as there are places: each
+// has its place for longer than that by the clock that nobody sets. Then all machines end, and the clients ask again.
+func (n *nemesis) outrun(d *Dice) {
+	r := n.run
+	n.deafen(d)
+	n.say("all clocks are set ahead")
 	for _, m := range r.Machines {
 		m.clock.set(time.Hour)
 	}
