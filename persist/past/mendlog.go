@@ -33,6 +33,9 @@ type LogMend struct {
 	// Reach is the log offset up to which the other node has the log. Where the end is damaged, this log is to have as much: the
 	// node is a primary, and nobody has more. 0: the log goes on elsewhere, as for a replica.
 	Reach uint64
+	// Ends is called before the file is written that makes a damaged end of the log whole. Changes behind it may be missing from then on,
+	// and no damage tells a start so: Ends notes it durably. Its error is MendLog's. nil: nothing is noted.
+	Ends func() error
 }
 
 // MendedLog is the result of MendLog.
@@ -154,6 +157,11 @@ func (m *logMender) fill(walked *logfile.Walked) error {
 	if !last {
 		if h, ok := m.header(&segs[i+1]); ok && h.Chain != m.crc { // end is above at, so there are frames
 			return &format.CorruptError{Dir: m.dir, File: segs[i+1].Path, LogOffset: end, Want: fmt.Sprintf("frames up to one with checksum %08x", h.Chain), Got: fmt.Sprintf("%08x", m.crc)}
+		}
+	}
+	if last && m.by.Ends != nil {
+		if err := m.by.Ends(); err != nil {
+			return err
 		}
 	}
 	maker := logfile.Maker{FS: m.fsys, Dir: m.dir, Least: logfile.MinSegment}

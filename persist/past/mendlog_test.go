@@ -209,3 +209,43 @@ func TestMendLogEnd(t *testing.T) {
 	}
 	m.whole(disk, "truncated")
 }
+
+// TestMendLogEndIsNoted: the end of a log is damaged. With the power failing at every operation, it is noted that changes may be missing
+// wherever a start would find a whole log.
+func TestMendLogEndIsNoted(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m, seed := newMendable(t), seed.Of(t)
+	segs, err := logfile.ListSegments(m.disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	last := segs[len(segs)-1]
+	damaged := m.disk.Kill()
+	persisttest.Must(t, damaged.Damage(last.Path, func(b []byte) []byte { return b[:format.SegmentHeaderLen+10] }))
+	claim, err := logfile.ReadClaim(damaged, persisttest.Dir)
+	persisttest.Must(t, err)
+	const noted = persisttest.Dir + "/NOTED"
+	whole := 0
+	for n, crashed := 0, true; crashed; n++ {
+		disk := damaged.Kill()
+		disk.TornCrashAt(n, 50)
+		_, err := MendLog(disk, persisttest.Dir, LogMend{Fetch: m.fetch, Ends: func() error { return vfs.WriteFileAtomic(disk, noted, []byte("x")) }})
+		if crashed = disk.Crashed(); !crashed {
+			persisttest.Must(t, err)
+		}
+		for _, left := range []*vfs.Sim{disk.Kill(), disk.Crash(seed+uint64(n), 0), disk.Crash(seed+uint64(n), 50)} {
+			if _, err := logfile.Walk(left, persisttest.Dir, 0, claim.Offset, logfile.Visitor{}); err != nil {
+				continue
+			}
+			whole++
+			if _, err := left.Stat(noted); err != nil {
+				t.Errorf("operation %d: the log is whole, and nothing is noted: %v", n, err)
+			}
+		}
+	}
+	if whole < 3 {
+		t.Errorf("the log was whole %d times", whole)
+	}
+	refused := errors.New("the disk is full")
+	if done, err := MendLog(damaged, persisttest.Dir, LogMend{Fetch: m.fetch, Ends: func() error { return refused }}); !errors.Is(err, refused) || done.Segments > 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

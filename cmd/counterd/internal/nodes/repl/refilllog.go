@@ -171,14 +171,15 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 	f := frameSource{refiller: &n.refills, ctx: ctx, from: from, conns: make([]*wire.Conn, len(from))}
 	defer f.close()
 	mend.Fetch = f.fetch
+	mend.Ends = func() error { // changes that were not known to be durable may be missing
+		_, err := counter.NoteBehind(n.fs, dir)
+		return err
+	}
 	began := time.Now()
 	for {
 		done, err := past.MendLog(n.fs, dir, mend)
 		if err == nil && done.Segments == 0 {
 			return false // no frames are missing
-		}
-		if err == nil && done.Last { // changes that were not known to be durable may be missing
-			_, err = counter.NoteBehind(n.fs, dir)
 		}
 		if err == nil {
 			n.refills.segments.Add(uint64(done.Segments))
