@@ -66,7 +66,7 @@ func TestBenchScripts(t *testing.T) {
 		{name: "compare without a package", script: "compare.sh", env: "PKG=", status: 2, want: []string{"name one package"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, "bash", append([]string{filepath.Join("..", "..", "..", "..", "bench", test.script)}, test.args...)...)
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
