@@ -61,10 +61,19 @@ func TestReplicaLostTail(t *testing.T) {
 	r, _ := harness.Random(t)
 	ch := startChain(t, r, 0, "--appendfsync", "no")
 	w := harness.NewExactWriter(ch.nodes[0].port, 0, r.Uint64())
+	end := func() uint64 {
+		n, err := strconv.ParseUint(harness.ReplicationField(ch.nodes[0].Server, "master_repl_offset"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
 	write := func() {
 		t.Helper()
 		stop, ended := make(chan struct{}), make(chan error, 1)
+		from := end()
 		go func() { ended <- w.Run(stop) }()
+		harness.Eventually(t, time.Minute, "some changes", func() bool { return end() > from+1000 }) // on a busy machine the pause may pass without any
 		time.Sleep(harness.RandomPause(r, 20*time.Millisecond, 200*time.Millisecond))
 		close(stop)
 		if err := <-ended; err != nil {
@@ -76,10 +85,7 @@ func TestReplicaLostTail(t *testing.T) {
 	for round := range rounds {
 		write()
 		ch.equal()
-		kept, err := strconv.ParseUint(harness.ReplicationField(ch.nodes[0].Server, "master_repl_offset"), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := end()
 		w.Keep, w.Done = true, nil
 		before := map[int64]harness.WeiboPost{}
 		for mid, p := range w.Posts {
@@ -147,6 +153,7 @@ func TestReplicaLostTail(t *testing.T) {
 			}
 			var numbers [4]uint64
 			for k, name := range []string{"from", "to", "sets", "deletes"} {
+				var err error
 				if numbers[k], err = strconv.ParseUint(said[name], 10, 64); err != nil {
 					t.Fatalf("node %d: counterd_diverged_cuts:%s counterd_diverged_last:%s: %v", i, cuts, last, err)
 				}
