@@ -39,6 +39,7 @@ type Config struct {
 	Duration time.Duration // of each workload but load, for each server
 	Warmup   time.Duration // before it, not counted
 	Slices   int           // that the duration is cut into
+	Rest     time.Duration // before the memory of the servers is read, behind their start and behind the load: see load
 
 	While      []string // of WhileKinds: each workload but load is measured with and without each, in windows
 	Flood      []int    // connections that flood the server, beside one client that is measured, one number after the other
@@ -112,6 +113,7 @@ func (c *Config) Validate() error {
 	check(c.Slices >= 1, "%d slices, want 1 or more", c.Slices)
 	check(c.Duration > 0, "a duration of %s, want more than 0", c.Duration)
 	check(c.Warmup >= 0, "a warm-up of %s, want 0 or more", c.Warmup)
+	check(c.Rest >= 0, "a rest of %s, want 0 or more", c.Rest)
 	check(!c.Verify || slices.Contains(c.Workloads, "load"), "only a run that begins with load can be verified: what was there before is not known")
 	return errors.Join(wrong...)
 }
@@ -224,7 +226,8 @@ func (r *run) measure(ctx context.Context, name string) error {
 	return r.slices(ctx, name)
 }
 
-// load loads one side after the other, each without a break.
+// load loads one side after the other, each without a break. The memory of posts is by how much a server at rest has grown: counterd
+// gives back what only its start or the load needed, pages of the program included, when it has been at rest for two seconds.
 func (r *run) load(ctx context.Context) error {
 	// All at first: that B is not empty is better known before A was loaded for an hour.
 	for _, s := range r.sides {
@@ -232,25 +235,45 @@ func (r *run) load(ctx context.Context) error {
 			return err
 		}
 	}
+	before, err := r.resident(ctx)
+	if err != nil {
+		return err
+	}
 	for _, s := range r.sides {
 		r.step("load " + s.target.Addr)
-		before, err := s.meter.Usage()
-		if err != nil {
-			return err
-		}
 		told := r.tellLoading(s)
-		err = s.slice(ctx, forever, true)
+		err := s.slice(ctx, forever, true)
 		told()
 		if err != nil {
 			return err
 		}
-		after, err := s.meter.Usage()
-		if err != nil {
-			return err
-		}
-		s.report.Memory = &report.Memory{Bytes: after.RSS - before.RSS, Posts: s.data.Loaded, Flushed: s.flushed}
+	}
+	after, err := r.resident(ctx)
+	if err != nil {
+		return err
+	}
+	for i, s := range r.sides {
+		s.report.Memory = &report.Memory{Bytes: after[i] - before[i], Posts: s.data.Loaded, Flushed: s.flushed}
 	}
 	return nil
+}
+
+// resident returns the memory of all servers after a rest.
+func (r *run) resident(ctx context.Context) ([]int64, error) {
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(r.Rest):
+	}
+	bytes := make([]int64, len(r.sides))
+	for i, s := range r.sides {
+		usage, err := s.meter.Usage()
+		if err != nil {
+			return nil, err
+		}
+		bytes[i] = usage.RSS
+	}
+	return bytes, nil
 }
 
 // tellLoading tells Loading how far the side's load is, until the function it returns is called.

@@ -302,6 +302,7 @@ func TestValidate(t *testing.T) {
 		"slices":       func(c *Config) { c.Slices = 0 },
 		"duration":     func(c *Config) { c.Duration = 0 },
 		"warm-up":      func(c *Config) { c.Warmup = -1 },
+		"rest":         func(c *Config) { c.Rest = -1 },
 		"verify":       func(c *Config) { c.Workloads = []string{"incr"} },
 	} {
 		bad := small(t, Target{Addr: "x:1"})

@@ -123,6 +123,9 @@ func kindsList(kinds [][2]string) string {
 	return list.String()
 }
 
+// memoryRest is how long servers rest before their memory is read: counterd takes two seconds to give back what it does not need.
+const memoryRest = 4 * time.Second
+
 // config makes the Config from the flags.
 func (o *runOptions) config() (bench.Config, error) {
 	config := o.Config
@@ -131,7 +134,7 @@ func (o *runOptions) config() (bench.Config, error) {
 		return config, err
 	}
 	config.Mode = bench.Mode(o.mode)
-	config.PIDs = o.pids
+	config.PIDs, config.Rest = o.pids, memoryRest
 	if config.Rate, config.RatePart, err = parseRate(o.rate); err != nil {
 		return config, err
 	}
