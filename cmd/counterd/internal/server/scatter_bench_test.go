@@ -4,50 +4,133 @@ package server
 
 import (
 	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
-// BenchmarkForward sends pipelines of 64 INCRs, and pages of 20 posts, to a forward port whose node has a third of them.
-// Client, entry and owners share the processors.
+// forwardPosts are how many posts the servers of BenchmarkForward have.
+const forwardPosts = 20_000
+
+// asked is a connection on which a benchmark sends the same pipeline over and over.
+type asked struct {
+	w     *wireClient
+	all   []byte // the pipeline
+	reply []byte // memory for its replies
+}
+
+// newAsked fills a server with posts by w, and makes a pipeline of commands of a kind.
+func newAsked(b *testing.B, w *wireClient, what string, deep int) *asked {
+	a := &asked{w: w}
+	for from := 0; from < forwardPosts; from += 100 {
+		var set []byte
+		for i := range 100 {
+			mid := 1_000_000_000_000 + 4003*(from+i)
+			set = resptest.Append(set, "HSET", fmt.Sprint(mid), "cntrn", fmt.Sprint(i), "cntcm", fmt.Sprint(700*i))
+		}
+		if _, err := w.conn.Write(set); err != nil {
+			b.Fatal(err)
+		}
+		for range 100 {
+			if v := w.read(); v.Kind == '-' {
+				b.Fatal(v)
+			}
+		}
+	}
+	at := 0
+	next := func() string {
+		at = (at + 7919) % forwardPosts
+		return fmt.Sprint(1_000_000_000_000 + 4003*at)
+	}
+	for range deep {
+		words := []string{"INCR", next() + ".cntcm"}
+		if what == "page" {
+			words = []string{"COUNTER.MGET", "weibo"}
+			for range 20 {
+				words = append(words, next())
+			}
+		}
+		a.all = resptest.Append(a.all, words...)
+	}
+	for range 2 { // the numbers of an INCR may get longer
+		if _, err := w.conn.Write(a.all); err != nil {
+			b.Fatal(err)
+		}
+		n := 0
+		for range deep {
+			v := w.read()
+			if v.Kind == '-' {
+				b.Fatal(v)
+			}
+			n += len(v.Raw)
+		}
+		a.reply = make([]byte, n)
+	}
+	return a
+}
+
+// round sends the pipeline and reads its replies.
+func (a *asked) round(b *testing.B, what string, deep int) {
+	if _, err := a.w.conn.Write(a.all); err != nil {
+		b.Fatal(err)
+	}
+	if what == "page" {
+		if _, err := io.ReadFull(a.w.r, a.reply); err != nil {
+			b.Fatal(err)
+		}
+		return
+	}
+	for range deep {
+		if _, err := a.w.r.ReadSlice('\n'); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// processorTime is that of this process, clients included.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkForward sends pipelines of INCRs, and of pages of 20 posts, to a server of its own and to a forward port whose node has a third
+// of the posts, in turns. It reports the medians of the processor time of a command, of all servers and the client together, and their
+// ratio. All are in this process.
 func BenchmarkForward(b *testing.B) {
 	for _, what := range []string{"INCR", "page"} {
-		b.Run(what, func(b *testing.B) {
-			k := serveForward(b, 3, nil)
-			w := k.forward(0, 2)
-			var all []byte
-			n := 64
-			if what == "page" {
-				words := []string{"COUNTER.MGET", "weibo"}
-				for i := range 20 {
-					words = append(words, fmt.Sprint(1000+i))
-				}
-				n = 1
-				all = resptest.Append(nil, words...)
-			} else {
-				for i := range n {
-					all = resptest.Append(all, "INCR", fmt.Sprintf("%d.cntcm", 1000+i))
-				}
-			}
-			for i := 0; i < b.N; i += n {
-				if _, err := w.conn.Write(all); err != nil {
-					b.Fatal(err)
-				}
-				for range n {
-					line, err := w.r.ReadSlice('\n')
-					if err != nil {
-						b.Fatal(err)
-					}
-					if line[0] == '*' {
-						for range 20 {
-							if _, err := w.r.ReadSlice('\n'); err != nil {
-								b.Fatal(err)
-							}
+		for _, deep := range []int{1, 64} {
+			b.Run(fmt.Sprintf("%s/deep=%d", strings.ToLower(what), deep), func(b *testing.B) {
+				alone := newAsked(b, wireDial(b, wireServe(b, nil), 2), what, deep)
+				cluster := newAsked(b, serveForward(b, 3, nil).forward(0, 2), what, deep)
+				var took [2][]float64
+				const windows = 15
+				rounds := max(1, b.N/deep/windows)
+				for range windows {
+					for i, a := range []*asked{alone, cluster} {
+						before := processorTime(b)
+						for range rounds {
+							a.round(b, what, deep)
 						}
+						took[i] = append(took[i], float64(processorTime(b)-before)/float64(rounds*deep))
 					}
 				}
-			}
-		})
+				for i := range took {
+					slices.Sort(took[i])
+				}
+				one, all := took[0][len(took[0])/2], took[1][len(took[1])/2]
+				b.ReportMetric(one, "one-ns")
+				b.ReportMetric(all, "cluster-ns")
+				b.ReportMetric(all/one, "times")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
 	}
 }

@@ -191,8 +191,11 @@ func AppendCommand(dst []byte, args ...[]byte) []byte {
 }
 
 func appendHead(dst []byte, mark byte, n int) []byte {
-	if n < 10 {
+	switch {
+	case n < 10:
 		return append(dst, mark, byte('0'+n), '\r', '\n')
+	case n < 100: // as the ids of posts have
+		return append(dst, mark, byte('0'+n/10), byte('0'+n%10), '\r', '\n')
 	}
 	dst = strconv.AppendInt(append(dst, mark), int64(n), 10)
 	return append(dst, '\r', '\n')

@@ -2,8 +2,10 @@ package gather
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 )
@@ -33,7 +35,10 @@ func (s *scanner) next(b []byte) (n int, err error) {
 		s.pos, s.left = 0, 1
 	}
 	for s.left > 0 {
-		size, inner, err := element(b[s.pos:])
+		size, inner := short(b[s.pos:])
+		if size == 0 {
+			size, inner, err = element(b[s.pos:])
+		}
 		if err != nil || size == 0 {
 			if len(b) > maxReply {
 				err = fmt.Errorf("%w: it has more than %d bytes", ErrProtocol, maxReply)
@@ -47,6 +52,43 @@ func (s *scanner) next(b []byte) (n int, err error) {
 		}
 	}
 	return s.pos, nil
+}
+
+// short is element for the elements of pages: integers of up to 13 digits, arrays of up to 9 elements. The size is 0 for all others. A
+// line ends within two words, in which its end is looked for at once: 2 ns instead of 12.
+func short(b []byte) (size, inner int) {
+	if len(b) < 16 {
+		return 0, 0
+	}
+	switch b[0] {
+	case ':':
+		size = lineEnd(binary.LittleEndian.Uint64(b))
+		if size == 0 {
+			if size = lineEnd(binary.LittleEndian.Uint64(b[8:])); size == 0 {
+				return 0, 0
+			}
+			size += 8
+		}
+		if size < 3 || b[size-2] != '\r' {
+			return 0, 0
+		}
+		return size, 0
+	case '*':
+		if b[2] == '\r' && b[3] == '\n' && b[1]-'0' < 10 {
+			return 4, int(b[1] - '0')
+		}
+	}
+	return 0, 0
+}
+
+// lineEnd is the number of bytes of w up to its first line feed, and with it; 0: it has none.
+func lineEnd(w uint64) int {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	w ^= '\n' * low
+	if w = (w - low) &^ w & high; w == 0 {
+		return 0
+	}
+	return bits.TrailingZeros64(w)>>3 + 1
 }
 
 // element is the length of the element that b begins with, without what is in it, and how many elements are in it.
@@ -126,34 +168,54 @@ func Elements(reply []byte) []byte {
 
 // AppendAs appends a reply that is in the neutral version of the protocol in the version that out speaks. REQUIRES a
 // whole reply.
-func AppendAs(out *resp.Replies, reply []byte) {
-	if len(reply) == 0 {
-		return
-	}
-	switch kind := reply[0]; {
-	case kind == ':', kind == '-', kind == '+', kind == '$' && reply[1] != '-':
-		out.Raw(reply) // alike in all versions
-		return
-	}
-	for len(reply) > 0 {
-		n, _, err := element(reply)
-		if err != nil || n == 0 {
-			return
+func AppendAs(out *resp.Replies, reply []byte) { AppendNext(out, reply) }
+
+// AppendNext is AppendAs of the reply that b begins with, whose length it returns. 0: there is no whole one, and a part of it may
+// have been appended. Elements that are alike in all versions are copied at once: all of a page but its missing posts.
+func AppendNext(out *resp.Replies, b []byte) (n int) {
+	from := 0 // the first byte that was not appended yet
+	for left := 1; left > 0; {
+		size, inner := short(b[n:])
+		if size == 0 {
+			var err error
+			if size, inner, err = element(b[n:]); err != nil || size == 0 {
+				return 0
+			}
+			if of := b[n : n+size]; !alike(of) {
+				out.Raw(b[from:n])
+				appendOwn(out, of)
+				from = n + size
+			}
 		}
-		switch kind := reply[0]; {
-		case kind == '$' && reply[1] == '-':
-			out.Null()
-		case kind == '*' && reply[1] == '-':
-			out.NullArray()
-		case kind == '%':
-			_, pairs, _ := Head(reply)
-			out.Map(int(pairs))
-		case kind == '~':
-			_, members, _ := Head(reply)
-			out.Set(int(members))
-		default:
-			out.Raw(reply[:n])
-		}
-		reply = reply[n:]
+		n += size
+		left += inner - 1
+	}
+	out.Raw(b[from:n])
+	return n
+}
+
+// alike tells whether an element is the same in all versions.
+func alike(b []byte) bool {
+	switch b[0] {
+	case '%', '~':
+		return false
+	case '$', '*':
+		return b[1] != '-'
+	}
+	return true
+}
+
+// appendOwn appends an element that is not alike in all versions.
+func appendOwn(out *resp.Replies, b []byte) {
+	_, n, _ := Head(b)
+	switch b[0] {
+	case '$':
+		out.Null()
+	case '*':
+		out.NullArray()
+	case '%':
+		out.Map(int(n))
+	case '~':
+		out.Set(int(n))
 	}
 }

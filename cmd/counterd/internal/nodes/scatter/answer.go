@@ -108,17 +108,16 @@ func mergeArray(f *Scatter, k *order) {
 	size := f.out.Len()
 	f.out.Array(len(k.owners))
 	for _, part := range k.owners {
-		rest := f.lists[part]
-		n := gather.Size(rest)
+		rest, n := f.lists[part], 0
+		if !f.parts[k.first+int(part)].local {
+			n = gather.AppendNext(&f.out, rest)
+		} else if n = gather.Size(rest); n > 0 {
+			f.out.Raw(rest[:n])
+		}
 		if n == 0 {
 			f.out.Cut(size)
 			f.out.Error(fmt.Sprintf("ERR %v returned an incomplete reply", f.parts[k.first+int(part)].shard))
 			return
-		}
-		if f.parts[k.first+int(part)].local {
-			f.out.Raw(rest[:n])
-		} else {
-			gather.AppendAs(&f.out, rest[:n])
 		}
 		f.lists[part] = rest[n:]
 	}
