@@ -61,6 +61,11 @@
 // then sent directly, and a context that is cancelled without a deadline ends between attempts only. A change whose context
 // ended while it was on its way is in doubt.
 //
+// # Feeds
+//
+// Feed gives every change of a node, in order, from a position on. A reading repeats nothing by a number: it goes on behind the
+// last position.
+//
 // # Loads
 //
 // SetRows gives columns of many posts their values, 1,000 posts a command. It imports counts from elsewhere. For all of a
@@ -100,6 +105,7 @@
 //	change.go batch.go update.go        changes
 //	drain.go setrows.go                 changes of many posts
 //	read.go find.go aggregate.go        reads
+//	feed.go                             every change of a node: COUNTER.FEED
 //	aggregator.go shard.go tick.go      sums: what is added, where, and how it is sent
 //	cluster.go                          what is otherwise with the nodes of a cluster
 //	trace.go                            spans of OpenTelemetry

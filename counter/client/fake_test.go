@@ -43,9 +43,10 @@ type fake struct {
 	limit     int64
 	producers map[string]*fakeProducer
 	fates     func(args []string) fate
-	commands  [][]string // that came, without those that go-redis sends by itself
-	slots     string     // the reply to CLUSTER SLOTS
-	posts     int        // how many COUNTER.FIND knows
+	commands  [][]string                 // that came, without those that go-redis sends by itself
+	slots     string                     // the reply to CLUSTER SLOTS
+	posts     int                        // how many COUNTER.FIND knows
+	feed      func(args []string) string // the reply to COUNTER.FEED
 	goroutine sync.WaitGroup
 }
 
@@ -380,6 +381,8 @@ func (f *fake) apply(name string, args []string) string {
 			reply += bulk(args[0] + "." + map[string]string{"comment": "cntcm", "repost": "cntrn", "attitude": "cntan"}[field])
 		}
 		return reply
+	case "COUNTER.FEED":
+		return f.feed(args)
 	case "COUNTER.FIND":
 		return f.find(args)
 	case "COUNTER.MINCRBY":

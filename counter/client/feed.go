@@ -1,0 +1,159 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Positions for Feed that stand for no change.
+const (
+	FeedNow    = "NOW"    // the changes from now on
+	FeedOldest = "OLDEST" // all changes that the log still has
+)
+
+// FeedChange is one change of a node's log: all that one command or transaction did.
+type FeedChange struct {
+	Position string    // behind the change. Feed goes on from it, on every node that has this log
+	Time     time.Time // when the primary logged it
+	Parts    []FeedPart
+}
+
+// FeedPart is the part of a change that concerns one post, or all of them.
+type FeedPart struct {
+	// Kind is set, del, flush, schema, gain or lose: see the page about the feed in the documentation.
+	Kind    string
+	Counter string   // of set and del
+	Mid     uint64   // of set and del
+	Columns []string // of set
+	Values  []int64  // of Columns, after the change
+	Text    string   // of schema, the schema; of gain and lose, the move
+	Groups  string   // of gain and lose
+}
+
+// PositionError says that a node cannot go on from a position. The changes behind it are gone, or some that were seen were taken
+// back (History). Go on from Next, once the posts were read anew or the changes behind Next were undone.
+type PositionError struct {
+	History bool   // the log went on differently
+	Next    string // a position to go on from; empty: none is known
+	Err     error
+}
+
+// Error gives the server's text.
+func (e *PositionError) Error() string { return "client: COUNTER.FEED: " + e.Err.Error() }
+
+// Unwrap returns the server's error.
+func (e *PositionError) Unwrap() error { return e.Err }
+
+const (
+	// feedBlock is how long the server waits for a change. It is below the time that go-redis waits for a reply.
+	feedBlock = time.Second
+	// feedLeast and feedMost are the pauses between attempts that fail.
+	feedLeast, feedMost = 10 * time.Millisecond, time.Second
+)
+
+// errFeedCluster: the shards of a cluster have a feed each.
+var errFeedCluster = errors.New("client: a feed is of one shard: use a client of one node")
+
+// Feed returns every change of a node behind a position, FeedNow or FeedOldest, in the order of its log, and waits for further ones. It
+// connects again when the connection breaks or another node takes over, and goes on behind the last change. So each change comes
+// once as long as ctx lasts; a consumer that starts again with the position of the last change that it has kept misses none.
+//
+// It ends when ctx ends (the error of ctx), the loop is left, or the server refuses for good: a *PositionError if the position
+// cannot be continued. The error is the last element. Until the first reply FeedNow is the moment of the last attempt.
+func (c *Client) Feed(ctx context.Context, from string) iter.Seq2[FeedChange, error] {
+	return func(yield func(FeedChange, error) bool) {
+		if c.cluster {
+			yield(FeedChange{}, errFeedCluster)
+			return
+		}
+		for pause := feedLeast; ; {
+			reply, err := c.rdb.Do(ctx, "COUNTER.FEED", "FROM", from, "BLOCK", feedBlock.Milliseconds()).Slice()
+			var changes []FeedChange
+			next := from
+			if err == nil {
+				next, changes, err = parseFeed(reply)
+			}
+			if ctx.Err() != nil {
+				yield(FeedChange{}, ctx.Err())
+				return
+			}
+			if err != nil {
+				if err = feedError(err); err != nil {
+					yield(FeedChange{}, err)
+					return
+				}
+				select {
+				case <-time.After(pause/2 + rand.N(pause/2)):
+				case <-ctx.Done():
+				}
+				pause = min(2*pause, feedMost)
+				continue
+			}
+			for _, change := range changes {
+				if !yield(change, nil) {
+					return
+				}
+			}
+			from, pause = next, feedLeast
+		}
+	}
+}
+
+// feedError is the error that ends a feed; nil: the same may go well later, as reading changes nothing.
+func feedError(err error) error {
+	word, rest, _ := strings.Cut(err.Error(), " ")
+	if word == "POSGONE" || word == "POSHISTORY" {
+		next, _, _ := strings.Cut(rest, " ")
+		if next == "-" {
+			next = ""
+		}
+		return &PositionError{History: word == "POSHISTORY", Next: next, Err: err}
+	}
+	if errors.Is(err, errFeedReply) || ClassOf(err) == Permanent {
+		return err
+	}
+	return nil
+}
+
+// errFeedReply: a reply is none of COUNTER.FEED.
+var errFeedReply = errors.New("client: a reply that is none of COUNTER.FEED")
+
+// parseFeed reads the reply of COUNTER.FEED.
+func parseFeed(reply []any) (next string, changes []FeedChange, err error) {
+	defer func() {
+		if recover() != nil { // a type or a length that the reply must not have
+			err = fmt.Errorf("%w: %.200v", errFeedReply, reply)
+		}
+	}()
+	next = reply[0].(string)
+	for _, v := range reply[1].([]any) {
+		fields := v.([]any)
+		c := FeedChange{Position: fields[0].(string), Time: time.UnixMilli(fields[1].(int64))}
+		for _, v := range fields[2].([]any) {
+			c.Parts = append(c.Parts, parsePart(v.([]any)))
+		}
+		changes = append(changes, c)
+	}
+	return next, changes, nil
+}
+
+func parsePart(fields []any) FeedPart {
+	p := FeedPart{Kind: fields[0].(string)}
+	switch p.Kind {
+	case "set", "del":
+		p.Counter, p.Mid = fields[1].(string), uint64(fields[2].(int64))
+		for at := 3; at < len(fields); at += 2 {
+			p.Columns, p.Values = append(p.Columns, fields[at].(string)), append(p.Values, fields[at+1].(int64))
+		}
+	case "schema":
+		p.Text = fields[1].(string)
+	case "gain", "lose":
+		p.Text, p.Groups = fields[1].(string), fields[2].(string)
+	}
+	return p
+}

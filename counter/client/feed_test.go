@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// feedReply is the reply with changes of one post each, whose positions are their numbers.
+func feedReply(from, to int) string {
+	reply := fmt.Sprintf("*2\r\n$%d\r\n%d\r\n*%d\r\n", len(fmt.Sprint(to)), to, to-from)
+	for n := from + 1; n <= to; n++ {
+		reply += fmt.Sprintf("*3\r\n$%d\r\n%d\r\n:1700000000000\r\n*2\r\n*5\r\n$3\r\nset\r\n$5\r\nweibo\r\n:%d\r\n$6\r\nrepost\r\n:5\r\n*3\r\n$3\r\ndel\r\n$5\r\nweibo\r\n:9\r\n", len(fmt.Sprint(n)), n, n)
+	}
+	return reply
+}
+
+// TestFeed reads a feed through refusals, connections that break and a server that is away for a while: each change comes once.
+func TestFeed(t *testing.T) {
+	f := newFake(t)
+	last, calls := 0, 0
+	f.feed = func(args []string) string {
+		var from int
+		if _, err := fmt.Sscan(args[1], &from); err != nil && args[1] != FeedOldest {
+			return "-ERR not a position"
+		}
+		if calls++; calls%4 == 0 {
+			return "-LOADING counterd is loading\r\n"
+		}
+		last = max(last, min(from+3, 30))
+		return feedReply(from, min(from+3, 30))
+	}
+	f.fates = func(args []string) fate { return fate{lose: args[0] == "COUNTER.FEED" && calls%5 == 3} }
+	rdb := redis.NewClient(&redis.Options{Addr: f.addr, MaxRetries: -1})
+	defer rdb.Close()
+	c, err := New(rdb, Options{Counter: "weibo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var got []string
+	for change, err := range c.Feed(ctx, FeedOldest) {
+		if errors.Is(err, context.Canceled) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := change.Parts; len(p) != 2 || p[0].Kind != "set" || p[0].Counter != "weibo" || fmt.Sprint(p[0].Mid) != change.Position || !slices.Equal(p[0].Columns, []string{"repost"}) ||
+			!slices.Equal(p[0].Values, []int64{5}) || p[1].Kind != "del" || p[1].Mid != 9 || !change.Time.Equal(time.UnixMilli(1700000000000)) {
+			t.Fatalf("got %+v", change)
+		}
+		if got = append(got, change.Position); len(got) == 15 { // it goes away, and comes again
+			f.stop()
+			f.start()
+		}
+		if len(got) == 30 {
+			cancel()
+		}
+	}
+	for i, position := range got {
+		if position != fmt.Sprint(i+1) {
+			t.Fatalf("got %v", got)
+		}
+	}
+	if len(got) != 30 {
+		t.Errorf("%d changes", len(got))
+	}
+}
+
+// TestFeedEnds: a feed ends with an error that says why it cannot go on.
+func TestFeedEnds(t *testing.T) {
+	f := newFake(t)
+	rdb := redis.NewClient(&redis.Options{Addr: f.addr, MaxRetries: -1})
+	defer rdb.Close()
+	c, err := New(rdb, Options{Counter: "weibo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reply, check := range map[string]func(err error) bool{
+		"-POSGONE 1-a no longer kept\r\n": func(err error) bool {
+			e, ok := errors.AsType[*PositionError](err)
+			return ok && !e.History && e.Next == "1-a"
+		},
+		"-POSHISTORY - another\r\n": func(err error) bool {
+			e, ok := errors.AsType[*PositionError](err)
+			return ok && e.History && e.Next == ""
+		},
+		"-NOPERM no\r\n":                      func(err error) bool { return err != nil },
+		"*2\r\n$1\r\n1\r\n:5\r\n":             func(err error) bool { return errors.Is(err, errFeedReply) },
+		"*2\r\n$1\r\n1\r\n*1\r\n*1\r\n:1\r\n": func(err error) bool { return errors.Is(err, errFeedReply) },
+		"*1\r\n$1\r\n1\r\n":                   func(err error) bool { return errors.Is(err, errFeedReply) },
+	} {
+		f.set(func() { f.feed = func([]string) string { return reply } })
+		n := 0
+		for _, err := range c.Feed(t.Context(), "1") {
+			if n++; n > 1 || !check(err) {
+				t.Errorf("%q: got %v", reply, err)
+			}
+		}
+	}
+	nodes := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{f.addr}})
+	defer nodes.Close()
+	if c, err = New(nodes, Options{Counter: "weibo"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range c.Feed(t.Context(), FeedNow) {
+		if !errors.Is(err, errFeedCluster) {
+			t.Errorf("a cluster: got %v", err)
+		}
+	}
+}
