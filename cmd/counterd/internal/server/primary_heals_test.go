@@ -102,3 +102,31 @@ func TestPrimaryHealsWhereItWas(t *testing.T) {
 		b.stop()
 	}
 }
+
+// TestLostEndIsSaid: the end of a primary's log is damaged, and nothing says how far it had come. The primary leads with what its replica
+// has, and says that more may be lost.
+func TestLostEndIsSaid(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	b.start(a.addr())
+	w := a.dial()
+	for i := range 20 {
+		w.want(fmt.Sprintf("SET %d.cntcm 5", i), "+OK")
+	}
+	same(t, a, b)
+	a.noted()
+	a.stop()
+	damageFile(t, fileLike("log/*.aof", true)(t, a.dir), damages[4].make) // truncated
+	if err := os.Remove(filepath.Join(a.dir, "DURABLE")); err != nil {
+		t.Fatal(err)
+	}
+	a.start("")
+	until(t, "it leads", func() bool { return a.info("role") == "master" && a.info("counterd_healing") == "0" })
+	for i := range 20 {
+		a.dial().want(fmt.Sprintf("GET %d.cntcm", i), `"5"`)
+	}
+	if len(setAside(t, a.dir)) > 0 || !a.said("changes that only this node had may be lost") {
+		t.Error("it has set files aside, or does not say that changes may be lost")
+	}
+	same(t, a, b)
+}
