@@ -103,8 +103,8 @@ func TestPrimaryHealsWhereItWas(t *testing.T) {
 	}
 }
 
-// TestLostEndIsSaid: the end of a primary's log is damaged, and nothing says how far it had come. The primary leads with what its replica
-// has, and says that more may be lost.
+// TestLostEndIsSaid: the end of a primary's log is damaged, and nothing says how far it had come. The primary leads with the frames of its replica
+// and says that more may be lost.
 func TestLostEndIsSaid(t *testing.T) {
 	a, b := newReplNode(t), newReplNode(t)
 	a.start("")
