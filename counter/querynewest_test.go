@@ -93,7 +93,7 @@ func TestFindNewest(t *testing.T) {
 			t.Fatalf("%d posts, %+v: got %d mids %v, want %d %v", len(all), q, len(got), got, len(want), want)
 		}
 	}
-	for round := range 60 {
+	for round := range 45 {
 		for range 400 {
 			next += 1 + rng.Uint64N(2000)
 			switch mid := next; rng.IntN(10) {

@@ -27,6 +27,7 @@ import (
 //	PING, ECHO text   are answered at once
 //	LATER text        is planned, and answered as ECHO is when it is flushed
 //	SLOW text         cannot be executed in a loop, and is answered as ECHO is elsewhere
+//	POUR              writes 10 pieces of 32 KiB past the replies, and answers how many bytes were written since others had their turn
 //	BLOCK             waits until the connection ends, or the server
 //	RESERVE bytes     reserves memory, outside of the loop, and notes whether it got it
 //	PANIC             panics
@@ -172,6 +173,17 @@ func (e *echo) Command(args [][]byte) {
 		}
 		e.Flush()
 		e.out.BulkString(text())
+	case "POUR":
+		if e.InLoop() {
+			e.Postpone(args)
+			return
+		}
+		e.Flush()
+		_ = e.Send()
+		for range 10 {
+			_, _ = e.Write(make([]byte, 32<<10))
+		}
+		e.out.Status(fmt.Sprint(e.written))
 	case "BLOCK":
 		if e.InLoop() {
 			e.Postpone(args)

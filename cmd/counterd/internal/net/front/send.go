@@ -69,12 +69,14 @@ func (s *Session) Write(p []byte) (int, error) {
 	s.Activity.writingSince.Store(s.front.clock.Load())
 	n, err := 0, error(nil)
 	for first := true; err == nil && (first || n < len(p)); first = false {
-		if !first {
+		if s.written >= maxWrite { // in pieces of any size: a file that is sent comes in some of 32 KiB
+			s.written = 0
 			s.front.GiveWay()
 		}
 		var m int
 		m, err = s.conn.Write(p[n:min(len(p), n+maxWrite)])
 		n += m
+		s.written += m
 		s.unread.bytes.Add(int64(-m))
 	}
 	s.Activity.writingSince.Store(0)

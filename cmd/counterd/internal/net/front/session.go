@@ -40,6 +40,7 @@ type Session struct {
 	outlet     Outlet   // where replies go; nil: to the connection
 	room       int      // bytes that the last read left free
 	read       int      // bytes that it brought
+	written    int      // bytes that Write has written since it let others have their turn
 
 	loop  *loop
 	shift *shift // between BeginDiskWait and EndDiskWait, in a loop
