@@ -447,7 +447,7 @@ func TestClientHistory(t *testing.T) {
 			proxy.SetPort(s.Port)
 		}
 		wg.Wait()
-		if result := porcupine.CheckOperationsTimeout(harness.CounterModel, history, time.Minute); result != porcupine.Ok {
+		if result := porcupine.CheckOperationsTimeout(harness.CounterModel, history, 5*time.Minute); result != porcupine.Ok {
 			t.Fatalf("history %d: %v", h, result)
 		}
 	}
