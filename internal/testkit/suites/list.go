@@ -24,7 +24,7 @@ type row struct{ unit, test, what string }
 // passes is the fate of a test that must pass. All others say why the test is left out.
 const passes = "passes"
 
-// notRun begins the reason of a test that is not run, because its failure would end the run of all others.
+// notRun begins the reason of a test that is not run, because its failure would end or stop the run of all others.
 const notRun = "not run: "
 
 // skipped returns regular expressions of the tests that are not run.
