@@ -25,7 +25,7 @@ type Releaser struct {
 const (
 	quietCommands = 1000    // a second; below it the server counts as at rest
 	quietLooks    = 2       // seconds at rest, so that the log's last bytes are synced and their buffers free
-	worthRelease  = 4 << 20 // bytes the heap must have grown; giving back costs a collection, some 1 ms of a heap this small
+	worthRelease  = 1 << 20 // bytes the heap must have grown, as it does by any load; giving back costs a collection, some 1 ms of a heap this small
 
 	// Under load a heap grows to twice the memory in use before it is collected. That is no reason to release memory
 	// earlier.
