@@ -10,8 +10,8 @@ import (
 // Latest merges changes to the last values of each post. It is for consumers that keep the present values alone, as caches and
 // search indexes do. It takes memory for each post, not for each change.
 //
-// Each merged change is of one post: its set columns with their last values, behind a del if the post was deleted meanwhile. They
-// come in the order in which the posts were changed last, so a consumer may go on from the position of each.
+// Each merged change is of the posts that one change changed last: their set columns with the last values, behind a del if the post
+// was deleted meanwhile. They come in the order of these changes, so a consumer may go on from the position of each.
 type Latest struct {
 	list  []merged
 	index map[postKey]int // in list
@@ -100,16 +100,19 @@ func (l *Latest) Each(fn func(c *Change)) {
 	for i := range l.list {
 		l.index[postKey{l.list[i].counter.ID, l.list[i].mid}] = i
 	}
-	var parts [2]Part
+	var parts []Part
 	for i := range l.list {
 		m := &l.list[i]
-		c := Change{Position: m.position, TimeMS: m.timeMS, Parts: parts[:0]}
 		if m.deleted {
-			c.Parts = append(c.Parts, Part{Kind: Del, Counter: m.counter, Mid: m.mid})
+			parts = append(parts, Part{Kind: Del, Counter: m.counter, Mid: m.mid})
 		}
 		if m.there {
-			c.Parts = append(c.Parts, Part{Kind: Set, Counter: m.counter, Mid: m.mid, Values: m.values})
+			parts = append(parts, Part{Kind: Set, Counter: m.counter, Mid: m.mid, Values: m.values})
 		}
-		fn(&c)
+		if i+1 < len(l.list) && l.list[i+1].position == m.position { // the consumer may stop behind this change
+			continue
+		}
+		fn(&Change{Position: m.position, TimeMS: m.timeMS, Parts: parts})
+		parts = parts[:0]
 	}
 }

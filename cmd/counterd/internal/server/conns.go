@@ -327,20 +327,25 @@ func (f feedConn) Safe(replicas int) (offset uint64, err error) {
 	return min(offset, peers.Have(replicas)), nil
 }
 
-// Busy takes one of the places of queries, so that a loop always finds a processor.
+// Busy ends the connection if the client has gone.
 func (f feedConn) Busy(work func(ctx context.Context)) {
 	done := false
 	f.c.session.Busy(func(ctx context.Context) {
-		select {
-		case f.c.srv.queries <- struct{}{}:
-			defer func() { <-f.c.srv.queries }()
-			work(ctx)
-			done = ctx.Err() == nil
-		case <-ctx.Done():
-		}
+		work(ctx)
+		done = ctx.Err() == nil
 	})
 	if !done {
 		f.c.session.Closing = true
+	}
+}
+
+// Turn takes one of the places of queries, so that a loop always finds a processor.
+func (f feedConn) Turn(ctx context.Context, work func()) {
+	select {
+	case f.c.srv.queries <- struct{}{}:
+		defer func() { <-f.c.srv.queries }()
+		work()
+	case <-ctx.Done():
 	}
 }
 

@@ -140,13 +140,16 @@ func TestKeyRights(t *testing.T) {
 	for _, set := range []string{"ADD COUNTER other", "ADD COLUMN other n hint=16", "SET other:1.n 3", "MSET 1.cntcm 5 1.cntrn 6"} {
 		admin.want(set, "+OK")
 	}
+	for _, add := range []string{"ADD COLUMN other counters hint=4", "ADD COLUMN other weibo hint=4"} {
+		admin.want(add, "+OK")
+	}
 	for i, c := range []struct{ rules, may, mayNot string }{
 		{"~weibo:*", "GET 1.cntcm|GET weibo:1.cntrn|GET {1}.cntcm|GET weibo:{1}.cntcm|GET {weibo:1}.cntcm|GET 0001.cntcm|HGETALL 1|HGETALL weibo:1|MGET 1.cntcm 1.cntrn|EXISTS 1 2|TYPE 1|" +
 			"COUNTER.MGET weibo 1 2|COUNTER.MGET weibo 1 COLUMNS comment|COUNTER.FIND weibo|COUNTER.TOP weibo comment 3|COUNTER.SUM weibo comment|COUNTER.COUNT weibo|" +
 			"COUNTER.UPDATE weibo WHERE comment > 99 INCR comment 1|COUNTER.MINCRBY 1.cntcm 1 weibo:1.cntcm -1 QUIET|INCRBY 1.cntcm 0|COUNTER.DIGEST weibo|COUNTER.BLOCKS weibo|MEMORY USAGE 1|" +
 			"CLIENT TRACKING ON BCAST PREFIX weibo:|CLIENT TRACKING OFF|CLIENT TRACKING ON|CLIENT TRACKING OFF|" +
 			"OBJECT ENCODING 1|WATCH 1.cntcm|UNWATCH|HSCAN 1 0|DEL 9",
-			"GET other:1.n|GET 1.n|HGETALL other:1|MGET 1.cntcm 1.n|COUNTER.MGET other 1|COUNTER.FIND other|COUNTER.TOP other n 3|COUNTER.UPDATE other SET n 1|SCAN 0|FLUSHALL|FLUSHDB|" +
+			"COUNTER.FEED FROM OLDEST|COUNTER.FEED FROM OLDEST COUNTERS weibo other|COUNTER.FEED FROM OLDEST COLUMNS counters weibo|GET other:1.n|GET 1.n|HGETALL other:1|MGET 1.cntcm 1.n|COUNTER.MGET other 1|COUNTER.FIND other|COUNTER.TOP other n 3|COUNTER.UPDATE other SET n 1|SCAN 0|FLUSHALL|FLUSHDB|" +
 				"CLUSTER GETKEYSINSLOT 0 10|CLIENT TRACKING ON BCAST|CLIENT TRACKING ON PREFIX weibo: BCAST PREFIX w|CLIENT TRACKING ON BCAST PREFIX 7|CLIENT TRACKING ON BCAST REDIRECT BCAST|" +
 				"COUNTER.DIGEST|COUNTER.BLOCKS|COUNTER.DIGEST other|DROP COUNTER other|ADD COLUMN other m hint=4|ADD COUNTER third|MEMORY USAGE other:1|OBJECT ENCODING other:1|WATCH other:1|GET x|" +
 				"COUNTER.MINCRBY 1.cntcm 1 1.n 1|COUNTER.DRAIN 1.cntcm 1.n|EXPIRE other:1 5|EXISTS 1 other:1|DEL 1 other:1|MSET 1.cntcm 1 1.n 1"},

@@ -17,12 +17,13 @@ type Conn interface {
 	// Safe is the log offset up to which changes may be shown, and with replicas above 0 that many have acknowledged. The error is
 	// for the client.
 	Safe(replicas int) (offset uint64, err error)
-	// Busy runs work that may take its time, few at once: not if the client has gone. Its ctx ends with the client, and
-	// then the connection does.
+	// Busy runs work that may take its time. Its ctx ends with the client, and then the connection does.
 	Busy(work func(ctx context.Context))
+	// Turn runs work that reads the log, within Busy or Await, few at once: not if ctx is done before it is this one's turn.
+	Turn(ctx context.Context, work func())
 	// Await runs wait for a time d at most, or without an end if d is 0. Its ctx ends with the client, too. unblocked: CLIENT
 	// UNBLOCK ... ERROR ended it.
 	Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool)
-	// GiveWay lets others have their turn. A command that works for long calls it now and then.
+	// GiveWay lets others have their turn. A command that works for long calls it between two turns.
 	GiveWay()
 }

@@ -26,7 +26,8 @@ const (
 	maxStep  = 1 << 20   // bytes of log between two turns
 	perTurn  = 256       // changes between two turns
 	lookAt   = 5 * time.Millisecond
-	settle   = 5 * time.Second // for which NOW waits for a change of the schema to be safe
+	lookLast = 100 * time.Millisecond // the longest time between two looks: one is 10 us, and thousands of clients may wait for hours
+	settle   = 5 * time.Second        // for which NOW waits for a change of the schema to be safe
 )
 
 // Errors of feeds, whose second word is a position to go on from, or - if there is none.
@@ -68,7 +69,13 @@ func run(conn Conn, args [][]byte) {
 		}
 	}()
 	conn.Busy(func(ctx context.Context) {
-		if err = c.open(ctx); err == nil {
+		if req.now {
+			c.req.from, err = c.now(ctx)
+		}
+		if err == nil {
+			conn.Turn(ctx, func() { err = c.open() })
+		}
+		if err == nil && c.feed != nil {
 			err = c.collect(ctx)
 		}
 	})
@@ -99,13 +106,10 @@ func (c *call) safe() (uint64, error) {
 }
 
 // open opens the feed at the position that is asked for.
-func (c *call) open(ctx context.Context) (err error) {
+func (c *call) open() (err error) {
 	feeds, from := c.store.Feeds(), c.req.from
-	switch {
-	case c.req.oldest:
+	if c.req.oldest {
 		from, err = feeds.Oldest()
-	case c.req.now:
-		from, err = c.now(ctx)
 	}
 	if err == nil {
 		c.feed, err = feeds.Open(from, c.req.filter)
@@ -115,17 +119,18 @@ func (c *call) open(ctx context.Context) (err error) {
 }
 
 // now is the position of now. If it cannot be told yet, the log is synced: under appendfsync everysec that may be due in a second
-// only.
+// only. It waits without a turn, perhaps for a replica: queries go on meanwhile.
 func (c *call) now(ctx context.Context) (counter.FeedPosition, error) {
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
+	pause := lookAt
 	for synced := false; ; synced = true {
 		safe, err := c.safe()
 		if err != nil {
 			return counter.FeedPosition{}, err
 		}
 		p, err := c.store.Feeds().Now(safe)
-		if !errors.Is(err, counter.ErrFeedUnsettled) || synced && !nap(ctx) {
+		if !errors.Is(err, counter.ErrFeedUnsettled) || synced && !nap(ctx, &pause) {
 			return p, err
 		}
 		if !synced {
@@ -136,10 +141,11 @@ func (c *call) now(ctx context.Context) (counter.FeedPosition, error) {
 	}
 }
 
-// nap waits a moment. It is false where ctx ends.
-func nap(ctx context.Context) bool {
-	t := time.NewTimer(lookAt)
+// nap waits for a pause, and doubles the next one up to lookLast. It is false where ctx ends.
+func nap(ctx context.Context, pause *time.Duration) bool {
+	t := time.NewTimer(*pause)
 	defer t.Stop()
+	*pause = min(2**pause, lookLast)
 	select {
 	case <-t.C:
 		return true
@@ -151,36 +157,41 @@ func nap(ctx context.Context) bool {
 // empty tells whether the reply has no changes yet.
 func (c *call) empty() bool { return c.n == 0 && c.latest.Len() == 0 }
 
-// collect reads the changes that are safe.
+// collect reads the changes that are safe, in turns.
 func (c *call) collect(ctx context.Context) error {
 	safe, err := c.safe()
-	if err != nil {
-		return err
+	for more := true; more && err == nil && ctx.Err() == nil; c.conn.GiveWay() {
+		c.conn.Turn(ctx, func() { more, err = c.step(safe) })
 	}
-	for turn := 0; !c.full() && ctx.Err() == nil; turn++ {
+	return err
+}
+
+// step reads for one turn. It tells whether there may be more for this reply.
+func (c *call) step(safe uint64) (more bool, err error) {
+	for range perTurn {
+		if c.full() {
+			return false, nil
+		}
 		from := c.feed.Position()
 		change, err := c.feed.Next(safe, maxStep)
 		if err != nil {
 			if !c.empty() { // the next call comes here again
 				c.over = true
-				return nil
+				return false, nil
 			}
-			return err
+			return false, err
 		}
 		behind := c.feed.Position()
 		c.read += behind.Offset() - from.Offset()
 		if change == nil {
-			if c.behind = behind; behind == from {
-				return nil
-			}
-		} else if c.add(change) {
+			c.behind = behind
+			return behind != from, nil
+		}
+		if c.add(change) {
 			c.behind = behind
 		}
-		if change == nil || turn%perTurn == perTurn-1 {
-			c.conn.GiveWay()
-		}
 	}
-	return nil
+	return true, nil
 }
 
 // full tells whether nothing more is to be read.
@@ -205,20 +216,31 @@ func (c *call) add(change *counter.FeedChange) bool {
 	return true
 }
 
-// wait waits for changes, and reads them.
+// wait waits for changes, and reads them in turns.
 func (c *call) wait(ctx context.Context) error {
-	for ctx.Err() == nil {
-		c.read = 0
-		if err := c.collect(ctx); err != nil || !c.empty() {
+	for pause := lookAt; ctx.Err() == nil; {
+		at := c.behind.Offset()
+		safe, err := c.safe()
+		if err != nil {
 			return err
 		}
-		log, at := c.store.Replication(), c.behind.Offset()
-		if log.Durable() > at {
-			nap(ctx)
-			continue
+		if safe > at {
+			c.read = 0
+			if err := c.collect(ctx); err != nil || !c.empty() {
+				return err
+			}
 		}
-		if err := log.AwaitDurable(ctx, at); err != nil && ctx.Err() == nil {
-			return err
+		log := c.store.Replication()
+		switch {
+		case c.behind.Offset() > at: // nothing was wanted: there may be more
+			pause = lookAt
+		case log.Durable() > at:
+			nap(ctx, &pause)
+		default:
+			pause = lookAt
+			if err := log.AwaitDurable(ctx, at); err != nil && ctx.Err() == nil {
+				return err
+			}
 		}
 	}
 	return nil

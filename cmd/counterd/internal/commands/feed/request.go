@@ -218,21 +218,28 @@ func (p *parser) check(sch *schema.Schema) error {
 	return nil
 }
 
-// asks is the Asks of the command: for the counters that it names, or else for everything.
+// asks is the Asks of the command: for the counters that it names, or else for everything. The words are read as parse reads
+// them: a column may be called COUNTERS.
 func asks(r command.Rights, args [][]byte) (refused int) {
 	const allowed = -1
-	for i := 1; i < len(args); i++ {
-		if !resp.EqualFold(args[i], "COUNTERS") {
+	p := parser{args: args[1:], seen: make(map[string]bool)}
+	for len(p.args) > 0 {
+		named := p.req.filter.Counters != nil
+		left := len(p.args)
+		if p.clause() != nil && len(p.args) == left { // no keyword: parse refuses it
+			break
+		}
+		at := len(args) - left + 1
+		if named || p.req.filter.Counters == nil {
 			continue
 		}
-		for at := i + 1; at < len(args) && (at == i+1 || keyword(args[at]) == ""); at++ {
-			if !r.Counter(args[at], command.NeedRead) {
-				return at
+		for i := range p.req.filter.Counters {
+			if !r.Counter(args[at+i], command.NeedRead) {
+				return at + i
 			}
 		}
-		return allowed
 	}
-	if !r.Everything(command.NeedRead) {
+	if p.req.filter.Counters == nil && !r.Everything(command.NeedRead) {
 		return 0
 	}
 	return allowed

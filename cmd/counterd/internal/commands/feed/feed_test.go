@@ -1,0 +1,127 @@
+package feed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// conn is a Conn without a connection.
+type conn struct {
+	t     *testing.T
+	call  items.Call
+	store *counter.Store
+	safe  func(looks int) uint64
+	stop  context.CancelFunc // the client goes away
+
+	looks, turns int
+	inTurn       bool
+}
+
+func (c *conn) Call() *items.Call     { return &c.call }
+func (c *conn) Store() *counter.Store { return c.store }
+func (c *conn) GiveWay()              {}
+
+func (c *conn) Safe(int) (uint64, error) {
+	if c.looks++; c.inTurn {
+		c.t.Error("it looks how far the log is safe, and may wait then, while it keeps queries out")
+	}
+	return c.safe(c.looks), nil
+}
+
+func (c *conn) Busy(work func(context.Context)) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	c.stop = stop
+	work(ctx)
+}
+
+func (c *conn) Turn(_ context.Context, work func()) {
+	c.turns++
+	c.inTurn = true
+	work()
+	c.inTurn = false
+}
+
+func (c *conn) Await(_ time.Duration, wait func(context.Context)) bool {
+	c.Busy(wait)
+	return false
+}
+
+// do executes a command.
+func (c *conn) do(words ...string) resptest.Value {
+	args := make([][]byte, len(words))
+	for i, w := range words {
+		args[i] = []byte(w)
+	}
+	c.looks, c.turns = 0, 0
+	from := c.call.Out.Len()
+	run(c, args)
+	v, err := resptest.Read(bufio.NewReader(bytes.NewReader(c.call.Out.From(from))), 2)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return v
+}
+
+// TestTurns: a command keeps queries out for a step at a time, and not while it waits.
+func TestTurns(t *testing.T) {
+	store, err := counter.Open("data", counter.Options{FS: vfs.NewSim(), Manual: true, SnapshotGrowth: -1, AppendFsync: counter.SyncAlways})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=8 max=32 suffix=cntcm\n"); err != nil {
+		t.Fatal(err)
+	}
+	const changes = 3 * perTurn
+	for i := range changes {
+		if _, err := store.Incr(fmt.Sprintf("%d.cntcm", i), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &conn{t: t, store: store}
+	c.safe = func(looks int) uint64 { // nothing is known to be safe, until the client has gone
+		if looks == 4 {
+			c.stop()
+		}
+		return 0
+	}
+	if v := c.do("COUNTER.FEED", "FROM", "NOW"); v.Kind != '-' || c.looks < 4 {
+		t.Errorf("now that is not known: got %s after %d looks", v, c.looks)
+	}
+	c.safe = func(looks int) uint64 { return store.Replication().Durable() }
+	if v := c.do("COUNTER.FEED", "FROM", "OLDEST", "COUNT", "2000"); len(v.List) != 2 || len(v.List[1].List) < changes || c.turns < 3 {
+		t.Errorf("got %.80s in %d turns", v, c.turns)
+	}
+	c.safe = func(looks int) uint64 { // safe only while the client waits
+		if looks < 5 {
+			return 0
+		}
+		return store.Replication().Durable()
+	}
+	if v := c.do("COUNTER.FEED", "FROM", "OLDEST", "COUNT", "2000", "BLOCK", "0"); len(v.List) != 2 || len(v.List[1].List) < changes || c.turns < 3 {
+		t.Errorf("it waited: got %.80s in %d turns", v, c.turns)
+	}
+}
+
+// TestNapGrows: thousands of clients may wait for hours for a replica that is not there.
+func TestNapGrows(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	pause := lookAt
+	for range 10 {
+		nap(ctx, &pause)
+	}
+	if pause != lookLast {
+		t.Errorf("the last pause is %v, want %v", pause, lookLast)
+	}
+}
