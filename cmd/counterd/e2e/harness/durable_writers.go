@@ -42,20 +42,26 @@ func NewWriters(conns, private, shared int) *writers {
 // postValue is the value of a post, which tells it from every other.
 func postValue(mid int64) string { return strconv.FormatUint(uint64(mid)*2654435761%1_000_000_007, 10) }
 
-// Begin starts the load. tolerate says which error replies are no defect: the text before the first space.
+// Begin starts the load. tolerate says which error replies are no defect: the text before the first space. A server that has ended meanwhile
+// refuses the connection; that ends the load as a lost connection does.
 func (w *writers) Begin(t testing.TB, s *Server, r *rand.Rand, tolerate ...string) (wait func()) {
 	t.Helper()
 	w.loads = nil
 	var wg sync.WaitGroup
 	for id := range w.conns {
+		mid := w.nextMid + int64(id)<<32
+		seed := r.Uint64()
 		c, err := DialTimeout("tcp", s.Addr, IoTimeout)
 		if err != nil {
-			t.Fatal(err)
+			select {
+			case <-s.Exited:
+				continue
+			case <-time.After(IoTimeout):
+				t.Fatal(err)
+			}
 		}
 		l := &writerLoad{acked: map[string]int64{}, sent: map[string]int64{}}
 		w.loads = append(w.loads, l)
-		mid := w.nextMid + int64(id)<<32
-		seed := r.Uint64()
 		wg.Go(func() {
 			defer c.Close()
 			w.run(c, l, id, mid, rand.New(rand.NewPCG(seed, 0)), tolerate)

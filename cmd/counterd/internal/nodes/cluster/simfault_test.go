@@ -153,9 +153,15 @@ func (w *world) upgrade(m *machine, p *proc) {
 }
 
 // rollBack ends a machine's process and puts an older image of its disk back, if another has the acknowledged changes of
-// its shard.
+// its shard. A request of the process that is still on its way to etcd is lost: a late one could leave this node as the only one in sync.
 func (w *world) rollBack(m *machine) {
+	w.mu.Lock()
+	p := m.proc
+	w.mu.Unlock()
 	w.kill(m)
+	if p != nil {
+		p.etcd.Cut(true, true)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	tm, err := w.etcd.Map()
