@@ -75,8 +75,12 @@ func run(conn Conn, args [][]byte) {
 		if err == nil {
 			conn.Turn(ctx, func() { err = c.open() })
 		}
-		if err == nil && c.feed != nil {
-			err = c.collect(ctx)
+		if err != nil || c.feed == nil {
+			return
+		}
+		var safe uint64
+		if safe, err = c.safe(); err == nil {
+			err = c.collect(ctx, safe)
 		}
 	})
 	if err == nil && req.blocks && c.empty() && c.feed != nil {
@@ -157,9 +161,8 @@ func nap(ctx context.Context, pause *time.Duration) bool {
 // empty tells whether the reply has no changes yet.
 func (c *call) empty() bool { return c.n == 0 && c.latest.Len() == 0 }
 
-// collect reads the changes that are safe, in turns.
-func (c *call) collect(ctx context.Context) error {
-	safe, err := c.safe()
+// collect reads the changes up to the safe offset, in turns.
+func (c *call) collect(ctx context.Context, safe uint64) (err error) {
 	for more := true; more && err == nil && ctx.Err() == nil; c.conn.GiveWay() {
 		c.conn.Turn(ctx, func() { more, err = c.step(safe) })
 	}
@@ -226,7 +229,7 @@ func (c *call) wait(ctx context.Context) error {
 		}
 		if safe > at {
 			c.read = 0
-			if err := c.collect(ctx); err != nil || !c.empty() {
+			if err := c.collect(ctx, safe); err != nil || !c.empty() {
 				return err
 			}
 		}

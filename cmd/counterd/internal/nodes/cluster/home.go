@@ -36,7 +36,7 @@ type Home interface {
 // of a file that is damaged or gone. Where both are gone, the directory is a new node's.
 const (
 	HomeName     = "node.json"
-	HomeCopyName = "node.json.copy"
+	HomeCopyName = HomeName + vfs.CopySuffix
 )
 
 // maxNote is far more than a note has.
@@ -222,17 +222,13 @@ func (d *Directory) change(f func(*note)) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range []string{d.copy, d.path} {
-		if err == nil {
-			err = vfs.WriteFileAtomic(d.fs, path, text)
-		}
+	if err := vfs.WriteTwice(d.fs, d.path, text); err != nil {
+		return err
 	}
-	if err == nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.note = next
-	}
-	return err
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.note = next
+	return nil
 }
 
 func (d *Directory) read() note {
