@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/sleep"
 )
 
 // client is a Registry over any store.
@@ -219,7 +220,7 @@ func (c *client) watch(ctx context.Context, out chan *topology.Map) {
 			return
 		}
 		c.setErr(err)
-		if !sleep(ctx, rand.N(pause)) {
+		if !sleep.For(ctx, rand.N(pause)) {
 			return
 		}
 		pause = min(2*pause, reloadMax)
@@ -233,17 +234,6 @@ func give(out chan *topology.Map, m *topology.Map) {
 	default:
 	}
 	out <- m
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (c *client) Register(ctx context.Context, id topology.NodeID, ttl time.Duration, live topology.Live) (Lease, error) {

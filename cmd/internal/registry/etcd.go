@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/sleep"
 )
 
 const (
@@ -190,7 +191,7 @@ func (e *etcd) Get(ctx context.Context) (revision int64, kvs []topology.KV, err 
 			why = err
 		}
 		cancel()
-		if refused(err) || !sleep(ctx, attempt/20) {
+		if refused(err) || !sleep.For(ctx, attempt/20) {
 			return 0, nil, unanswered(ctx, why)
 		}
 	}

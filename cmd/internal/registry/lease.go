@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/sleep"
 )
 
 // lease is a node's key and its renewals.
@@ -101,7 +102,7 @@ func (l *lease) put(ctx context.Context, live topology.Live, take bool) error {
 // lost renewal does no harm. The first third begins when the lease was asked for, and not when the key is written: an etcd that
 // takes a second for each of the two would have the lease of two seconds end.
 func (l *lease) renew() {
-	for pause := time.Until(l.Deadline()) - 2*l.ttl/3; sleep(l.ctx, min(pause, time.Until(l.Deadline()))); {
+	for pause := time.Until(l.Deadline()) - 2*l.ttl/3; sleep.For(l.ctx, min(pause, time.Until(l.Deadline()))); {
 		sent, deadline := time.Now(), l.Deadline()
 		if !sent.Before(deadline) {
 			l.lose(ErrLost)

@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -147,15 +148,9 @@ func (c *call) now(ctx context.Context) (counter.FeedPosition, error) {
 
 // nap waits for a pause, and doubles the next one up to lookLast. It is false where ctx ends.
 func nap(ctx context.Context, pause *time.Duration) bool {
-	t := time.NewTimer(*pause)
-	defer t.Stop()
-	*pause = min(2**pause, lookLast)
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	d := *pause
+	*pause = min(2*d, lookLast)
+	return sleep.For(ctx, d)
 }
 
 // empty tells whether the reply has no changes yet.

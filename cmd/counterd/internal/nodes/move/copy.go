@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/internal/slot"
 )
 
@@ -89,7 +90,7 @@ func (m *Mover) copyFrom(ctx context.Context, v *topology.Move, epoch uint64, fr
 		if done || err != nil {
 			return err
 		}
-		sleep(ctx, firstPause) // the source has taken its hold back
+		sleep.For(ctx, firstPause) // the source has taken its hold back
 	}
 }
 
@@ -150,7 +151,7 @@ func (c *copying) apply(ctx context.Context, records []byte) error {
 			waited = true
 			c.m.conf.Log.Warn("a move of groups is waiting", "move", c.v.ID, "error", err)
 		}
-		if sleep(ctx, fullPause); ctx.Err() != nil {
+		if sleep.For(ctx, fullPause); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -164,7 +165,7 @@ func (c *copying) confirmed(ctx context.Context) error {
 		if err != nil || end >= c.at {
 			return err
 		}
-		if sleep(ctx, slightPause); ctx.Err() != nil {
+		if sleep.For(ctx, slightPause); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -284,7 +285,7 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 			return false, err
 		}
 		if c.at == before { // the source's replicas do not have it yet
-			sleep(ctx, slightPause)
+			sleep.For(ctx, slightPause)
 		}
 	}
 	if err := c.shard(ctx); err != nil {

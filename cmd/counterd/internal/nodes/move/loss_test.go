@@ -19,6 +19,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -202,7 +203,7 @@ func (n *lossNode) feed() {
 		return
 	}
 	defer reader.Close()
-	for sleep(n.ctx, s.lag); n.ctx.Err() == nil; sleep(n.ctx, s.lag) {
+	for sleep.For(n.ctx, s.lag); n.ctx.Err() == nil; sleep.For(n.ctx, s.lag) {
 		for end := log.Visible(); reader.Pos() < end; {
 			f, err := reader.TryNext()
 			if err == nil {
@@ -331,7 +332,7 @@ type lossRemote struct{ n *lossNode }
 
 func (r *lossRemote) call(ctx context.Context, ask func() error) error {
 	r.n.s.k.pass()
-	sleep(ctx, 2*time.Millisecond)
+	sleep.For(ctx, 2*time.Millisecond)
 	var err error
 	if r.n.ctx.Err() == nil {
 		err = ask()

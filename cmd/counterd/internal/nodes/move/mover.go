@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/internal/slot"
 )
 
@@ -279,7 +280,7 @@ func (m *Mover) work(ctx context.Context, v *topology.Move, kind taskKind, epoch
 		}
 		if err == nil { // the same again would find that it is done: the map is to say so
 			for end := time.Now().Add(lastPause); m.asks(v.ID, kind) && ctx.Err() == nil && time.Now().Before(end); {
-				sleep(ctx, firstPause)
+				sleep.For(ctx, firstPause)
 			}
 			return
 		}
@@ -292,17 +293,7 @@ func (m *Mover) work(ctx context.Context, v *topology.Move, kind taskKind, epoch
 		} else {
 			m.conf.Log.Warn("a move of groups failed; retrying", "move", v.ID, "groups", v.Groups.String(), "error", err)
 		}
-		sleep(ctx, pause)
-	}
-}
-
-// sleep waits, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+		sleep.For(ctx, pause)
 	}
 }
 
@@ -354,7 +345,7 @@ func (m *Mover) settle(ctx context.Context, id string, change func(*topology.Map
 		if err = m.conf.Registry.Commit(ctx, c); err == nil {
 			return nil
 		}
-		sleep(ctx, firstPause)
+		sleep.For(ctx, firstPause)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

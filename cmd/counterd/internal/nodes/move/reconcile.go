@@ -7,6 +7,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/internal/slot"
 )
 
@@ -126,7 +127,7 @@ func (m *Mover) adopt(ctx context.Context, v *topology.Move, epoch uint64) error
 		return err
 	}
 	if now.Move(v.ID) != nil {
-		sleep(ctx, firstPause) // this node's map is older
+		sleep.For(ctx, firstPause) // this node's map is older
 		return nil
 	}
 	groups, end := store.Groups().In(epoch), uint64(0)

@@ -20,6 +20,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/internal/slot"
 	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/vfs"
@@ -167,7 +168,7 @@ func (n *simNode) run(ctx context.Context, reg registry.Registry, mover *Mover, 
 				led = shard.Epoch + 1
 			}
 		}
-		sleep(ctx, 20*time.Millisecond)
+		sleep.For(ctx, 20*time.Millisecond)
 	}
 	if led > 0 {
 		_, err := store.Replication().LeadAt(led)
@@ -246,13 +247,13 @@ type simRemote struct {
 
 // call asks the other node; faulty links lose requests and answers.
 func (r *simRemote) call(ctx context.Context, ask func() error) error {
-	sleep(ctx, time.Duration(r.k.dice.n(int(3*time.Millisecond))))
+	sleep.For(ctx, time.Duration(r.k.dice.n(int(3*time.Millisecond))))
 	if r.k.faulty.Load() && r.k.dice.n(60) == 0 || r.to.ctx.Err() != nil {
 		return errLink
 	}
 	err := ask()
 	if r.k.faulty.Load() && r.k.dice.n(60) == 0 {
-		sleep(ctx, time.Duration(r.k.dice.n(int(time.Second))))
+		sleep.For(ctx, time.Duration(r.k.dice.n(int(time.Second))))
 		return errLink
 	}
 	if ctx.Err() != nil {

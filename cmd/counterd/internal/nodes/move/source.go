@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/internal/slot"
 )
 
@@ -293,6 +294,6 @@ func (m *Mover) undo(h *hold) {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			m.conf.Log.Warn("groups are not served: etcd has not confirmed whether they have moved", "move", h.id, "groups", h.groups.String(), "error", err)
 		}
-		sleep(m.ctx, pause)
+		sleep.For(m.ctx, pause)
 	}
 }

@@ -3,6 +3,8 @@ package repl
 import (
 	"context"
 	"time"
+
+	"github.com/counterd/counterd/internal/sleep"
 )
 
 // budget keeps the work of a goroutine within its share of a processor: it works for budgetTurn at a time, and sleeps
@@ -49,18 +51,5 @@ func (b *budget) settle(least time.Duration) {
 	}
 	spent := b.spent + turnCost
 	b.spent = 0
-	sleep(b.ctx, max(least, min(time.Duration(float64(spent)*(1-share)/share), maxBudgetSleep)))
-}
-
-// sleep returns after a time, or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	sleep.For(b.ctx, max(least, min(time.Duration(float64(spent)*(1-share)/share), maxBudgetSleep)))
 }

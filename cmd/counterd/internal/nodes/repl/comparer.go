@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -111,7 +112,7 @@ func (c *comparer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		peers := c.online()
 		if len(peers) == 0 || c.node.settings().CompareBudget <= 0 {
-			sleep(ctx, time.Second)
+			sleep.For(ctx, time.Second)
 			continue
 		}
 		more, err := c.next(peers)
@@ -119,7 +120,7 @@ func (c *comparer) run(ctx context.Context) {
 			return
 		}
 		if errors.Is(err, counter.ErrClosed) { // it is being opened again
-			sleep(ctx, time.Second)
+			sleep.For(ctx, time.Second)
 			continue
 		}
 		if more && err == nil {
@@ -132,7 +133,7 @@ func (c *comparer) run(ctx context.Context) {
 				i.Passes, i.LastPass, i.PassTook, i.Differing = i.Passes+1, time.Now(), took, c.failed
 			})
 		}
-		sleep(ctx, max(c.pass-took, c.rest))
+		sleep.For(ctx, max(c.pass-took, c.rest))
 		began, whole, c.failed = time.Now(), true, 0
 	}
 }

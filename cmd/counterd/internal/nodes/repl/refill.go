@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -70,7 +71,7 @@ func (n *Node) Refilled() Refills {
 // Refill gives ranges whose files are damaged the posts of other nodes, and damaged segments of the log their frames, until ctx
 // ends.
 func (n *Node) Refill(ctx context.Context) {
-	for noted := time.Now(); ctx.Err() == nil; sleep(ctx, refillEvery) {
+	for noted := time.Now(); ctx.Err() == nil; sleep.For(ctx, refillEvery) {
 		n.refills.all(ctx)
 		if time.Since(noted) >= notesEvery {
 			n.refills.verifyNotes()
@@ -167,7 +168,7 @@ func (f *refiller) one(ctx context.Context, store *counter.Store, r counter.Post
 			continue
 		}
 		for end := time.Now().Add(refillWithin); store.Replication().Position() < at && time.Now().Before(end) && ctx.Err() == nil; {
-			sleep(ctx, 10*time.Millisecond)
+			sleep.For(ctx, 10*time.Millisecond)
 		}
 		if termOf(store) != term { // what comes behind since may be of another writer
 			err = counter.ErrElsewhere
@@ -199,7 +200,7 @@ func (f *refiller) fetch(ctx context.Context, from Address, term string, since u
 		text, err := f.ask(ctx, conn, maxCompareMessage, "rows", term, number(since), number(uint64(r.Counter)), number(uint64(r.Group)), number(rest.Lo), number(r.Hi))
 		var later *wire.ServerError
 		if errors.As(err, &later) && strings.HasPrefix(later.Text, "NOTYET ") && time.Now().Before(end) {
-			sleep(ctx, 20*time.Millisecond)
+			sleep.For(ctx, 20*time.Millisecond)
 			continue
 		}
 		if err != nil {
@@ -234,7 +235,7 @@ func (f *refiller) ask(ctx context.Context, conn *wire.Conn, most int64, words .
 	if err != nil {
 		return nil, err
 	}
-	sleep(ctx, time.Duration(size)*time.Second/refillRate)
+	sleep.For(ctx, time.Duration(size)*time.Second/refillRate)
 	return text[:size], ctx.Err()
 }
 

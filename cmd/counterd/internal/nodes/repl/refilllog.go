@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/past"
@@ -193,7 +194,7 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 			n.logger.Error("the log cannot be made whole with frames of another node", "dir", dir, "error", err)
 			return false
 		}
-		sleep(ctx, refillEvery)
+		sleep.For(ctx, refillEvery)
 	}
 }
 
