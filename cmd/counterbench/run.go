@@ -123,7 +123,7 @@ func kindsList(kinds [][2]string) string {
 	return list.String()
 }
 
-// memoryRest is how long servers rest before their memory is read: counterd takes two seconds to give back what it does not need.
+// memoryRest is how long servers rest before their memory is read: counterd gives unused memory back after two seconds.
 const memoryRest = 4 * time.Second
 
 // config makes the Config from the flags.

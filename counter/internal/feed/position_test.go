@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// TestPositionText: consumers keep these texts, so they stay what they are.
+// TestPositionText: consumers store these texts, so later versions must read and write them unchanged.
 func TestPositionText(t *testing.T) {
 	term, before := TermID{0x5f, 0x3a, 0x9c, 0x0d, 0x12, 0xe4, 0xb7, 0x88}, TermID{1, 2, 3, 4, 5, 6, 7, 8}
 	var some slot.Set

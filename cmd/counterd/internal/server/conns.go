@@ -305,7 +305,7 @@ type feedConn struct{ c *client }
 
 var _ feed.Conn = feedConn{}
 
-// onFeed gives COUNTER.FEED what it works on.
+// onFeed is the connection that COUNTER.FEED works on.
 func onFeed(h front.Handler) feed.Conn { return feedConn{h.(*client)} }
 
 func (f feedConn) Call() *items.Call     { return &f.c.call.items }

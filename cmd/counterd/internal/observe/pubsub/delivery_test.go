@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSubscribeBetweenSlices: while a message to many subscribers pauses, others subscribe and unsubscribe. Those who end their
-// subscription meanwhile get no message behind the confirmation, and those who begin one get the next message.
+// TestSubscribeBetweenSlices: while a message to many subscribers pauses, clients subscribe and unsubscribe. A subscription
+// that ends gets no message behind its confirmation. A subscription that begins gets the next message.
 func TestSubscribeBetweenSlices(t *testing.T) {
 	for name, publish := range map[string]struct {
 		kind Kind
