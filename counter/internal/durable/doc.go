@@ -12,6 +12,7 @@
 //	inspect.go                            files as tools show them
 //	archive.go                            a snapshot and its log as one file
 //	space.go retention.go packing.go      room for the next snapshot; files that are removed; log that is compressed
+//	processoruse.go                       how busy the process is
 //	pin.go                                files that stay while they are copied
 //	scrub.go scrubpace.go threadtime_*.go  files that are read again, and mended; the time that takes
 package durable
