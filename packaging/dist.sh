@@ -17,7 +17,7 @@ for arch in amd64 arm64; do
 	name=counterd-$VERSION-linux-$arch root=dist/$name
 	echo "$name"
 	mkdir -p "$root"/{bin,man,completion/{bash,zsh,fish},packaging,monitoring,howto}
-	GOOS=linux GOARCH=$arch $GO build -trimpath -pgo=cmd/counterd/counterd.pgo -ldflags "-s -w -X github.com/counterd/counterd/internal/version.tag=$VERSION" -o "$root/bin/" ./cmd/...
+	GOOS=linux GOARCH=$arch $GO build -trimpath -tags grpcnotrace -pgo=cmd/counterd/counterd.pgo -ldflags "-s -w -X github.com/counterd/counterd/internal/version.tag=$VERSION" -o "$root/bin/" ./cmd/...
 	if [ ! -e dist/here ]; then # what this machine runs prints the pages for both
 		mkdir dist/here
 		$GO build -trimpath -ldflags "-X github.com/counterd/counterd/internal/version.tag=$VERSION" -o dist/here/ ./cmd/... ./packaging/sbom ./packaging/notices
