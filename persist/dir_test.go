@@ -107,7 +107,8 @@ func damage(t testing.TB, fsys vfs.FS, path string, off int64) {
 }
 
 // TestManifestCrash crashes a series of snapshots at every operation: a manifest that is there, an old one that was
-// about to be removed too, is whole, so is all it names, and the last one acknowledged or a newer one is there.
+// about to be removed too, is whole, so is all it names, and the last one acknowledged or a newer one is there. So it is where the
+// older snapshot was given up.
 func TestManifestCrash(t *testing.T) {
 	seed := newSeed(t)
 	for n := 0; ; n++ {
@@ -149,7 +150,8 @@ func TestManifestCrash(t *testing.T) {
 	}
 }
 
-// snapshots makes n snapshots and returns the generation of the last that was acknowledged.
+// snapshots makes n snapshots and returns the generation of the last that was acknowledged. The last but one is kept alone before the
+// next one is made.
 func snapshots(fsys vfs.FS, n int) (acked uint64, err error) {
 	d, err := OpenDir(fsys, testDir)
 	if err != nil {
@@ -171,6 +173,11 @@ func snapshots(fsys vfs.FS, n int) (acked uint64, err error) {
 			return acked, err
 		}
 		acked = m.Generation
+		if i+2 == uint64(n) { // as on a full disk
+			if err := d.KeepOnly(m); err != nil {
+				return acked, err
+			}
+		}
 		if _, err := removeOrphans(d); err != nil {
 			return acked, err
 		}

@@ -191,26 +191,20 @@ func saveTail(fsys vfs.FS, dir string, at uint64, h format.History) (tail CutTai
 	return tail, chain, err
 }
 
-// keepTail renames a tail that was saved under a temporary name, durably, to the first free name of its offset. An earlier
-// tail of that offset has other bytes and stays. If a file has the same bytes, a crash broke off the cut that saved them:
-// that file stays, and the temporary one is removed.
+// keepTail renames a tail that was saved under a temporary name to the first free name of its offset. An earlier tail of that
+// offset has other bytes and stays. If a file has the same bytes, a crash broke off the cut that saved them: that file stays, and
+// the temporary one is removed. The name is durable before the tail goes: the copy of HISTORY is written to the same directory first.
 func keepTail(fsys vfs.FS, dir, temp string, epoch uint32, at uint64) (path string, err error) {
 	for n := 1; ; n++ {
 		path = filepath.Join(dir, format.DivergedTailName(epoch, at, n))
 		same, err := vfs.SameContent(fsys, path, temp)
 		switch {
 		case vfs.IsNotExist(err):
-			if err := fsys.Rename(temp, path); err != nil {
-				return "", err
-			}
-			return path, fsys.SyncDir(dir)
+			return path, fsys.Rename(temp, path)
 		case err != nil:
 			return "", err
 		case same:
-			if err := fsys.Remove(temp); err != nil {
-				return "", err
-			}
-			return path, fsys.SyncDir(dir) // the crash may have been before that
+			return path, fsys.Remove(temp)
 		}
 	}
 }

@@ -32,8 +32,9 @@ func replicaLog(t testing.TB) (disk *vfs.Sim, opts persist.LogOptions, end uint6
 	return disk, opts, end
 }
 
-// packedLog makes a log whose segments are packed but for the last, and returns the second of them.
-func packedLog(t testing.TB) (disk *vfs.Sim, opts persist.LogOptions, seg logfile.SegmentInfo) {
+// packedLog makes a log whose segments are packed but for the last, and returns one of them: the second, or the first one if it was
+// begun by a restart, behind a process that ended before it synced. Its header claims the frames that were written again.
+func packedLog(t testing.TB, restarted bool) (disk *vfs.Sim, opts persist.LogOptions, seg logfile.SegmentInfo) {
 	t.Helper()
 	disk = persisttest.NewFS(t)
 	opts = persisttest.SmallLog(disk, persisttest.NewClock())
@@ -46,16 +47,25 @@ func packedLog(t testing.TB) (disk *vfs.Sim, opts persist.LogOptions, seg logfil
 		if i%3 == 2 {
 			persisttest.Must(t, l.Commit(pos))
 		}
+		if restarted && i == 50 {
+			disk = disk.Kill()
+			_ = l.Close()
+			opts.FS = disk
+			l, _, err = persist.OpenLog(opts, 0, persisttest.Discard)
+			persisttest.Must(t, err)
+		}
 	}
 	persisttest.Must(t, l.Sync())
 	for packed := true; packed; {
 		packed, err = l.Packer().Pack(l.Durable(), nil)
 		persisttest.Must(t, err)
 	}
-	seg = l.Segments().List()[1]
+	if seg = l.Segments().List()[1]; restarted {
+		seg = l.Segments().List()[0]
+	}
 	persisttest.Must(t, l.Close())
 	if !seg.Packed {
-		t.Fatal("the second segment is not packed")
+		t.Fatal("the segment is not packed")
 	}
 	return disk, opts, seg
 }
