@@ -156,11 +156,17 @@ func (c *Scrubber) rest(d time.Duration) bool {
 	}
 }
 
-// round verifies all files. While an operator waits for a round, this one may take more of a processor. The error is errStopped.
-func (c *Scrubber) round() error {
-	c.checkNotes()
+// pacer is that of a round. While an operator waits for a round, this one may take more of a processor.
+func (c *Scrubber) pacer() *pacer {
 	p := newPacer(&c.Budget, c.quit)
 	p.free = &c.asked
+	return p
+}
+
+// round verifies all files. The error is errStopped.
+func (c *Scrubber) round() error {
+	c.checkNotes()
+	p := c.pacer()
 	pace := func(n int) error {
 		c.checkNotesIfDue()
 		return p.pace(n)

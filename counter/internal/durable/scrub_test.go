@@ -15,8 +15,7 @@ func TestScrubHurried(t *testing.T) {
 	c := NewScrubber(nil, nil)
 	c.Budget.CPU.Store(1)
 	c.running.Store(true)
-	p := newPacer(&c.Budget, c.quit)
-	p.free = &c.asked
+	p := c.pacer()
 	p.bytes = scrubTurn
 	if d := p.due(); d < time.Hour {
 		t.Errorf("a turn of the background is paid for by %v", d)

@@ -102,4 +102,12 @@ func TestTrackedDiskFails(t *testing.T) {
 		}
 	}
 	disk.Clear()
+	c.sendAll("PING")
+	got := c.read().String()
+	for got[0] == '>' { // all keys are invalidated, as the client did not see which
+		got = c.read().String()
+	}
+	if got != "+PONG" {
+		t.Errorf("PING: got %s: a command was answered twice", got)
+	}
 }
