@@ -34,6 +34,9 @@ func (a Admin) Disk() DiskStats { return a.s.space.Last() }
 // SetRetain changes Options.RetainBytes, in bytes on disk, from the next look at the log on.
 func (a Admin) SetRetain(bytes uint64) { a.s.retention.SetBytes(bytes) }
 
+// SetFeedRetain changes Options.FeedRetainBytes, in bytes on disk, from the next look at the log on.
+func (a Admin) SetFeedRetain(bytes uint64) { a.s.retention.SetFeedBytes(bytes) }
+
 // SetCompressLog changes Options.CompressLog. Packed segments stay packed.
 func (a Admin) SetCompressLog(on bool) { a.s.packing.SetOn(on) }
 

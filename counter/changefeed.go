@@ -1,6 +1,10 @@
 package counter
 
-import "github.com/counterd/counterd/counter/internal/feed"
+import (
+	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/counter/internal/feed"
+	"github.com/counterd/counterd/persist/format"
+)
 
 // Feeds of changes: see package feed.
 type (
@@ -23,6 +27,15 @@ type (
 	// FeedLatest merges changes to the last values of each post.
 	FeedLatest = feed.Latest
 
+	// FeedCursor is a named place in the feed.
+	FeedCursor = format.Cursor
+	// FeedCursorState is a cursor and how far it is behind.
+	FeedCursorState = feed.CursorState
+	// CursorsFullError says that there are as many cursors as there may be.
+	CursorsFullError = core.CursorsFullError
+	// CursorNameError says that a text is no name of a cursor.
+	CursorNameError = core.CursorNameError
+
 	// FeedGoneError says that the log no longer reaches back to a position.
 	FeedGoneError = feed.GoneError
 	// FeedHistoryError says that a position lies in a part of another log that this one does not have.
@@ -43,9 +56,14 @@ const (
 var (
 	// ErrFeedMalformed: a text is no position, or a position is none of this log.
 	ErrFeedMalformed = feed.ErrMalformed
+	// ErrNoCursor: there is no cursor of that name.
+	ErrNoCursor = core.ErrNoCursor
 	// ErrFeedUnsettled: the position of now cannot be told yet. The same goes well in a moment.
 	ErrFeedUnsettled = feed.ErrUnsettled
 )
+
+// ValidCursorName tells whether a text is a name of a cursor.
+func ValidCursorName[T string | []byte](name T) bool { return format.ValidCursorName(name) }
 
 // ParseFeedPosition is the inverse of FeedPosition.String. The error matches ErrFeedMalformed.
 func ParseFeedPosition(text string) (FeedPosition, error) { return feed.ParsePosition(text) }
@@ -55,3 +73,19 @@ func ParseFeedPosition(text string) (FeedPosition, error) { return feed.ParsePos
 // A feed is given the offset up to which changes may be shown. No crash of this node takes back changes below Replication.Durable.
 // The primary of a replica may lose more, and in a cluster the other nodes must have the changes (Replication.Confirmed).
 func (s *Store) Feeds() FeedSource { return feed.NewSource(&s.data, s.repl) }
+
+// Cursors returns the named cursors of the feed by name, and how far each is behind. It reads the log.
+func (s *Store) Cursors() []FeedCursorState {
+	if s.data.Log == nil {
+		return nil
+	}
+	return s.cursors.Look()
+}
+
+// Cursors is Store.Cursors as of the last look, which is one second old at most where background work is done. It reads nothing.
+func (a Admin) Cursors() []FeedCursorState {
+	if a.s.data.Log == nil {
+		return nil
+	}
+	return a.s.cursors.Last()
+}

@@ -24,6 +24,9 @@ func dump(t testing.TB, s *Store) map[string]string {
 	if text := producersText(t, s); text != "" {
 		out["producers"] = text
 	}
+	if text := cursorsText(s); text != "" {
+		out["cursors"] = text
+	}
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var items []ScanItem
 		var err error
@@ -92,9 +95,21 @@ func (p *player) step(t testing.TB) error {
 		return p.clear(t)
 	case n < 45:
 		return p.numbered(t)
+	case n < 52:
+		return p.cursor(t)
 	default:
 		return p.batch(t)
 	}
+}
+
+// cursor sets or removes a cursor of the feed.
+func (p *player) cursor(t testing.TB) error {
+	err := playCursor(t, p.rng, p.s)
+	p.states = append(p.states, dump(t, p.s))
+	if err == nil {
+		p.acknowledged()
+	}
+	return err
 }
 
 // tier demotes, merges or promotes a block; nobody may see any difference.

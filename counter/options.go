@@ -47,6 +47,10 @@ type Options struct {
 	// back. A restore to a moment starts from a snapshot, so it reaches no further for that. Default: none.
 	RetainBytes uint64
 
+	// FeedRetainBytes is how much log is kept for cursors of the feed of changes, from the oldest of them on, in bytes on disk. A cursor
+	// that falls further behind loses its log. Default: none.
+	FeedRetainBytes uint64
+
 	// CompressLog compresses the retained log below the newest snapshot in the background, if RetainBytes is not 0. Then the
 	// same bytes on disk keep several times the log.
 	CompressLog bool

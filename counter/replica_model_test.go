@@ -41,8 +41,9 @@ type pairNode struct {
 }
 
 type pairState struct {
-	m      model
-	schema string
+	m       model
+	schema  string
+	cursors string
 }
 
 // clone copies a model: the one of a state must not change.
@@ -67,7 +68,7 @@ func newPair(t *testing.T, rng *rand.Rand) *pair {
 	t.Helper()
 	p := &pair{rng: rng, clock: pairClock{begun: time.Now()}, counts: map[string]int{}}
 	for i := range p.nodes {
-		n := &pairNode{sim: vfs.NewSim(), states: map[uint64]pairState{0: {model{}, ""}}}
+		n := &pairNode{sim: vfs.NewSim(), states: map[uint64]pairState{0: {model{}, "", ""}}}
 		n.opts = Options{BlockItems: 16 + rng.IntN(40), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: []SyncPolicy{SyncAlways, SyncEverySec}[rng.IntN(2)],
 			SlotGroups: rng.IntN(2) == 0, Producers: ProducerLimits{Producers: 3, MinIdle: 30}, Now: p.clock.of(i)}
 		p.nodes[i] = n
@@ -106,7 +107,7 @@ func (n *pairNode) acknowledge(t *testing.T, m model) {
 	if err := n.s.data.Log.Commit(at); err != nil {
 		t.Fatal(err)
 	}
-	n.states[at] = pairState{m.clone(), n.s.Schema().String()}
+	n.states[at] = pairState{m.clone(), n.s.Schema().String(), cursorsText(n.s)}
 }
 
 // state is what the node must hold.
@@ -129,6 +130,9 @@ func (n *pairNode) check(t *testing.T) {
 	st := n.state(t)
 	if got := n.s.Schema().String(); got != st.schema {
 		t.Fatalf("at %d: got schema %q, want %q", n.s.data.Log.Position(), got, st.schema)
+	}
+	if got := cursorsText(n.s); got != st.cursors {
+		t.Fatalf("at %d: got cursors %q, want %q", n.s.data.Log.Position(), got, st.cursors)
 	}
 	checkStore(t, n.s, st.m)
 }
@@ -158,6 +162,12 @@ func (p *pair) step(t *testing.T) {
 		p.swap(t)
 	case k < 63:
 		p.other(t)
+	case k < 69:
+		m := primary.state(t).m.clone()
+		if err := playCursor(t, p.rng, primary.s); err != nil {
+			t.Fatal(err)
+		}
+		primary.acknowledge(t, m)
 	default:
 		p.write(t, primary)
 	}
@@ -185,7 +195,7 @@ func (p *pair) write(t *testing.T, n *pairNode) {
 		b.Run()
 		checkOp(t, b, b.Op(0), m)
 		b.End()
-		n.states[n.s.data.Log.Position()] = pairState{m.clone(), n.s.Schema().String()}
+		n.states[n.s.data.Log.Position()] = pairState{m.clone(), n.s.Schema().String(), cursorsText(n.s)}
 	}
 	n.acknowledge(t, m)
 }

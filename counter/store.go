@@ -12,6 +12,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/counter/internal/feed"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
@@ -38,6 +39,7 @@ type Store struct {
 	space     durable.Space
 	retention durable.Retention
 	packing   durable.Packing
+	cursors   *feed.Cursors
 }
 
 // Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is
@@ -58,6 +60,9 @@ func Open(dir string, opts Options) (*Store, error) {
 		s.snapshots.Start()
 		s.scrubber.Start()
 		s.packing.Start()
+		if !opts.Manual {
+			s.cursors.Start()
+		}
 	}
 	s.tiers.Start()
 	s.repacker.Start()
@@ -69,8 +74,9 @@ func (s *Store) connect() {
 	d, opts := &s.data, &s.opts
 	s.pins = durable.NewPins(d, func(m *format.Manifest) error { return s.snapshots.VerifyImages(m, nil) })
 	s.repl = replica.NewReplication(d, s.pins, s.Admin().Archive, opts.bootID(), opts.AppendFsync == SyncAlways)
-	s.retention.Init(d, s.pins, opts.RetainBytes)
+	s.retention.Init(d, s.pins, opts.RetainBytes, opts.FeedRetainBytes)
 	s.packing.Init(d, &s.retention, opts.CompressLog)
+	s.cursors = feed.NewCursors(s.Feeds())
 	s.space.Init(d, &s.retention)
 	s.tiers.Init(d, &s.space, opts.MaxMemory)
 	s.repacker.Init(d, &s.tiers)
@@ -123,6 +129,7 @@ func (s *Store) Close() error {
 	s.tiers.Stop()
 	s.repacker.Stop()
 	s.packing.Stop()
+	s.cursors.Stop()
 	if s.snapshots != nil {
 		s.scrubber.Stop()
 		s.snapshots.Stop()

@@ -107,6 +107,16 @@ func TestLogGolden(t *testing.T) {
 	golden(t, "v5-move.aof", b)
 	checkGolden(t, "v5-move.aof", `import "4f1d" 0,7,255|rows 300 [1 2 32768] "items"|define 7 "producer" epoch 1 base 0|`+
 		`floor 7 1099511627776|accept "4f1d" 0,7,255|drop "90ab" 0,7,255`)
+
+	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
+	must(t, err)
+	_, err = l.Append(format.AppendCursor(format.AppendCursor(nil, "search-1", 1<<40, "1-0102030405060708-3-1099511627776-abcd"), "old", 0, ""))
+	must(t, err)
+	must(t, l.Close())
+	b, err = vfs.ReadFile(l.opts.FS, l.files.segs[0].Path, 1<<20)
+	must(t, err)
+	golden(t, "v5-cursor.aof", b)
+	checkGolden(t, "v5-cursor.aof", `cursor search-1 1099511627776 "1-0102030405060708-3-1099511627776-abcd"|cursor old 0 ""`)
 }
 
 // checkGolden compares the records of a segment of testdata, the only one of its log, with a text.

@@ -49,6 +49,8 @@ func recordText(r *format.Record) string {
 			columns = append(columns, c.Column)
 		}
 		return fmt.Sprintf("rows %d %v %q", r.Counter, columns, r.Text)
+	case format.KindCursor:
+		return fmt.Sprintf("cursor %s %d %q", r.Text, r.Value, r.Position)
 	case format.KindFloor:
 		return fmt.Sprintf("floor %d %d", r.Number, r.Seq)
 	case format.KindOnce:

@@ -155,6 +155,8 @@ func (d *dumper) printRecord(f *format.Frame, pos uint64, r *format.Record) erro
 		d.printf(" %s hash %06x %s", d.names.once(r.Number, r.Seq), r.Hash, onceResult(r))
 	case format.KindFloor:
 		d.printf(" %d from %d", r.Number, r.Seq)
+	case format.KindCursor:
+		d.printf(" %s position %q", r.Text, r.Position)
 	case format.KindImport, format.KindAccept, format.KindDrop:
 		d.printf(" move %s groups %s", r.Text, r.Groups)
 	case format.KindRows:

@@ -60,7 +60,7 @@ func LoseUnreadable(fsys vfs.FS, dir string, opts LoseOptions) error {
 			return err
 		}
 	}
-	alone := format.Lineage{Replica: lineage.Replica, Terms: []format.Term{{ReplID: format.NewReplID(), Epoch: epoch}}}
+	alone := format.Lineage{Replica: lineage.Replica, Terms: []format.Term{{ReplID: format.NewReplID(), Epoch: epoch}}, Cursors: lineage.Cursors}
 	if err := logfile.WriteLineage(fsys, dir, &alone); err != nil {
 		return err
 	}

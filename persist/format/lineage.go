@@ -27,6 +27,8 @@ type Term struct {
 type Lineage struct {
 	Replica bool // the frames come from a primary
 	Terms   []Term
+	// Cursors: the log may have records of cursors. Programs that do not know these must not read it.
+	Cursors bool
 
 	// What was begun and must be finished before the log is opened.
 	Cutting      bool   // the log is being cut at cutAt
@@ -105,7 +107,7 @@ func (l *Lineage) Cut(at uint64) Lineage {
 	for n > 0 && l.Terms[n-1].Start >= at {
 		n--
 	}
-	return Lineage{Replica: l.Replica, Terms: slices.Clone(l.Terms[:n])}
+	return Lineage{Replica: l.Replica, Terms: slices.Clone(l.Terms[:n]), Cursors: l.Cursors}
 }
 
 // End returns where term i of a log that ends at logEnd ends. A replica knows terms of its primary that begin behind the
@@ -144,8 +146,9 @@ func (l *Lineage) Begins(lEnd uint64, o *Lineage, oEnd uint64) bool {
 
 // The file HISTORY, and what nodes tell each other, is text:
 //
-//	counterd history 1
+//	counterd history <1|2>
 //	replica <true|false>
+//	records cursor                                 if the log may have records of cursors: then it is version 2
 //	cut <offset> chain <8 hex digits>              while a cut is not finished
 //	install <clear|name>                           while an installation is not: what there was goes,
 //	                                               what comes gets its names
@@ -156,13 +159,20 @@ func (l *Lineage) Begins(lEnd uint64, o *Lineage, oEnd uint64) bool {
 const (
 	HistoryName    = "HISTORY"
 	historyTitle   = "counterd history "
-	historyVersion = 1
+	historyVersion = 2
 )
 
 // AppendText appends the text to dst.
 func (l *Lineage) AppendText(dst []byte) []byte {
 	n := len(dst)
-	dst = fmt.Appendf(dst, "%s%d\nreplica %t\n", historyTitle, historyVersion, l.Replica)
+	version := 1 // as long as that says everything, so that programs that know no more can read it
+	if l.Cursors {
+		version = 2
+	}
+	dst = fmt.Appendf(dst, "%s%d\nreplica %t\n", historyTitle, version, l.Replica)
+	if l.Cursors {
+		dst = append(dst, "records cursor\n"...)
+	}
 	if l.Cutting {
 		dst = fmt.Appendf(dst, "cut %d chain %08x\n", l.CuttingAt, l.CuttingChain)
 	}
@@ -208,8 +218,8 @@ func DecodeLineage(name string, text []byte) (l Lineage, err error) {
 	if n, _ := fmt.Sscanf(lines[0], historyTitle+"%d", &version); n != 1 {
 		return l, corrupt(historyTitle+"...", lines[0])
 	}
-	if version != historyVersion {
-		return l, &VersionError{File: name, Found: version, Oldest: historyVersion, Newest: historyVersion}
+	if version < 1 || version > historyVersion {
+		return l, &VersionError{File: name, Found: version, Oldest: 1, Newest: historyVersion}
 	}
 	for _, line := range lines[1:] {
 		var id string
@@ -219,6 +229,10 @@ func DecodeLineage(name string, text []byte) (l Lineage, err error) {
 		switch word {
 		case "replica":
 			n, _ = fmt.Sscanf(line, "replica %t", &l.Replica)
+		case "records":
+			if l.Cursors = line == "records cursor"; l.Cursors {
+				n = 1
+			}
 		case "cut":
 			n, _ = fmt.Sscanf(line, "cut %d chain %x", &l.CuttingAt, &l.CuttingChain)
 			l.Cutting = true

@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -104,6 +105,28 @@ func TestAdmits(t *testing.T) {
 	}
 }
 
+// TestLineageCursors: only a log that may have cursors has a text of version 2, which older programs refuse, and all that follows it
+// has one too.
+func TestLineageCursors(t *testing.T) {
+	l := Lineage{Terms: []Term{{ReplID{1}, 1, 0}}}
+	golden(t, "HISTORY-v1", l.AppendText(nil))
+	l.Cursors = true
+	text := golden(t, "HISTORY-v2", l.AppendText(nil))
+	got, err := DecodeLineage("x", text)
+	if err != nil || !got.Cursors || len(got.Terms) != 1 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	next, cut := l.Begin(10), l.Cut(0)
+	if !next.Cursors || !cut.Cursors {
+		t.Error("the next history forgets that there may be cursors")
+	}
+	var newer *VersionError
+	text = bytes.Replace(text[:bytes.Index(text, []byte("end "))], []byte("history 2"), []byte("history 3"), 1)
+	if _, err := DecodeLineage("x", fmt.Appendf(text, "%s%08x\n", manifestEnd, Checksum(text))); !errors.As(err, &newer) {
+		t.Errorf("of version 3: %v", err)
+	}
+}
+
 // TestLineageDamage: any damage of the file HISTORY is found.
 func TestLineageDamage(t *testing.T) {
 	l := Lineage{Replica: true, Terms: []Term{{ReplID{1}, 1, 0}, {ReplID{2}, 4, 77}}, Installing: InstallName, Cutting: true, CuttingAt: 77, CuttingChain: 5}
@@ -121,7 +144,9 @@ func FuzzLineage(f *testing.F) {
 	l.Installing = InstallName
 	l.Cutting, l.CuttingAt, l.CuttingChain = true, 77, 5
 	f.Add(l.AppendText(nil))
-	f.Add([]byte("counterd history 2\nend crc32c 00000000\n"))
+	l.Cursors = true
+	f.Add(l.AppendText(nil))
+	f.Add([]byte("counterd history 3\nend crc32c 00000000\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := DecodeLineage("x", text)
 		if told, terr := ParseLineage("x", text); terr == nil && (err != nil || told.Cutting || told.Installing != InstallNone) {

@@ -84,6 +84,7 @@ type Manifest struct {
 	Schema      []string // statements that make the schema as it was at Replay, in order
 	Counters    []CounterFiles
 	Moving      []MovingGroups // groups of hash slots that were not here at Replay, by move
+	Cursors     []Cursor       // by name; some may stand behind Replay
 	Producers   *BlockFile     // nil: there were none at Replay. Lo and Hi mean nothing, Items are producers
 }
 
@@ -148,6 +149,12 @@ func (m *Manifest) Validate() error {
 		wrong(v.Groups == slot.Set{}, "no groups of move %q", v.Move)
 		wrong(len(v.Move) > MaxMoveID, "move's id of %d bytes, at most %d", len(v.Move), MaxMoveID)
 		wrong(i > 0 && m.Moving[i-1].Move >= v.Move, "move %q stands behind %q", v.Move, m.Moving[max(i, 1)-1].Move)
+	}
+	wrong(len(m.Cursors) > MaxCursors, "%d cursors, want at most %d", len(m.Cursors), MaxCursors)
+	for i, c := range m.Cursors {
+		err := c.validate()
+		wrong(err != nil, "cursor: %v", err)
+		wrong(i > 0 && m.Cursors[i-1].Name >= c.Name, "cursor %q stands behind %q", c.Name, m.Cursors[max(i, 1)-1].Name)
 	}
 	files := map[string]bool{}
 	file := func(b *BlockFile) {

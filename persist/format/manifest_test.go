@@ -43,6 +43,12 @@ func movingManifest() *Manifest {
 	return m
 }
 
+func cursorsManifest() *Manifest {
+	m := movingManifest()
+	m.Cursors = []Cursor{{"Search-1", "1-0102030405060708-3-77-abcd", 77, 1700000000000}, {"search.2", "1-0102030405060708-3-99-abcd", 99, 1700000000001}}
+	return m
+}
+
 // slotGroupsManifest is one of a store made of groups: groups 0, 3 and 255 have blocks.
 func slotGroupsManifest() *Manifest {
 	m := sampleManifest()
@@ -66,7 +72,7 @@ func slotGroupsManifest() *Manifest {
 }
 
 func TestManifestRoundTrip(t *testing.T) {
-	for _, m := range []*Manifest{sampleManifest(), producersManifest(), movingManifest(), {Generation: 1}} {
+	for _, m := range []*Manifest{sampleManifest(), producersManifest(), movingManifest(), cursorsManifest(), {Generation: 1}} {
 		must(t, m.Validate())
 		got, err := ParseManifest("m", m.AppendText(nil))
 		must(t, err)
@@ -77,6 +83,7 @@ func TestManifestRoundTrip(t *testing.T) {
 	golden(t, "MANIFEST-v1", sampleManifest().AppendText(nil))
 	golden(t, "MANIFEST-v2", producersManifest().AppendText(nil))
 	golden(t, "MANIFEST-v4-moving", movingManifest().AppendText(nil))
+	golden(t, "MANIFEST-v6-cursors", cursorsManifest().AppendText(nil))
 	packed := producersManifest()
 	packed.LogPacked = true
 	text := golden(t, "MANIFEST-v3", packed.AppendText(nil))
@@ -115,7 +122,7 @@ func TestManifestRefused(t *testing.T) {
 		from, to string
 		want     error
 	}{
-		{"manifest 1", "manifest 6", ErrUnsupportedFormat},
+		{"manifest 1", "manifest 7", ErrUnsupportedFormat},
 		{"manifest 1", "manifest 2", ErrCorrupt}, // without producers it is written as 1
 		{"manifest 1", "manifest 0", ErrCorrupt},
 		{"manifest 1", "manifest 01", ErrCorrupt},

@@ -49,6 +49,8 @@ func (k Kind) String() string {
 		return "drop"
 	case KindFloor:
 		return "floor"
+	case KindCursor:
+		return "cursor"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
@@ -88,15 +90,16 @@ type Record struct {
 	Number  uint32        // KindDefine, KindOnce, KindFloor: of the producer
 	Hash    uint32        // KindOnce: HashBits of the arguments' hash
 	Mid     uint64        // KindSet, KindSetItem, KindDelete
-	Value   uint64        // KindSet; KindOnce: Result.N
+	Value   uint64        // KindSet; KindOnce: Result.N; KindCursor: the offset
 	Epoch   uint64        // KindDefine
 	Seq     uint64        // KindDefine: what the producer's next sequence numbers count from; KindOnce: the number, less that; KindFloor: the lowest that is known
 	Columns []ColumnValue // KindSetItem; KindRows: no values; its array is reused from decode to decode
 	// KindSchema: the statement; KindDefine: the producer's id; KindOnce: Result.Blob; KindRows: the items; KindImport,
-	// KindAccept, KindDrop: the move's id
-	Text   []byte
-	Groups slot.Set // KindImport, KindAccept, KindDrop
-	TimeMS int64    // of the record's frame; it is no part of the record: Frame.Records sets it
+	// KindAccept, KindDrop: the move's id; KindCursor: the name
+	Text     []byte
+	Position []byte   // KindCursor: text; empty: the cursor is gone
+	Groups   slot.Set // KindImport, KindAccept, KindDrop
+	TimeMS   int64    // of the record's frame; it is no part of the record: Frame.Records sets it
 }
 
 // A record is its kind and the fields of that kind, nothing else: frames carry length and checksum.
@@ -300,6 +303,8 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 		f.move(rec)
 	case KindRows:
 		f.rows(rec)
+	case KindCursor:
+		f.cursor(rec)
 	case KindFloor:
 		rec.Number = uint32(f.uvarint("number", MaxProducers-1))
 		rec.Seq = f.uvarint("sequence", maxUint64)

@@ -29,6 +29,8 @@ func FuzzRecord(f *testing.F) {
 	}
 	f.Add(AppendRows(nil, 1, []uint16{1, 2, 1 << 15}, []byte("items")))
 	f.Add(AppendFloor(nil, 7, 1<<40))
+	f.Add(AppendCursor(nil, "search-1", 1<<40, "1-00"))
+	f.Add(AppendCursor(nil, "a", 0, ""))
 	var rec, again Record
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := DecodeRecord(b, &rec)
@@ -77,14 +79,16 @@ func encode(r *Record) []byte {
 		return AppendRows(nil, r.Counter, columns, r.Text)
 	case KindFloor:
 		return AppendFloor(nil, r.Number, r.Seq)
+	case KindCursor:
+		return AppendCursor(nil, string(r.Text), r.Value, string(r.Position))
 	}
 	panic("kind without an encoder")
 }
 
 func sameRecord(a, b *Record) bool {
 	x, y := *a, *b
-	x.Columns, y.Columns, x.Text, y.Text = nil, nil, nil, nil
-	return fmt.Sprint(x) == fmt.Sprint(y) && slices.Equal(a.Columns, b.Columns) && bytes.Equal(a.Text, b.Text)
+	x.Columns, y.Columns, x.Text, y.Text, x.Position, y.Position = nil, nil, nil, nil, nil, nil
+	return fmt.Sprint(x) == fmt.Sprint(y) && bytes.Equal(a.Position, b.Position) && slices.Equal(a.Columns, b.Columns) && bytes.Equal(a.Text, b.Text)
 }
 
 func TestRecordRoundTrip(t *testing.T) {
@@ -93,7 +97,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	var got Record
 	for range 2000 {
 		want := Record{Kind: []Kind{KindSet, KindSetItem, KindDelete, KindFlush, KindSchema, KindDefine, KindOnce,
-			KindImport, KindRows, KindAccept, KindDrop, KindFloor}[rng.IntN(12)]}
+			KindImport, KindRows, KindAccept, KindDrop, KindFloor, KindCursor}[rng.IntN(13)]}
 		switch want.Kind {
 		case KindImport, KindAccept, KindDrop:
 			want.Text = make([]byte, 1+rng.IntN(MaxMoveID))
@@ -104,6 +108,11 @@ func TestRecordRoundTrip(t *testing.T) {
 			want.Counter, want.Text = uint32(number(32)), make([]byte, rng.IntN(300))
 			for range rng.IntN(20) {
 				want.Columns = append(want.Columns, ColumnValue{Column: uint16(number(16))})
+			}
+		case KindCursor:
+			want.Text = []byte(strings.Repeat("n", 1+rng.IntN(MaxCursorName)))
+			if want.Position = make([]byte, rng.IntN(MaxCursorPosition+1)); len(want.Position) > 0 {
+				want.Value = number(62)
 			}
 		case KindFloor:
 			want.Number, want.Seq = uint32(number(14)), number(64)
@@ -168,12 +177,15 @@ func TestRecordRoundTrip(t *testing.T) {
 	if n := len(AppendMove(nil, KindImport, strings.Repeat("m", MaxMoveID), slot.Set{})); n > MaxMoveLen {
 		t.Errorf("an import takes %d bytes, at most %d are said", n, MaxMoveLen)
 	}
+	if n := len(AppendCursor(nil, strings.Repeat("c", MaxCursorName), 1<<62, strings.Repeat("p", MaxCursorPosition))); n > MaxCursorLen {
+		t.Errorf("a cursor takes %d bytes, at most %d are said", n, MaxCursorLen)
+	}
 	if n := len(AppendRows(nil, 1<<32-1, []uint16{1<<16 - 1}, make([]byte, MaxPage))); n > 1+5+2+3+3+MaxPage {
 		t.Errorf("rows take %d bytes, at most %d are said", n, 1+5+2+3+3+MaxPage)
 	}
 }
 
-// TestRecordRefused reads records of producers that break a rule.
+// TestRecordRefused reads records that break a rule.
 func TestRecordRefused(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"a number too high to define": AppendDefine(nil, MaxProducers, 0, 0, []byte("a")),
@@ -189,6 +201,11 @@ func TestRecordRefused(t *testing.T) {
 		"too many columns":            AppendRows(nil, 1, make([]uint16, MaxColumns+1), nil),
 		"items too long":              AppendRows(nil, 1, nil, make([]byte, MaxPage+1)),
 		"a floor of nobody":           AppendFloor(nil, MaxProducers, 1),
+		"a cursor without a name":     AppendCursor(nil, "", 1, "p"),
+		"a cursor's name with blanks": AppendCursor(nil, "a b", 1, "p"),
+		"a cursor's name too long":    AppendCursor(nil, strings.Repeat("c", MaxCursorName+1), 1, "p"),
+		"a position too long":         AppendCursor(nil, "a", 1, strings.Repeat("p", MaxCursorPosition+1)),
+		"an offset without a cursor":  AppendCursor(nil, "a", 1, ""),
 		"a kind that never was":       {6, 1, 'a', 7, 0, 0, 0, 0, 0, 0, 0, 0},
 	} {
 		var rec Record

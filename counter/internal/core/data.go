@@ -33,7 +33,7 @@ import (
 //  5. Block.Mu: one at a time, with three exceptions. A new block that nobody can find yet may be locked beside it. A change
 //     set locks its blocks in order of counter, keyspace and mid. A stretch waits for its first block only, and takes
 //     others if they are free
-//  6. ledger.Mu, of producers: from the look at a number to its entry. A numbered change may replace its block and
+//  6. ledger.Mu, of producers, or the lock of Cursors: from the look at a number to its entry. A numbered change may replace its block and
 //     appends to the log while it is held. With it held the next operation's block is taken only if it is free
 //  7. Keyspace.dirMu: to replace a directory, with the lock of the replaced block held
 //  8. the arena's lock, the log's locks (package persist), and those that guard statistics, caches, pins and lineage: while
@@ -87,6 +87,7 @@ type Data struct {
 	Scans      scanCache
 	changeSets atomic.Uint64 // of changes, made so far, and exclusive batches: see changeSet
 	Producers  ledger
+	Cursors    Cursors
 }
 
 // Config has the options of a Data.

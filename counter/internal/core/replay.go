@@ -77,6 +77,8 @@ func (r *Replayer) Apply(pos uint64, rec *format.Record) error {
 		}
 	case format.KindFloor:
 		r.s.Producers.floor(pos, rec, r.Batch.applied)
+	case format.KindCursor:
+		r.s.Cursors.apply(rec, r.Batch.applied)
 	case format.KindSet:
 		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
 	case format.KindSetItem:

@@ -10,7 +10,7 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// Packing compresses the log that is kept only for RetainBytes, in the background: segments that end below the newest
+// Packing compresses the log that is kept only for RetainBytes and cursors of the feed, in the background: segments that end below the newest
 // snapshot, so that a start reads none of them, unless that snapshot is bad. One goroutine does it, segment by segment,
 // oldest first. It works for a quarter of the time at most, and for a twentieth while the server is busy. It holds no lock that
 // others wait for.
@@ -86,7 +86,7 @@ func (p *Packing) run() {
 
 // PackAll packs all that may be, and returns false if it has to give up for a while.
 func (p *Packing) PackAll(pace func() error) bool {
-	for p.on.Load() && p.retention.bytes.Load() > 0 {
+	for p.on.Load() && p.retention.keeps() {
 		manifests := p.s.Dir.Manifests()
 		if len(manifests) == 0 || !manifests[0].LogPacked {
 			return true // the next snapshot

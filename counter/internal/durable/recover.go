@@ -131,6 +131,7 @@ func (r *Recovery) dropAll() {
 	r.s.Producers.Reset(producers.New(r.s.Config.Producers.WithDefaults()), nil)
 	r.s.Broken.Store(0)
 	r.s.Moving = core.Moves{}
+	r.s.Cursors.Load(nil)
 	r.s.HideGroups()
 	r.s.Schema.Store(schema.Empty())
 }
@@ -146,6 +147,7 @@ func (r *Recovery) loadManifest(m *format.Manifest) error {
 	}
 	r.s.BlockIDs.Store(max(r.s.BlockIDs.Load(), m.NextBlock))
 	r.s.Moving.Load(m.Moving)
+	r.s.Cursors.Load(m.Cursors)
 	r.s.HideGroups()
 	if err := r.loadProducers(m); err != nil {
 		return err

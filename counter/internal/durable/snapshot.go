@@ -68,6 +68,9 @@ func (w *snapshot) make() error {
 	if err := w.producers(m); err != nil {
 		return err
 	}
+	if err := w.cursors(m); err != nil {
+		return err
+	}
 	if err := w.out.Flush(); err != nil {
 		return err
 	}
@@ -187,6 +190,22 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 // there are 256 last blocks, and another node has their posts. At one log offset both snapshots have one file.
 func (w *snapshot) writesTwice(b *block.Block, saved *format.BlockFile, offset uint64) bool {
 	return b.Open() && !w.s.SlotGroups && saved.Name != format.ImageName(b.ID, offset)
+}
+
+// cursors lists the cursors of the feed. Some may have been set behind Replay: the log sets them again, and must reach that far.
+func (w *snapshot) cursors(m *format.Manifest) error {
+	s := w.s
+	s.Applying.RLock()
+	s.Gate.RLock()
+	defer s.Applying.RUnlock()
+	defer s.Gate.RUnlock()
+	if s.Closed {
+		return core.ErrClosed
+	}
+	if m.Cursors = s.Cursors.List(); len(m.Cursors) > 0 {
+		m.Offset = max(m.Offset, s.Log.Position())
+	}
+	return nil
 }
 
 // producers lists, and where needed writes, the table of producers.

@@ -19,7 +19,7 @@ import (
 // with MISCONF, while the way out still fits. Before that, when little is left beyond the reserve:
 //
 //  1. it is logged, and INFO shows disk_low
-//  2. log that only RetainBytes keeps is dropped, oldest first, as far as is needed
+//  2. log that only RetainBytes and cursors of the feed keep is dropped, oldest first, as far as is needed
 //  3. snapshots are made early, where the log that they free is worth it
 //  4. where the next snapshot does not fit any more, the newest one is read and verified, and then what only the older
 //     one needs is given up, or, of a first snapshot, the log before it
@@ -129,7 +129,7 @@ func (w *Space) measure() DiskStats {
 	return st
 }
 
-// dropRetained drops segments that only RetainBytes keeps, oldest first, until enough is free.
+// dropRetained drops segments that only RetainBytes and cursors keep, oldest first, until enough is free.
 func (w *Space) dropRetained(st *DiskStats, margin int64) {
 	for limit := w.retention.neededFrom(); st.Free-st.Reserve < margin; {
 		segs := w.s.Log.Segments().List()
@@ -141,7 +141,7 @@ func (w *Space) dropRetained(st *DiskStats, margin int64) {
 			return // told by the snapshot that tries again
 		}
 		st.Dropped++
-		w.s.Config.Logger.Warn("the disk is almost full; removed a log segment that aof-retain had kept", "file", segs[0].Path, "free", st.Free)
+		w.s.Config.Logger.Warn("the disk is almost full; removed a log segment that aof-retain or feed-retain had kept", "file", segs[0].Path, "free", st.Free)
 		st.Free += segs[0].Bytes // the next look will see whether it is so
 	}
 }

@@ -33,6 +33,7 @@
 //	import, rows, and set,      nothing, while a group is on its way here: these changes were made in the log of another
 //	setitem, delete of a        shard, whose feed has it. So each change is in one feed of the cluster
 //	group on its way here
+//	cursor                      nothing: a consumer has moved its named cursor
 //	define, once, floor         nothing: see below
 //
 // A set of a post that was not there makes it, with the defaults of all other columns.
@@ -57,8 +58,7 @@
 //   - Producer and number of a numbered change. The log has a producer by a number whose meaning an older record tells.
 //   - The values before the change (WITH OLD). The log has the values behind it only. They would have to be found in older log,
 //     or kept by the consumer.
-//   - Named cursors that keep log, and one feed over all shards of a cluster. gain and lose, which name the move, will
-//     join the feeds of two shards; which place of the source's log belongs to a gain is not told yet.
+//   - One feed over all shards of a cluster. gain and lose, which name the move, will join the feeds of two shards; which place of the source's log belongs to a gain is not told yet.
 //   - In a cluster whose stores are not made of groups (Options.SlotGroups), a lose comes behind a del of each post.
 //
 // # Files
@@ -70,5 +70,6 @@
 //	decode.go    records become parts
 //	filter.go    Filter: some counters, columns and mids
 //	latest.go    Latest: only the last values of each post
+//	cursor.go    named cursors: what they may be set to, and how far they are behind
 //	errors.go    typed errors
 package feed

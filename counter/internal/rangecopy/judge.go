@@ -77,7 +77,7 @@ func (j *Judge) add(rec *format.Record) {
 		if j.ours(rec) {
 			j.posts[rec.Mid] = loggedPost{gone: true, all: true}
 		}
-	case format.KindDefine, format.KindOnce, format.KindFloor, format.KindSchema: // ids of columns are never used again
+	case format.KindDefine, format.KindOnce, format.KindFloor, format.KindCursor, format.KindSchema: // ids of columns are never used again
 	default:
 		clear(j.posts)
 	}

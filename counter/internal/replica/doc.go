@@ -8,6 +8,7 @@
 //	notes.go                        small files that were damaged are written again
 //	role.go boot.go                 primary or replica, and the lineage of the log; the note of the machine's last end
 //	quorum.go shardcommit.go        terms that others decide; waits until all nodes have a change that must have it
+//	cursors.go                      HISTORY says that the log has cursors
 //	replicate.go framecheck.go      a primary's frames: checked, appended and applied
 //	groups.go groupstate.go         groups of hash slots: which may be touched, which are on their way
 //	groupexport.go groupimport.go   groups given to another store, and taken over

@@ -20,8 +20,9 @@ import (
 
 // FrameChecker tells whether the frames of a log can be applied, one after the other. NOT safe for concurrent use.
 type FrameChecker struct {
-	schema *schema.Schema // in force behind the last frame
-	rec    format.Record
+	schema  *schema.Schema // in force behind the last frame
+	cursors bool           // the last frame has records of cursors
+	rec     format.Record
 }
 
 // NewFrameChecker returns one for the frames behind a snapshot; nil: from the log's beginning. The snapshot has passed
@@ -64,6 +65,7 @@ func (c *FrameChecker) Check(raw []byte) error {
 	if len(raw) < format.FrameHeaderLen {
 		return fmt.Errorf("frame of %d bytes, want %d at least: %w", len(raw), format.FrameHeaderLen, format.ErrCorrupt)
 	}
+	c.cursors = false
 	now, next := c.schema, false
 	for src := raw[format.FrameHeaderLen:]; len(src) > 0; {
 		n, err := format.DecodeRecord(src, &c.rec)
@@ -76,6 +78,7 @@ func (c *FrameChecker) Check(raw []byte) error {
 		if err != nil {
 			return fmt.Errorf("frame, byte %d: %w", len(raw)-len(src), err)
 		}
+		c.cursors = c.cursors || c.rec.Kind == format.KindCursor
 		next = c.rec.Kind == format.KindOnce && c.rec.Result == format.ResultNext
 		src = src[n:]
 	}

@@ -52,6 +52,11 @@ func appendFrame(r *Replication, raw []byte) (start, end uint64, err error) {
 	if err = r.checker.Check(raw); err != nil {
 		return 0, 0, err
 	}
+	if r.checker.cursors {
+		if err := r.admitCursors(); err != nil {
+			return 0, 0, err
+		}
+	}
 	end, err = s.Log.AppendFrame(raw)
 	return start, end, err
 }

@@ -43,6 +43,7 @@ func RecoverLineage(r *Replication, l format.Lineage, rec *persist.Recovery) err
 		r.s.Config.Logger.Error("the file HISTORY does not belong to this log; treating the log as unknown to other nodes", "error", rec.Strange)
 		l.Terms = []format.Term{{ReplID: format.NewReplID(), Epoch: max(rec.Epoch, l.Current().Epoch)}}
 	}
+	l.Cursors = l.Cursors || r.s.Cursors.Seen()
 	r.lineage = l
 	r.s.Replica.Store(l.Replica || r.s.Config.Elected)
 	l = startOf(r, l, rec.End)
@@ -91,6 +92,7 @@ func (r *Replication) putLineage(l format.Lineage) {
 	r.mu.Lock()
 	r.lineage = l
 	r.mu.Unlock()
+	r.s.Cursors.Admitted.Store(l.Cursors)
 	r.s.Replica.Store(l.Replica)
 	if r.pending != nothingPending {
 		r.pending = nothingPending
@@ -136,6 +138,7 @@ func (r *Replication) Follow(l format.Lineage) (changed bool, err error) {
 		return false, core.ErrInMemory
 	}
 	l.Replica = true
+	l.Cursors = l.Cursors || r.Lineage().Cursors
 	if now := r.Lineage(); bytes.Equal(now.AppendText(nil), l.AppendText(nil)) {
 		return false, nil // if it is owed, frames are refused until it is written
 	}

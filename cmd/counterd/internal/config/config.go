@@ -31,6 +31,7 @@ type Config struct {
 	AppendOnly       bool   // data is kept on disk
 	AppendFsync      string // always, everysec or no
 	AOFRetain        uint64 // bytes on disk of log kept beyond what recovery needs
+	FeedRetain       uint64 // bytes on disk of log kept for cursors of the feed
 	AOFCompress      bool
 	MaxMemory        uint64 // bytes that posts may take in memory, 0 = no limit; posts above it go to cold files
 	IdmpMaxProducers int    // producers whose numbers are remembered
@@ -52,7 +53,7 @@ func Default() Config {
 	return Config{
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000, ReadonlyClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", LogFormat: LogText, SlowlogSlower: 10000, SlowlogMaxLen: 128,
-		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20, AOFCompress: true, Web: Web{MidTime: "none"},
+		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20, FeedRetain: 1 << 30, AOFCompress: true, Web: Web{MidTime: "none"},
 		Replication: defaultReplication(), TLS: defaultTLS(), Cluster: defaultCluster(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(), TrackingMaxKeys: 1_000_000,
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
 		IdmpMaxProducers: 10000, IdmpMaxMemory: 64 << 20, IdmpMinIdle: 600,
@@ -112,7 +113,7 @@ func (c *Config) StoreOptions() (o counter.Options, err error) {
 	if o.AppendFsync, err = counter.ParseSyncPolicy(c.AppendFsync); err != nil {
 		return o, err
 	}
-	o.RetainBytes, o.CompressLog = c.AOFRetain, c.AOFCompress
+	o.RetainBytes, o.FeedRetainBytes, o.CompressLog = c.AOFRetain, c.FeedRetain, c.AOFCompress
 	o.Producers = c.Producers()
 	o.Elected, o.SlotGroups = c.Cluster.Enabled, c.Cluster.Enabled
 	if c.MaxMemory > 1<<50 || c.MaxMemory > 0 && (c.MaxMemory < counter.MinMaxMemory || !c.AppendOnly) {

@@ -18,8 +18,11 @@ var persistenceSettings = []setting{
 		usage: "Log growth since the last snapshot at which the server makes a new snapshot. 0 disables automatic snapshots."},
 	{name: "aof-retain", arg: "BYTES", unit: "bytes", kind: bytes(func(c *Config) *uint64 { return &c.AOFRetain }), live: true,
 		usage: "Disk space for log segments that recovery no longer needs, for example 10gb. Replicas that were away resume from them, and restores can go back as far as they reach."},
+	{name: "feed-retain", arg: "BYTES", unit: "bytes", kind: bytes(func(c *Config) *uint64 { return &c.FeedRetain }), live: true,
+		usage:  "Disk space for log segments that named cursors of the feed of changes still need. A cursor that falls further behind loses its log.",
+		detail: "The default keeps one hour of 20,000 increments a second, and with `aof-compress yes` several times that. When the disk is almost full, the server drops this log first: see `COUNTER.CURSOR`."},
 	{name: "aof-compress", kind: yesNo(func(c *Config) *bool { return &c.AOFCompress }), live: true,
-		usage: "Compress the log segments of aof-retain in the background. The same space then holds 2 to 18 times as much log."},
+		usage: "Compress the log segments of aof-retain and feed-retain in the background. The same space then holds 2 to 18 times as much log."},
 }
 
 var memorySettings = []setting{

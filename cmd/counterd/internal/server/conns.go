@@ -312,6 +312,10 @@ func (f feedConn) Call() *items.Call     { return &f.c.call.items }
 func (f feedConn) Store() *counter.Store { return f.c.srv.store() }
 func (f feedConn) GiveWay()              { f.c.srv.front.GiveWay() }
 
+func (f feedConn) WithStore(exclusive bool, do func(b *counter.Batch) error) error {
+	return f.c.call.withStore(exclusive, do)
+}
+
 // errSafeReplica answers SAFE on a replica, which does not know what others have.
 const errSafeReplica = items.Refusal("ERR SAFE is answered by a primary only: a replica does not know what other replicas have acknowledged")
 

@@ -7,7 +7,7 @@
 //	front            listeners, loops, sockets, sessions: bytes and turns
 //	resp             bytes to commands, values to bytes
 //	query, find      commands by condition: their words; what they do, in steps
-//	feed             COUNTER.FEED: the changes of the log
+//	feed             COUNTER.FEED and COUNTER.CURSOR: the changes of the log
 //	items            commands on items: arguments to operations, and results to replies
 //	dataset          commands on all data: the schema, SCAN, FLUSHALL, blocks and tiers, digests
 //	command          the table of commands, and what COMMAND says of it

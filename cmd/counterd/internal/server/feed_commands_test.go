@@ -4,12 +4,14 @@ package server
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // feedServe starts a server whose changes are durable when they are acknowledged.
@@ -177,6 +179,42 @@ func TestFeedReplica(t *testing.T) {
 	})
 }
 
+// TestCursorCommand: a cursor is on the primary and its replica, INFO tells how far it is behind, and the next primary has it.
+func TestCursorCommand(t *testing.T) {
+	primary := newReplNode(t)
+	primary.opts.AppendFsync = counter.SyncAlways
+	primary.start("")
+	p := primary.dial()
+	p.want("SET 1.cntcm 1", "+OK")
+	replica := newReplNode(t)
+	replica.start(primary.addr())
+	r := replica.dial()
+	at, _ := feedOf(t, p.do("COUNTER.FEED FROM NOW"))
+	p.want("COUNTER.CURSOR LIST", "[]")
+	p.want("COUNTER.CURSOR GET search", "nil")
+	p.want("COUNTER.CURSOR DEL search", ":0")
+	p.want("COUNTER.CURSOR SET search "+at, "+OK")
+	p.want("COUNTER.CURSOR GET search", strconv.Quote(at))
+	until(t, "the cursor on the replica", func() bool { return r.do("COUNTER.CURSOR GET search").Text == at })
+	if got := r.do("COUNTER.CURSOR SET other " + at).Text; !strings.HasPrefix(got, "READONLY") {
+		t.Errorf("set on a replica: %q", got)
+	}
+	p.want("FLUSHALL", "+OK")
+	p.want("SET 1.cntcm 2", "+OK")
+	until(t, "the changes behind it on the replica", func() bool {
+		v := r.do("COUNTER.CURSOR LIST")
+		return len(v.List) == 1 && v.List[0].List[7].N > 0 && v.List[0].List[11].N == 0
+	})
+	until(t, "INFO", func() bool {
+		line := infoField(t, p, "cursor_search")
+		return infoField(t, p, "feed_cursors") == "1" && strings.HasPrefix(line, "lag_bytes=") && !strings.HasPrefix(line, "lag_bytes=0,") && strings.HasSuffix(line, ",lost=0")
+	})
+	r.want("REPLICAOF NO ONE", "+OK")
+	r.want("COUNTER.CURSOR GET search", strconv.Quote(at))
+	r.want("COUNTER.CURSOR DEL search", ":1")
+	r.want("COUNTER.CURSOR LIST", "[]")
+}
+
 // provokeFeeds: positions that cannot be continued.
 func provokeFeeds(p provoker) {
 	s := feedServe(p.T)
@@ -209,6 +247,14 @@ func provokeFeeds(p provoker) {
 		}
 	}
 	p.refused(s, c, "COUNTER.FEED FROM "+begin, "POSGONE 1-")
+	p.refused(s, c, "COUNTER.CURSOR SET search "+begin, "POSGONE 1-")
+	p.refused(s, c, "COUNTER.CURSOR SET search x", "ERR ")
+	now, _ := feedOf(p, c.do("COUNTER.FEED FROM NOW"))
+	p.refused(s, c, "COUNTER.CURSOR SET sea:rch "+now, "ERR a cursor's name")
+	for i := range format.MaxCursors {
+		c.want(fmt.Sprintf("COUNTER.CURSOR SET c%d %s", i, now), "+OK")
+	}
+	p.refused(s, c, "COUNTER.CURSOR SET search "+now, "ERR there are 64 cursors")
 	replica := newReplNode(p.T).start(newReplNode(p.T).start("").addr())
 	r := replica.dial()
 	until(p.T, "a link", func() bool { return replica.srv.Store().Replica() })

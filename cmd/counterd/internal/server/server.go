@@ -125,6 +125,7 @@ func (s *Server) configured() {
 		a.SetAppendFsync(p)
 		a.SetMaxMemory(int64(c.MaxMemory))
 		a.SetRetain(c.AOFRetain)
+		a.SetFeedRetain(c.FeedRetain)
 		a.SetCompressLog(c.AOFCompress)
 		a.SetProducerLimits(c.Producers())
 	}

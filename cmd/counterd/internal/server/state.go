@@ -39,7 +39,7 @@ func (o observer) state(parts facts.Part) *facts.State {
 		f.Loading = &facts.Loading{Began: l.began, Done: l.done, Total: l.total, Left: l.eta}
 	}
 	f.Limits = facts.Limits{MaxMemory: int64(conf.MaxMemory), System: stats.SystemMemory(), Startup: s.startupMemory,
-		MaxProducers: conf.IdmpMaxProducers, MaxProducerBytes: int64(conf.IdmpMaxMemory), MinIdle: conf.IdmpMinIdle}
+		MaxProducers: conf.IdmpMaxProducers, MaxProducerBytes: int64(conf.IdmpMaxMemory), MinIdle: conf.IdmpMinIdle, FeedRetain: conf.FeedRetain}
 	if parts.Has(facts.PartClients) {
 		o.clients(f)
 	}
@@ -73,6 +73,9 @@ func (o observer) state(parts facts.Part) *facts.State {
 	}
 	if parts.Has(facts.PartProducers) {
 		f.Producers = admin.ProducerStats()
+	}
+	if parts.Has(facts.PartCursors) {
+		f.Cursors = admin.Cursors()
 	}
 	if parts.Has(facts.PartDisk) || parts.Has(facts.PartNodes) {
 		f.Log = admin.LogStats()

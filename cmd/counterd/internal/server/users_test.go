@@ -28,6 +28,7 @@ var dataless = map[string]string{
 	"waits for what was changed before":  "wait waitaof",
 	"has nothing":                        "function cluster readonly readwrite asking object|help",
 	"numbers of producers, not of posts": "idmp|help",
+	"names and positions, not posts":     "counter.cursor|help",
 }
 
 // TestEveryCommandAsks walks the table: each command that touches data asks for its keys, and a user without any is
@@ -90,7 +91,7 @@ func TestEveryCommandAsks(t *testing.T) {
 
 // example is a whole command on what counter weibo has; nil for one that asks nothing of data by its own word.
 func example(t *testing.T, cmd *row) []string {
-	if slices.Contains([]string{"dbsize", "schema", "counter.producers", "idmp|last", "idmp|fence", "function|list", "function|flush"}, cmd.Name) {
+	if slices.Contains([]string{"dbsize", "schema", "counter.producers", "idmp|last", "idmp|fence", "counter.cursor|get", "counter.cursor|list", "function|list", "function|flush"}, cmd.Name) {
 		return nil
 	}
 	if cmd.Is("client|tracking") { // without an option it tells of read keys alone
@@ -498,7 +499,7 @@ func TestPageUser(t *testing.T) {
 		}
 	}
 	app.want("MGET 1.cntcm 2.cntrn", `["5" "7"]`)
-	named := map[string]string{"counter.mset": "it names its posts", "idmp|fence": "it changes no posts", "function|flush": "it changes nothing"}
+	named := map[string]string{"counter.mset": "it names its posts", "idmp|fence": "it changes no posts", "counter.cursor|set": "it changes no posts", "counter.cursor|del": "it changes no posts", "function|flush": "it changes nothing"}
 	s.commands.Each(func(cmd *row) {
 		dangerous := slices.Contains(cmd.Access().Categories, "@dangerous")
 		if _, ok := named[cmd.Name]; cmd.Flags&command.Write != 0 && cmd.First == 0 && !dangerous && !ok {

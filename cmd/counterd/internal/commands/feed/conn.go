@@ -14,6 +14,8 @@ type Conn interface {
 	Call() *items.Call
 	// Store is the one being served.
 	Store() *counter.Store
+	// WithStore calls f with an open batch. The reply comes behind it.
+	WithStore(exclusive bool, f func(b *counter.Batch) error) error
 	// Safe is the log offset up to which changes may be shown, and with replicas above 0 that many have acknowledged. The error is
 	// for the client.
 	Safe(replicas int) (offset uint64, err error)

@@ -1,5 +1,6 @@
-// Package feed is the command COUNTER.FEED: every change of the log behind a position. Package feed of counter/internal reads the
-// log and says what a change is; here are the arguments, the reply, and how a client waits.
+// Package feed is the commands COUNTER.FEED, every change of the log behind a position, and COUNTER.CURSOR, named positions that keep
+// log. Package feed of counter/internal reads the log and says what a change is; here are the arguments, the replies, and how a client
+// waits.
 //
 //	COUNTER.FEED FROM position|NOW|OLDEST [COUNT n] [BLOCK ms] [SAFE n] [COUNTERS c...] [COLUMNS c...] [MID >= a] [MID < b] [LATEST]
 //
@@ -28,5 +29,6 @@
 //
 // # State
 //
-// There is none between two calls: a position says where its frame begins, so a call opens the log there.
+// There is none between two calls: a position says where its frame begins, so a call opens the log there. Cursors are the store's: they
+// are in its log.
 package feed

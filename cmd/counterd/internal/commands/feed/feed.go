@@ -13,9 +13,11 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// Commands are the rows of the command, for a table whose handlers see a C: on gives the handler its Conn.
+// Commands are the rows of the commands, for a table whose handlers see a C: on gives the handler its Conn.
 func Commands[C any](on func(C) Conn) []*command.Row[C] {
-	return []*command.Row[C]{{Name: "counter.feed", Arity: -3, Flags: command.ReadOnly | command.NoMulti | command.Blocking | command.NoScript, Group: "counterd", Since: "0.1.0",
+	cursor := command.Container(func(c C) *resp.Replies { return &on(c).Call().Out }, "counter.cursor", "counterd", "0.1.0",
+		"A container for commands about named cursors of the feed of changes.", cursorRows(on)...)
+	return []*command.Row[C]{cursor, {Name: "counter.feed", Arity: -3, Flags: command.ReadOnly | command.NoMulti | command.Blocking | command.NoScript, Group: "counterd", Since: "0.1.0",
 		Complexity: "O(N) in the log that is read", Summary: "Returns the changes behind a position, in the order of the log.",
 		Syntax: "FROM position [COUNT count] [BLOCK milliseconds] [SAFE replicas] [COUNTERS counter [counter ...]] [COLUMNS column [column ...]] [MID operator mid [MID operator mid ...]] [LATEST]",
 		Asks:   asks, Run: func(c C, args [][]byte) { run(on(c), args) }}}
@@ -92,7 +94,7 @@ func run(conn Conn, args [][]byte) {
 		}
 	}
 	if err != nil {
-		c.fail(err)
+		fail(conn, err)
 		return
 	}
 	c.reply()
@@ -294,8 +296,8 @@ func (c *call) reply() {
 }
 
 // fail answers an error.
-func (c *call) fail(err error) {
-	out := &c.conn.Call().Out
+func fail(conn Conn, err error) {
+	out := &conn.Call().Out
 	var gone *counter.FeedGoneError
 	var history *counter.FeedHistoryError
 	switch {
@@ -308,9 +310,9 @@ func (c *call) fail(err error) {
 	case errors.Is(err, format.ErrClosed):
 		out.Error(items.ErrLoading)
 	case errors.Is(err, format.ErrCorrupt):
-		counter.NoteBrokenLog(c.store, err)
+		counter.NoteBrokenLog(conn.Store(), err)
 		out.Error("IOERR " + err.Error())
 	default:
-		c.conn.Call().StoreError(err)
+		conn.Call().StoreError(err)
 	}
 }

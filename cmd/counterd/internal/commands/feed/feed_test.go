@@ -37,6 +37,16 @@ func (c *conn) Safe(int) (uint64, error) {
 	return c.safe(c.looks), nil
 }
 
+func (c *conn) WithStore(_ bool, f func(*counter.Batch) error) error {
+	b := c.store.NewBatch()
+	if err := b.Begin(); err != nil {
+		return err
+	}
+	err := f(b)
+	b.End()
+	return err
+}
+
 func (c *conn) Busy(work func(context.Context)) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

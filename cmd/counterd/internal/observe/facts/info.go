@@ -16,7 +16,7 @@ type Section struct {
 var Sections = func() []Section {
 	list := []Section{{Title: "Server"}, {Title: "Clients"}, {Title: "Memory"}, {Title: "Persistence"}, {Title: "Stats"}, {Title: "Replication"}, {Title: "CPU"},
 		{Title: "Modules"}, {Title: "Commandstats", Asked: true}, {Title: "Errorstats"}, {Title: "Latencystats", Asked: true}, {Title: "Cluster"}, {Title: "Keyspace"},
-		{Title: "Tiers"}, {Title: "Idmp"}, {Title: "Counterd"}}
+		{Title: "Tiers"}, {Title: "Idmp"}, {Title: "Feed"}, {Title: "Counterd"}}
 	for i := range list {
 		for j := range table {
 			if f := &table[j]; f.Section == list[i].Title && !f.column {

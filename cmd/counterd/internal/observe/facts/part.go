@@ -20,11 +20,12 @@ const (
 	PartCluster                      // Cluster, Agent
 	PartDiverged                     // Replication.Diverged: reads the data directory
 	PartProducers                    // Producers
+	PartCursors                      // Cursors
 
 	// PartProcess is always filled: Process, Loading, Role.
 	PartProcess Part = 0
 	// AllParts is all of them.
-	AllParts = PartProducers<<1 - 1
+	AllParts = PartCursors<<1 - 1
 )
 
 // Has tells whether all of other is in p.

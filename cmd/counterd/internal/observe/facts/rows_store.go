@@ -138,6 +138,6 @@ var persistenceRows = join(
 		Fact{Info: "disk_reserve_bytes", Metric: "disk_reserve_bytes", Type: Gauge, JSON: "disk.reserve", Help: "Space that is kept free for the next snapshot: changes are refused when no more than this is left.",
 			read: func(s *State) Value { return Int(s.Disk.Reserve) }},
 		Fact{Info: "disk_low", Metric: "disk_low", Type: Gauge, JSON: "disk.low", Help: "1 while little free space is left beyond the reserve.", read: func(s *State) Value { return Bool(s.Disk.Low) }},
-		Fact{Info: "disk_log_segments_dropped", Metric: "log_segments_dropped_early_total", Type: Counter, Help: "Log segments that aof-retain asks to keep and that were deleted because the disk was almost full.",
+		Fact{Info: "disk_log_segments_dropped", Metric: "log_segments_dropped_early_total", Type: Counter, Help: "Log segments that aof-retain or a cursor of the feed asks to keep and that were deleted because the disk was almost full.",
 			read: func(s *State) Value { return Int(s.Disk.Dropped) }}),
 )

@@ -41,6 +41,8 @@ type State struct {
 	Columns   int
 	Producers counter.ProducerStats
 
+	Cursors []counter.FeedCursorState // as of the last second
+
 	Disk      Disk
 	Log       persist.Stats
 	Snapshots counter.SnapshotStats
@@ -114,7 +116,8 @@ type Limits struct {
 	Startup          int64 // bytes that were in use when the server was made
 	MaxProducers     int
 	MaxProducerBytes int64
-	MinIdle          int // idmp-min-idle
+	MinIdle          int    // idmp-min-idle
+	FeedRetain       uint64 // bytes
 }
 
 // Denied are refusals by ACL.
