@@ -62,6 +62,9 @@ var (
 	ErrFeedUnsettled = feed.ErrUnsettled
 )
 
+// CursorsOf are the named cursors of the feed as a batch sees and changes them. REQUIRES the batch to be open while they are used.
+func CursorsOf(b *Batch) core.BatchCursors { return core.CursorsOf(b) }
+
 // ValidCursorName tells whether a text is a name of a cursor.
 func ValidCursorName[T string | []byte](name T) bool { return format.ValidCursorName(name) }
 

@@ -38,7 +38,7 @@ func setCursor(s *Store, name string, at FeedPosition) error {
 	if err := b.Begin(); err != nil {
 		return err
 	}
-	err = b.Cursors().Set(c)
+	err = CursorsOf(b).Set(c)
 	b.End()
 	return errors.Join(err, b.Commit())
 }
@@ -49,7 +49,7 @@ func deleteCursor(s *Store, name string) error {
 	if err := b.Begin(); err != nil {
 		return err
 	}
-	err := b.Cursors().Delete(name)
+	err := CursorsOf(b).Delete(name)
 	b.End()
 	return errors.Join(err, b.Commit())
 }

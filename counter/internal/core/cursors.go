@@ -73,7 +73,7 @@ func (c *Cursors) From(first uint64) (offset uint64, ok bool) {
 	return offset, ok
 }
 
-// Load takes over what a manifest says.
+// Load takes over the list of a manifest.
 func (c *Cursors) Load(list []format.Cursor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *Cursors) Load(list []format.Cursor) {
 	}
 }
 
-// apply takes over what a record says. logged is the log offset behind it, or of a later one.
+// apply takes over a record. logged is the log offset behind it, or of a later one.
 func (c *Cursors) apply(rec *format.Record, logged uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,8 +106,8 @@ func (c *Cursors) put(v format.Cursor) {
 // BatchCursors are the cursors as a batch sees them.
 type BatchCursors struct{ b *Batch }
 
-// Cursors are the named places in the feed of changes. REQUIRES the batch to be open while they are used.
-func (b *Batch) Cursors() BatchCursors { return BatchCursors{b} }
+// CursorsOf are the named places in the feed of changes as a batch sees them. REQUIRES the batch to be open while they are used.
+func CursorsOf(b *Batch) BatchCursors { return BatchCursors{b} }
 
 // Set makes or moves a cursor. REQUIRES Replication.AdmitCursors, and a position of this log that needs log from v.Offset on. The error is
 // a *CursorNameError, a *CursorsFullError, or one of changes; nothing was changed then.

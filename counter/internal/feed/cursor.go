@@ -71,7 +71,7 @@ type Cursors struct {
 	quit, done chan struct{} // nil: nothing runs
 }
 
-// probe is what is known of the log behind a cursor.
+// probe is the knowledge of the log behind a cursor.
 type probe struct {
 	position string // of the cursor
 	at       Position
@@ -117,7 +117,7 @@ func (c *Cursors) Stop() {
 	}
 }
 
-// Last is what the last look found. It does not wait for the disk.
+// Last is the result of the last look. It does not wait for the disk.
 func (c *Cursors) Last() []CursorState {
 	if c.quit == nil {
 		return c.Look()

@@ -70,6 +70,6 @@
 //	decode.go    records become parts
 //	filter.go    Filter: some counters, columns and mids
 //	latest.go    Latest: only the last values of each post
-//	cursor.go    named cursors: what they may be set to, and how far they are behind
+//	cursor.go    named cursors: which positions they take, and how far they are behind
 //	errors.go    typed errors
 package feed

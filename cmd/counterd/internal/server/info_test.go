@@ -40,8 +40,8 @@ func infoFields(t *testing.T, text string) (fields map[string]string, sections [
 func TestInfoSections(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 2)
-	const standard = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace Tiers Idmp Counterd"
-	const all = "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats Cluster Keyspace Tiers Idmp Counterd"
+	const standard = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace Tiers Idmp Feed Counterd"
+	const all = "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats Cluster Keyspace Tiers Idmp Feed Counterd"
 	for args, want := range map[string]string{
 		"": standard, " default": standard, " all": all, " EVERYTHING": all, " server": "Server", " keyspace nosuch CPU": "CPU Keyspace",
 		" commandstats default": strings.Replace(standard, "Errorstats", "Commandstats Errorstats", 1),

@@ -49,7 +49,7 @@ func setCursor(conn Conn, args [][]byte) {
 			if conn.Store() != store {
 				return errChanged
 			}
-			return b.Cursors().Set(cursor)
+			return counter.CursorsOf(b).Set(cursor)
 		})
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func setCursor(conn Conn, args [][]byte) {
 
 // deleteCursor: COUNTER.CURSOR DEL name.
 func deleteCursor(conn Conn, args [][]byte) {
-	err := conn.WithStore(false, func(b *counter.Batch) error { return b.Cursors().Delete(string(args[2])) })
+	err := conn.WithStore(false, func(b *counter.Batch) error { return counter.CursorsOf(b).Delete(string(args[2])) })
 	switch {
 	case errors.Is(err, counter.ErrNoCursor):
 		conn.Call().Out.Int(0)
@@ -76,7 +76,7 @@ func deleteCursor(conn Conn, args [][]byte) {
 func getCursor(conn Conn, args [][]byte) {
 	var list []counter.FeedCursor
 	err := conn.WithStore(false, func(b *counter.Batch) (err error) {
-		list, err = b.Cursors().List()
+		list, err = counter.CursorsOf(b).List()
 		return err
 	})
 	if err != nil {
@@ -94,8 +94,8 @@ func getCursor(conn Conn, args [][]byte) {
 
 // listCursors: COUNTER.CURSOR LIST.
 func listCursors(conn Conn, _ [][]byte) {
-	if err := conn.WithStore(false, func(b *counter.Batch) error { // what is told must be safe
-		_, err := b.Cursors().List()
+	if err := conn.WithStore(false, func(b *counter.Batch) error { // the list must be safe
+		_, err := counter.CursorsOf(b).List()
 		return err
 	}); err != nil {
 		fail(conn, err)

@@ -28,6 +28,7 @@ func Full() *facts.State {
 	s.Commands[0].Name, s.Commands[1].Name, s.Errors[0].Word, s.Errors[1].Word = "get", "config|set", "ERR", "OOM"
 	s.Role, s.Usage[0].Counter, s.Usage[1].Counter = "replica", "weibo", "video"
 	s.Cursors[0].Name, s.Cursors[1].Name = "search", "warehouse"
+	s.Cursors[0].Lost, s.Cursors[1].Lost = false, false
 	s.Replicas[0].Addr, s.Replicas[1].Addr = "10.0.0.1:6379", "[fd00::1]:6379"
 	s.Link.State, s.Link.Primary = "sync", "10.0.0.9:6379"
 	s.Disk.Total += int64(1 << 40)
