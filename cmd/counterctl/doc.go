@@ -1,5 +1,5 @@
 // Command counterctl administers counterd. Its commands are about a running node (ping, drain, find, top, diff), a data
-// directory (check, dump, repair), backups (backup, backups, restore, drill, prune), moving data (import, export, build), or
+// directory (check, dump, repair), backups (backup, backups, restore, drill, prune), moving data (import, export, feed, build), or
 // a cluster (cluster create, status, check, ...). counterctl --help lists them.
 //
 // check, dump and restore only read a data directory, and work while a server has it open. repair needs it alone. Instead of
@@ -21,4 +21,5 @@
 //	import.go import_report.go           posts from elsewhere; what is said of it
 //	follow.go                            following a Redis; its snapshots
 //	export.go                            posts as files
+//	feed.go                              every change to a file, a stream or a service; package feed does it
 package main

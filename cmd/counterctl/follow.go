@@ -77,8 +77,14 @@ func (l *followLog) progress(p follow.Progress) {
 	default:
 		text = fmt.Sprintf("%s: %s", p.Phase, human.Size(p.Done))
 	}
+	l.before = p
+	l.show(text)
+}
+
+// show writes a line that the next one overwrites where that can be. The caller holds mu.
+func (l *followLog) show(text string) {
 	l.clear()
-	if l.shown, l.before = time.Now(), p; l.terminal != nil {
+	if l.shown = time.Now(); l.terminal != nil {
 		fmt.Fprint(l.w, text)
 		l.open = true
 		return

@@ -38,6 +38,7 @@ type Flags struct {
 	Pass     string
 	PassFile string
 
+	ofURL  *string  // the password of a URL, which counts before all others
 	prefix string   // of the flags' names
 	env    []string // variables that may hold the password
 	given  func(name string) bool
@@ -64,9 +65,16 @@ func addFlags(fs *pflag.FlagSet, prefix string, env ...string) *Flags {
 	return f
 }
 
+// AddSinkFlags declares the flags for a server that data goes to: as those of AddFlags, with sink- in front. Its password is not
+// given by a flag.
+func AddSinkFlags(fs *pflag.FlagSet) *Flags { return addFlags(fs, "sink-", "SINK_PASS") }
+
+// SetPassword gives the password that a URL has.
+func (f *Flags) SetPassword(password string) { f.ofURL = &password }
+
 func whose(prefix string) string {
-	if prefix != "" {
-		return "of the source: "
+	if name := strings.TrimSuffix(prefix, "-"); name != "" {
+		return "of the " + name + ": "
 	}
 	return ""
 }
@@ -106,6 +114,8 @@ func (f *Flags) Options(addr string) (o wire.Options, err error) {
 
 func (f *Flags) password() (string, error) {
 	switch {
+	case f.ofURL != nil:
+		return *f.ofURL, nil
 	case f.given("pass") && f.given("pass-file"):
 		return "", cli.Misuse("got --pass and --pass-file, want one")
 	case f.given("pass"):

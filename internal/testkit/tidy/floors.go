@@ -111,6 +111,7 @@ var floors = map[string]int{
 	"cmd/counterctl/internal/directory": 80,
 	"cmd/counterctl/internal/posts":     80,
 	"cmd/counterctl/internal/cluster":   90,
+	"cmd/counterctl/internal/feed":      80,
 	"cmd/counterctl/internal/source":    50,
 	"cmd/counterctl":                    200,
 	"cmd/counterbench":                  200,

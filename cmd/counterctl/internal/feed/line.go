@@ -1,0 +1,55 @@
+package feed
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// The line of a change (docs/reference/feed-json.md, and feed.schema.json beside it):
+//
+//	{"position":"1-...","time":1700000000000,"parts":[
+//	  {"kind":"set","counter":"weibo","mid":"102","values":{"comment":5}},
+//	  {"kind":"del","counter":"weibo","mid":"102"}, {"kind":"flush"}, {"kind":"schema","schema":"..."},
+//	  {"kind":"gain","move":"...","groups":"..."}, {"kind":"lose","move":"...","groups":"..."}]}
+//
+// It is written from the bytes of the reply, in one pass. The position comes first: that is how a line is known.
+//
+// A mid is a string: JavaScript, jq and others round numbers above 2^53, and a rounded id is that of another post.
+
+func appendLineStart(dst, position []byte, ms int64) []byte {
+	dst = append(dst, `{"position":`...)
+	dst = appendString(dst, position)
+	dst = append(dst, `,"time":`...)
+	dst = strconv.AppendInt(dst, ms, 10)
+	return append(dst, `,"parts":[`...)
+}
+
+func appendLineEnd(dst []byte) []byte { return append(dst, "]}\n"...) }
+
+// appendField appends a name and a string.
+func appendField(dst []byte, name string, text []byte) []byte {
+	dst = append(dst, `,"`...)
+	dst = append(dst, name...)
+	dst = append(dst, `":`...)
+	return appendString(dst, text)
+}
+
+// appendMid appends the id of a post, as a string.
+func appendMid(dst []byte, mid int64) []byte {
+	dst = append(dst, `,"mid":"`...)
+	dst = strconv.AppendUint(dst, uint64(mid), 10)
+	return append(dst, '"')
+}
+
+// appendString appends a string of JSON.
+func appendString(dst, text []byte) []byte {
+	for _, c := range text {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(string(text)) // a string always can be
+			return append(dst, quoted...)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, text...)
+	return append(dst, '"')
+}

@@ -1,0 +1,166 @@
+package feed
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule is a schema of JSON, with the keywords that the schema of a line uses.
+type rule struct {
+	Type       string          `json:"type"`
+	Const      string          `json:"const"`
+	Enum       []string        `json:"enum"`
+	Pattern    string          `json:"pattern"`
+	MaxLength  int             `json:"maxLength"`
+	Required   []string        `json:"required"`
+	Properties map[string]rule `json:"properties"`
+	Additional *rule           `json:"additionalProperties"`
+	Items      *rule           `json:"items"`
+	OneOf      []rule          `json:"oneOf"`
+
+	Schema string `json:"$schema"`
+	Title  string `json:"title"`
+}
+
+// check says where a value breaks the rule; empty: nowhere.
+func (r *rule) check(v any) string {
+	var kind string
+	text, _ := v.(string)
+	switch v := v.(type) {
+	case string:
+		kind = "string"
+	case json.Number:
+		if _, err := v.Int64(); err == nil {
+			kind = "integer"
+		}
+	case []any:
+		kind = "array"
+		for _, e := range v {
+			if wrong := r.Items.check(e); wrong != "" {
+				return wrong
+			}
+		}
+	case map[string]any:
+		kind = "object"
+		if wrong := r.object(v); wrong != "" {
+			return wrong
+		}
+	}
+	switch {
+	case r.Type != "" && r.Type != kind, r.Const != "" && r.Const != text, r.Enum != nil && !slices.Contains(r.Enum, text),
+		r.Pattern != "" && !regexp.MustCompile(r.Pattern).MatchString(text), r.MaxLength > 0 && len(text) > r.MaxLength:
+		return fmt.Sprintf("%v is not %+v", v, r)
+	}
+	if r.OneOf == nil {
+		return ""
+	}
+	fits := slices.DeleteFunc(slices.Clone(r.OneOf), func(one rule) bool { return one.check(v) != "" })
+	if len(fits) != 1 {
+		return fmt.Sprintf("%v fits %d of the rules", v, len(fits))
+	}
+	return ""
+}
+
+func (r *rule) object(fields map[string]any) string {
+	for _, name := range r.Required {
+		if fields[name] == nil {
+			return name + " is missing"
+		}
+	}
+	for name, v := range fields {
+		inner, known := r.Properties[name]
+		if !known && r.Additional != nil {
+			inner, known = *r.Additional, true
+		}
+		if !known && r.Properties != nil {
+			return name + " is not in the schema"
+		}
+		if wrong := inner.check(v); wrong != "" {
+			return name + ": " + wrong
+		}
+	}
+	return ""
+}
+
+// lineSchema reads the schema file of the documentation.
+func lineSchema(t *testing.T) *rule {
+	t.Helper()
+	text, err := os.ReadFile("../../../../docs/reference/feed-json.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.DisallowUnknownFields()
+	r := new(rule)
+	if err := decoder.Decode(r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// checkLine holds a line against the schema, and returns its fields.
+func checkLine(t *testing.T, r *rule, line string) map[string]any {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(line))
+	decoder.UseNumber()
+	var fields map[string]any
+	if err := decoder.Decode(&fields); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	if wrong := r.check(fields); wrong != "" {
+		t.Errorf("%s: %s", line, wrong)
+	}
+	return fields
+}
+
+// TestLines: the lines of a reply with each kind of part are as the schema in the documentation says, and have the bytes of the reply.
+func TestLines(t *testing.T) {
+	schema := lineSchema(t)
+	const position = "1-00112233445566aa-0-100+12-3f2a"
+	bulk := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+	reply := "*2\r\n" + bulk("1-00112233445566aa-0-200-3f2a") + "*1\r\n*4\r\n" + bulk(position) + ":1795200000123\r\n*7\r\n" +
+		"*7\r\n" + bulk("set") + bulk("weibo") + ":9223372036854775807\r\n" + bulk("comment") + ":5\r\n" + bulk("a\"b") + ":-1\r\n" +
+		"*3\r\n" + bulk("set") + bulk("weibo") + ":3\r\n" +
+		"*3\r\n" + bulk("del") + bulk("weibo") + ":7\r\n" +
+		"*1\r\n" + bulk("flush") +
+		"*2\r\n" + bulk("schema") + bulk("add \"x\"\n\u2028") +
+		"*3\r\n" + bulk("gain") + bulk("m1") + bulk("0-3") +
+		"*3\r\n" + bulk("lose") + bulk("m2") + bulk("4") +
+		"*2\r\n" + bulk("a newer node") + ":1\r\n"
+	r := scripted(reply)
+	b, next, err := r.next(t.Context())
+	if b == nil {
+		t.Fatal(err)
+	}
+	if next != "1-00112233445566aa-0-200-3f2a" || len(b.Changes) != 1 || b.Changes[0].Position != position || b.Changes[0].End != len(b.Text) {
+		t.Fatalf("got %+v, %s", b, next)
+	}
+	got := checkLine(t, schema, string(b.Line(0)))
+	want := map[string]any{"position": position, "time": json.Number("1795200000123"), "parts": []any{
+		map[string]any{"kind": "set", "counter": "weibo", "mid": "9223372036854775807", "values": map[string]any{"comment": json.Number("5"), "a\"b": json.Number("-1")}},
+		map[string]any{"kind": "set", "counter": "weibo", "mid": "3", "values": map[string]any{}},
+		map[string]any{"kind": "del", "counter": "weibo", "mid": "7"},
+		map[string]any{"kind": "flush"},
+		map[string]any{"kind": "schema", "schema": "add \"x\"\n\u2028"},
+		map[string]any{"kind": "gain", "move": "m1", "groups": "0-3"},
+		map[string]any{"kind": "lose", "move": "m2", "groups": "4"},
+	}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+	checkLine(t, schema, strings.TrimSuffix(string(r.mark(position).Text), "\n"))
+	for _, wrong := range []string{`{"position":"1-00112233445566aa-0-1-3f2a","time":1,"parts":[{"kind":"set"}]}`, `{"time":1,"parts":[]}`, `{"position":"1-00112233445566aa-0-1-3f2a","time":1.5,"parts":[]}`} {
+		var fields map[string]any
+		decoder := json.NewDecoder(strings.NewReader(wrong))
+		decoder.UseNumber()
+		if err := decoder.Decode(&fields); err != nil || schema.check(fields) == "" {
+			t.Errorf("the schema lets %s pass: %v", wrong, err)
+		}
+	}
+}

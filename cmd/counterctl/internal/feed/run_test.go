@@ -1,0 +1,212 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterctl/internal/sinks"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/seed"
+	"github.com/counterd/counterd/internal/wire"
+)
+
+// place is the position behind change n of a node's log.
+func place(n uint64) string {
+	p := counter.FeedPosition{Frame: n * 10}
+	p.Term[0] = 1
+	return p.String()
+}
+
+// numberAt is the inverse of place.
+func numberAt(position string) uint64 {
+	p, err := counter.ParseFeedPosition(position)
+	if err != nil {
+		panic(err)
+	}
+	return p.Frame / 10
+}
+
+// nodes are nodes with the same log of so many changes, of which each third is not wanted. They break connections and refuse.
+type nodes struct {
+	log    uint64
+	rng    *rand.Rand
+	trials atomic.Int64
+	refuse map[string]string // by address: an error
+}
+
+// dial connects to a node, which serves a few requests.
+func (n *nodes) dial(_ context.Context, addr string) (*wire.Conn, error) {
+	if n.trials.Add(1)%5 == 4 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	ours, theirs := net.Pipe()
+	requests := 1 + n.rng.IntN(6)
+	cut := n.rng.IntN(40)
+	go n.serve(theirs, addr, requests, cut)
+	return wire.NewConn(ours, 4096), nil
+}
+
+func (n *nodes) serve(c net.Conn, addr string, requests, cut int) {
+	defer c.Close()
+	r := wire.NewReader(c, 4096)
+	for i := range requests {
+		v, err := r.ReadValue()
+		if err != nil {
+			return
+		}
+		text := n.answer(addr, v.Array[2].Str, i)
+		if i == requests-1 {
+			text = text[:min(cut, len(text))]
+		}
+		if _, err := io.WriteString(c, text); err != nil {
+			return
+		}
+	}
+}
+
+func (n *nodes) answer(addr, from string, i int) string {
+	if refused := n.refuse[addr]; refused != "" {
+		return "-" + refused + "\r\n"
+	}
+	if i == 3 {
+		return "-LOADING counterd is loading\r\n"
+	}
+	at := uint64(0)
+	if from != "OLDEST" {
+		at = numberAt(from)
+	}
+	text, changes := "", 0
+	for ; at < n.log && changes < 7; at++ {
+		if at%3 != 2 {
+			position := place(at + 1)
+			text += fmt.Sprintf("*3\r\n$%d\r\n%s\r\n:5\r\n*1\r\n*3\r\n$3\r\ndel\r\n$1\r\nc\r\n:%d\r\n", len(position), position, at+1)
+			changes++
+		}
+	}
+	position := place(at)
+	return fmt.Sprintf("*2\r\n$%d\r\n%s\r\n*%d\r\n%s", len(position), position, changes, text)
+}
+
+// store is a sink that fails between and after its writes, and loses its end sometimes.
+type store struct {
+	rng   *rand.Rand
+	kept  []uint64 // numbers of changes
+	at    string
+	fails bool
+}
+
+func (s *store) Position() string { return s.at }
+func (s *store) Close() error     { return nil }
+
+func (s *store) Write(_ context.Context, b *sinks.Batch) error {
+	fate := 9
+	if s.fails {
+		fate = s.rng.IntN(10)
+	}
+	if fate == 0 {
+		return &sinks.BrokenError{Err: errors.New("it took nothing")}
+	}
+	if b.After != s.at && (s.at != "" || b.After != "OLDEST") {
+		return fmt.Errorf("a batch behind %s, and the sink is at %s", b.After, s.at)
+	}
+	for i := range b.Changes {
+		s.at = b.Changes[i].Position
+		if !strings.Contains(string(b.Line(i)), `"parts":[]`) {
+			s.kept = append(s.kept, numberAt(s.at))
+		}
+		if fate == 1 && i == len(b.Changes)/2 {
+			return &sinks.BrokenError{Err: errors.New("it took a half")}
+		}
+	}
+	if fate == 2 { // and it lost changes that it had acknowledged
+		s.kept = s.kept[:len(s.kept)-len(s.kept)/4]
+		s.at = ""
+		if len(s.kept) > 0 {
+			s.at = place(s.kept[len(s.kept)-1])
+		}
+		return &sinks.BrokenError{Err: errors.New("it lost its end")}
+	}
+	return nil
+}
+
+// TestRun feeds a sink through connections that break, nodes that refuse, and a sink that fails: each change comes once, in order.
+func TestRun(t *testing.T) { synctest.Test(t, testRun) }
+
+func testRun(t *testing.T) {
+	rng := seed.Rand(t)
+	for round := range 20 {
+		n := &nodes{log: 100, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), refuse: map[string]string{}}
+		if round%2 == 1 {
+			n.refuse["b"] = "POSHISTORY - another log"
+		}
+		s := &store{rng: rng, fails: true}
+		done, err := Run(t.Context(), Options{Addrs: []string{"a", "b"}, Dial: n.dial, From: "OLDEST", UntilCaughtUp: true, MarkEvery: time.Hour,
+			Place: sinks.NewPlace("a sink", func(context.Context) (sinks.Sink, error) { return s, nil }), Log: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		for i := range n.log {
+			if i%3 == 2 {
+				continue
+			}
+			if want >= len(s.kept) || s.kept[want] != i+1 {
+				t.Fatalf("round %d: got %v", round, s.kept)
+			}
+			want++
+		}
+		if len(s.kept) != want || s.at != place(n.log) || done.Position != s.at || !done.CaughtUp {
+			t.Errorf("round %d: got %v at %s, %+v", round, s.kept, s.at, done)
+		}
+	}
+}
+
+// TestRunEnds: errors that do not pass end it, and the end of the context does not.
+func TestRunEnds(t *testing.T) { synctest.Test(t, testRunEnds) }
+
+func testRunEnds(t *testing.T) {
+	rng := seed.Rand(t)
+	s := &store{rng: rng}
+	run := func(ctx context.Context, n *nodes, o Options) error {
+		n.rng = rng
+		o.Dial, o.Log = n.dial, t.Logf
+		if o.Place == nil {
+			o.Place = sinks.NewPlace("a sink", func(context.Context) (sinks.Sink, error) { return s, nil })
+		}
+		_, err := Run(ctx, o)
+		return err
+	}
+	if err := run(t.Context(), &nodes{}, Options{Addrs: []string{"a"}}); !errors.Is(err, ErrNoStart) {
+		t.Errorf("without a start: %v", err)
+	}
+	gone := map[string]string{"a": "POSGONE " + place(9) + " gone", "b": "POSGONE " + place(9) + " gone"}
+	err := run(t.Context(), &nodes{refuse: gone}, Options{Addrs: []string{"a", "b"}, From: place(5)})
+	if e := (*PositionError)(nil); !errors.As(err, &e) || e.History || e.At != place(5) || e.Next != place(9) {
+		t.Errorf("gone: %v", err)
+	}
+	if err := run(t.Context(), &nodes{refuse: map[string]string{"a": "NOPERM no"}}, Options{Addrs: []string{"a"}, From: "OLDEST"}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("not permitted: %v", err)
+	}
+	broken := sinks.NewPlace("another", func(context.Context) (sinks.Sink, error) { return nil, errors.New("no such place") })
+	if err := run(t.Context(), &nodes{}, Options{Addrs: []string{"a"}, Place: broken, From: "OLDEST"}); err == nil || !strings.Contains(err.Error(), "another: no such place") {
+		t.Errorf("no place: %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	o := Options{Addrs: []string{"a"}, From: "OLDEST", MarkEvery: time.Hour, Progress: func(p Progress) {
+		if p.CaughtUp {
+			stop()
+		}
+	}}
+	if err := run(ctx, &nodes{log: 30}, o); err != nil || s.at != place(30) || len(s.kept) != 20 {
+		t.Errorf("stopped: %v, %v at %s", err, s.kept, s.at)
+	}
+}
