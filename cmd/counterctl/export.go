@@ -17,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/counterctl/internal/posts"
+	"github.com/counterd/counterd/cmd/counterctl/internal/sinks"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/schema"
 )
@@ -47,7 +48,10 @@ disk. CONDITIONS are the words behind the counter's name in COUNTER.COUNT: MID .
 
 The posts of a running node are read while it goes on, each as it is when its turn comes. What was written is compared with the
 node's own counts and sums, and said to be verified if nothing was changed meanwhile. A directory is read as it is at one moment;
-so is what redis-cli --rdb downloads of a running node. Reading one takes the memory that a server would take for it.`,
+so is what redis-cli --rdb downloads of a running node. Reading one takes the memory that a server would take for it.
+
+--position FILE stores the position of what was exported: with the posts and then every change behind the position (counterctl
+feed --from FILE), a consumer has what the node has, without a gap. The command ends when no crash can take back what it wrote.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		e := &exporter{}
 		flags.StringVarP(&e.out, "out", "o", "", "`FILE` to write, - for standard output; {counter} in it is the counter's name")
@@ -55,6 +59,7 @@ so is what redis-cli --rdb downloads of a running node. Reading one takes the me
 		flags.StringArrayVarP(&e.rules, "map", "m", nil, "of resp: `RULE` that says where a Redis has a number, as in import; may be given many times")
 		flags.BoolVar(&e.skipZeros, "skip-zeros", false, "with --map: leave out values that are 0")
 		flags.StringSliceVar(&e.columns, "columns", nil, "columns to write, parted by commas; all unless given")
+		flags.StringVar(&e.position, "position", "", "`FILE` to store the position in from which counterctl feed goes on")
 		e.reach = connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) == 0 {
@@ -79,6 +84,7 @@ type exporter struct {
 	skipZeros   bool
 	counter     string   // "": all
 	words       []string // its conditions
+	position    string   // a file; empty: none is wanted
 	reach       *connect.Flags
 }
 
@@ -192,6 +198,29 @@ func (e *exporter) write(ctx context.Context, out output, from posts.Source) err
 	if err != nil {
 		return err
 	}
+	if e.position == "" {
+		return e.writeFiles(ctx, out, from, tables)
+	}
+	marked := from.(posts.Marked)
+	if err := marked.Mark(ctx); err != nil {
+		return err
+	}
+	if err := e.writeFiles(ctx, out, from, tables); err != nil {
+		return err
+	}
+	position, err := marked.Settle(ctx)
+	if err == nil {
+		err = sinks.WritePosition(e.position, position)
+	}
+	if err != nil {
+		return fmt.Errorf("%s was not written: %w", e.position, err)
+	}
+	fmt.Fprintf(out.Stderr, "position %s to %s: counterctl feed --from %s goes on there\n", position, e.position, e.position)
+	return nil
+}
+
+// writeFiles writes one file, or one for each counter.
+func (e *exporter) writeFiles(ctx context.Context, out output, from posts.Source, tables []*posts.Wanted) error {
 	if !strings.Contains(e.out, "{counter}") {
 		return e.writeFile(ctx, out, from, e.out, tables)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/export"
@@ -18,6 +17,7 @@ type Node struct {
 	*node.Node
 	sch    *schema.Schema
 	offset string // of its log, when it was begun
+	mark   mark
 }
 
 var _ Source = (*Node)(nil)
@@ -39,18 +39,7 @@ func (n *Node) Begin() (err error) {
 }
 
 // logOffset returns how far the node's log is: while it stays nothing is changed.
-func (n *Node) logOffset() (string, error) {
-	text, err := n.Do("INFO", "replication")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(strings.Join(text, "\n")) {
-		if offset, ok := strings.CutPrefix(strings.TrimSpace(line), "master_repl_offset:"); ok {
-			return offset, nil
-		}
-	}
-	return "", fmt.Errorf("%s: INFO replication has no master_repl_offset", n.Addr)
-}
+func (n *Node) logOffset() (string, error) { return n.info("master_repl_offset") }
 
 // Number asks for one number.
 func (n *Node) Number(words ...string) (string, error) {

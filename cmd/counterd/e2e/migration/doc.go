@@ -8,5 +8,6 @@
 //	import_hurt_test.go                     an import into a server that loses acknowledged changes, is flushed, or has a full disk
 //	follow_test.go                          a redis-server that is followed
 //	download_test.go export_test.go         exports and downloads
+//	feed_test.go                            counterctl feed: each kind of sink, killed together with the node and the tool; exports with a position
 //	built_test.go                           directories that counterctl build makes
 package migration
