@@ -53,7 +53,7 @@ func (l *Log) tick(due bool) {
 		l.tail.free = nil
 	}
 	l.judge.age()
-	if due && l.claims.judge(l.Durable(), l.files.history.Replica) || l.files.wantNext && l.files.next == nil {
+	if due && c.healer.trouble == nil && l.claims.judge(l.Durable()) || l.files.wantNext && l.files.next == nil {
 		wake(l.preparer.wanted)
 	}
 }

@@ -22,23 +22,22 @@ type claims struct {
 	file   logfile.ClaimFile // the writer's
 
 	mu      sync.Mutex // guards the rest
-	made    uint64     // all bytes below are vouched for: by a claim of this process, or by a header since the start
-	judged  uint64     // the durable offset when judge was asked last
+	made    uint64     // what the file says
 	wanted  bool       // a claim is to be written
 	failed  bool       // the last one could not be
 	written bool       // this process has written a claim
 	again   bool       // the file was damaged: it is opened again, and each of its slots written
 }
 
-// judge decides that a claim is to be written when nothing else says what is durable: no frame was synced since the last
-// call, or frames carry the claims of another disk, as the frames of a replica do. It returns true if the caller must wake
+// judge decides that a claim is to be written, as more is durable than the file says. It returns true if the caller must wake
 // the writer. The caller calls it once each SyncEvery, after the sync.
-func (c *claims) judge(durable uint64, replica bool) (ask bool) {
+//
+// Frames and headers claim too, but they are lost with the end of the log that they are in. A last segment that is gone, and was
+// written to all the time, is missed by the file alone.
+func (c *claims) judge(durable uint64) (ask bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	still := durable == c.judged
-	c.judged = durable
-	if durable > c.made && (still || replica) && !c.wanted {
+	if durable > c.made && !c.wanted {
 		c.wanted = true
 		return true
 	}
@@ -53,7 +52,7 @@ func (c *claims) clearWanted() (wanted bool) {
 	return wanted
 }
 
-// lacks tells whether nothing vouches for all bytes below an offset.
+// lacks tells whether the file does not vouch for all bytes below an offset.
 func (c *claims) lacks(durable uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

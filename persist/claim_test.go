@@ -347,3 +347,32 @@ func TestClaimNotMended(t *testing.T) {
 	}
 	must(t, l.Close())
 }
+
+// TestClaimWhileBusy: a log that grows all the time is killed, and the frames of its last seconds are zeros. DURABLE says that they were there.
+func TestClaimWhileBusy(t *testing.T) {
+	racetest.Skip(t, "the test drives the log itself, call after call")
+	disk := newFS(t)
+	c := newClock()
+	opts := smallLog(disk, c)
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	var ends []uint64 // of the log at each sync
+	for i := range uint64(6) {
+		must(t, l.Commit(l.AppendSet(1, 1, i, 1)))
+		c.At = c.At.Add(time.Second)
+		l.Tick()
+		ends = append(ends, l.Durable())
+	}
+	segs := l.Segments().List()
+	last := segs[len(segs)-1]
+	for _, end := range ends[:len(ends)-1] {
+		left := disk.Kill()
+		must(t, left.Damage(last.Path, func(b []byte) []byte { clear(b[last.Segment().Offset(end):]); return b }))
+		opts.FS = left
+		if l, rec, err := OpenLog(opts, 0, discard); !errors.Is(err, format.ErrCorrupt) {
+			t.Errorf("zeros from %d on: the log opens and ends at %d: %v", end, rec.End, err)
+			must(t, l.Close())
+		}
+	}
+	must(t, l.Close())
+}

@@ -85,7 +85,7 @@ func newLog(opts LogOptions, o *opened) *Log {
 	}
 
 	l.claims.file, l.claims.logger = logfile.ClaimFile{FS: opts.FS, Dir: opts.Dir}, opts.Logger
-	l.claims.made = o.durable // the header of the segment that was begun says so, or the claims that the walk read
+	l.claims.made = o.claimed
 	l.preparer = preparer{files: &l.files, calls: &c.calls, admission: &l.admission, judge: &l.judge, claims: &l.claims, logger: opts.Logger, wanted: c.prepare}
 	l.names = nameWatch{files: &l.files, calls: &c.calls, admission: &l.admission}
 	l.readers = readers{files: &l.files, progress: &l.progress, committer: c}

@@ -55,6 +55,7 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *format.Re
 		if err != nil {
 			return nil, rec, err
 		}
+		o.claimed = claim.Offset
 		l := newLog(opts, o)
 		l.start()
 		return l, rec, nil
@@ -83,6 +84,7 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *format.Re
 	if err != nil {
 		return nil, rec, err
 	}
+	o.claimed = claim.Offset
 	l := newLog(opts, o)
 	l.start()
 	return l, rec, nil
@@ -135,6 +137,7 @@ func replay(w *logfile.Walker, opts *LogOptions, rec *Recovery, from uint64, app
 type opened struct {
 	maker        *logfile.Maker
 	durable, end uint64
+	claimed      uint64 // that the file DURABLE says is durable
 	chain        uint32 // crc32c of the frame that ends at end
 	durableChain uint32 // crc32c of the frame that ends at durable
 	segs         []logfile.Segment

@@ -7,7 +7,8 @@ import (
 
 // Claim is what the file DURABLE of a data directory says: all bytes of this directory's log below Offset were durable.
 // A log that ends before it was damaged, also where no frame and no header says so: a replica's frames carry the claims
-// of another disk, and behind the last sync of a primary that has nothing more to do comes no frame.
+// of another disk, behind the last sync of a primary that has nothing more to do comes no frame, and a last segment that is gone
+// has taken its frames and its header with it. So the file is written each second in which the log has grown.
 type Claim struct {
 	Offset uint64
 	ReplID ReplID // of the term in force when the claim was made
