@@ -155,13 +155,13 @@ func (ps *Peers) ProcessOf(id string) string {
 // Safe is the log offset up to which a feed may show changes: no crash of one node takes these back, and in a cluster no failover.
 // A primary's own disk has them, durably, and in a cluster all nodes that must have them. A replica's own disk has them, and the
 // node that it follows has said that they are safe, on the present link or the last one (message C). So a replica shows nothing new
-// until a link has told that.
+// until a link has told that. A node that is to follow counts as a replica, also while its disk keeps it from becoming one.
 //
 // Without a cluster, another node that is made primary may lack them: see Have.
 func (ps *Peers) Safe() uint64 {
 	store := ps.node.host.Store()
 	log := store.Replication()
-	if store.Replica() {
+	if _, linked := ps.node.Link(); linked || store.Replica() {
 		return min(log.Durable(), ps.node.told.Load())
 	}
 	return min(log.Durable(), log.Confirmed())

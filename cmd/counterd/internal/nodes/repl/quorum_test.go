@@ -169,3 +169,24 @@ func TestOneReplica(t *testing.T) {
 		t.Error("the connection before counts")
 	}
 }
+
+// TestSafeBeforeItIsAReplica: a node that is to follow, and whose disk keeps it from becoming a replica, shows nothing to feeds: no primary
+// has told it what is safe.
+func TestSafeBeforeItIsAReplica(t *testing.T) {
+	h := &testHost{t: t, sim: vfs.NewSim()}
+	h.open()
+	defer h.Store().Close()
+	n := newTestNode(h)
+	if err := errors.Join(h.Store().AlterScript("add counter w"), h.Store().Replication().Sync()); err != nil {
+		t.Fatal(err)
+	}
+	if n.peers.Safe() == 0 {
+		t.Error("a primary shows nothing")
+	}
+	n.mu.Lock()
+	n.link = &Link{node: n}
+	n.mu.Unlock()
+	if safe := n.peers.Safe(); safe != 0 || h.Store().Replica() {
+		t.Errorf("it shows changes up to %d", safe)
+	}
+}
