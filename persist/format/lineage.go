@@ -155,7 +155,7 @@ func (l *Lineage) Begins(lEnd uint64, o *Lineage, oEnd uint64) bool {
 //	term <40 hex digits> epoch <n> start <offset>  any number, at most 256
 //	end crc32c <8 hex digits>
 //
-// HISTORY.copy has the same text. It is written first, and counts where HISTORY is damaged or gone.
+// HISTORY.copy has the same text. It is written first, and counts where HISTORY is damaged or gone, unless it is older than the log.
 const (
 	HistoryName    = "HISTORY"
 	historyTitle   = "counterd history "

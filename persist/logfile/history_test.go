@@ -56,3 +56,54 @@ func TestLineageTwice(t *testing.T) {
 		t.Errorf("none is there: %+v, %v", got, err)
 	}
 }
+
+// TestOutdatedLineage: a program of an earlier version wrote HISTORY alone, and HISTORY is damaged now. Its copy does not count where the
+// log shows that it is older. It counts where the log has nothing of the newest term yet, or all of it is of the first one.
+func TestOutdatedLineage(t *testing.T) {
+	id := func(n byte) format.ReplID { return format.ReplID{n} }
+	one, two, three := format.Term{ReplID: id(1), Epoch: 1}, format.Term{ReplID: id(2), Epoch: 2, Start: 50}, format.Term{ReplID: id(3), Epoch: 3, Start: 1000}
+	for name, c := range map[string]struct {
+		log   format.History // of the last segment, which begins at offset 100
+		empty bool           // it has no frame
+		past  format.Lineage
+		want  bool
+	}{
+		"as the log":             {log: format.History{ReplID: id(2), Epoch: 2}, past: format.Lineage{Terms: []format.Term{one, two}}, want: true},
+		"a term has begun since": {log: format.History{ReplID: id(2), Epoch: 2}, past: format.Lineage{Terms: []format.Term{one, two, three}}, want: true},
+		"it yields":              {log: format.History{ReplID: id(2), Epoch: 2}, past: format.Lineage{Replica: true, Terms: []format.Term{one, two}}, want: true},
+		"nothing was written":    {log: format.History{ReplID: id(9), Epoch: 9}, empty: true, past: format.Lineage{Terms: []format.Term{one, two}}, want: true},
+		"named anew":             {log: format.History{ReplID: id(9), Epoch: 2}, past: format.Lineage{Terms: []format.Term{{ReplID: id(4), Epoch: 3}}}, want: true},
+		"not finished":           {log: format.History{ReplID: id(9), Epoch: 9}, past: format.Lineage{Installing: format.InstallName, Terms: []format.Term{one, two}}, want: true},
+		"a term less":            {log: format.History{ReplID: id(3), Epoch: 3}, past: format.Lineage{Terms: []format.Term{one, two}}},
+		"another term":           {log: format.History{ReplID: id(4), Epoch: 2}, past: format.Lineage{Terms: []format.Term{one, two}}},
+		"a primary's before":     {log: format.History{ReplID: id(2), Epoch: 2, Replica: true}, past: format.Lineage{Terms: []format.Term{one, two}}},
+	} {
+		disk := filetest.NewFS(t)
+		filetest.Must(t, disk.MkdirAll(format.LogDir(filetest.Dir)))
+		var frames [][]byte
+		if !c.empty {
+			frame := format.AppendSet(make([]byte, format.FrameHeaderLen), 1, 1, 1, 1)
+			format.PutFrameHeader(frame, false, 100, 0, 1, c.log.Epoch)
+			frames = append(frames, frame)
+		}
+		maker := Maker{FS: disk, Dir: filetest.Dir, Least: MinSegment}
+		seg, err := maker.Rewrite(format.SegmentHeader{History: c.log, Start: 100}, frames, nil)
+		filetest.Must(t, err)
+		filetest.Must(t, seg.File.Close())
+		path := format.LineagePath(filetest.Dir)
+		for _, text := range [][]byte{nil, []byte("counterd history 1\n")} { // gone, or damaged
+			filetest.Must(t, WriteLineage(disk, filetest.Dir, &c.past))
+			filetest.Must(t, disk.Remove(path))
+			if text != nil {
+				filetest.Must(t, vfs.WriteFileAtomic(disk, path, text))
+			}
+			got, err := ReadLineage(disk, filetest.Dir)
+			if fault := LineageFault(disk, filetest.Dir); (fault != nil) != c.want {
+				t.Errorf("%s: fault %v", name, fault)
+			}
+			if c.want && (err != nil || len(got.Terms) != len(c.past.Terms)) || !c.want && (!errors.Is(err, format.ErrCorrupt) || len(got.Terms) > 0) {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		}
+	}
+}

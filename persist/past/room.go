@@ -78,7 +78,13 @@ func damagedLineage(fsys vfs.FS, dir string, set uint64) (l format.Lineage, err 
 		path := DamagedPath(dir, name, set)
 		text, rerr := vfs.ReadFile(fsys, path, format.MaxLineageText)
 		if rerr == nil {
-			if l, rerr = format.DecodeLineage(path, text); rerr == nil && len(l.Terms) > 0 {
+			if l, rerr = format.DecodeLineage(path, text); rerr == nil && name != format.HistoryName {
+				var segs []logfile.Segment
+				if segs, rerr = logfile.SegmentsIn(fsys, DamagedPath(dir, format.LogDirName, set)); rerr == nil {
+					rerr = logfile.OutdatedLineage(fsys, segs, &l)
+				}
+			}
+			if rerr == nil && len(l.Terms) > 0 {
 				return l, nil
 			}
 		}

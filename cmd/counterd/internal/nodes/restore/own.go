@@ -20,7 +20,8 @@ type own struct {
 	ids  []format.ReplID // of terms, from other files than HISTORY
 }
 
-// ErrReplica is a directory that is, or may be, a replica's: the data of its primary are newer than a backup.
+// ErrReplica is a directory that is, or may be, a replica's: the data of its primary are newer than a backup. HISTORY says so, and the
+// caller knows the files PRIMARY and HANDOVER. Headers of the log do not count: a replica that was promoted has those of its primary.
 var ErrReplica = errors.New("this node was a replica, or was becoming one: its primary has its data")
 
 func readOwn(dir string, noted format.ReplID) (*own, error) {
@@ -41,7 +42,7 @@ func readOwn(dir string, noted format.ReplID) (*own, error) {
 			continue
 		}
 		l, err := format.DecodeLineage(name, text)
-		if err != nil || len(l.Terms) == 0 {
+		if err != nil || len(l.Terms) == 0 || name != format.HistoryName && logfile.OutdatedLineage(vfs.OS(), o.segments(), &l) != nil {
 			continue
 		}
 		if l.Replica || l.Begun() != "" {
@@ -64,9 +65,6 @@ func readOwn(dir string, noted format.ReplID) (*own, error) {
 		_ = file.Close() // it was only read
 		if fault != nil || err != nil {
 			continue
-		}
-		if h.History.Replica && o.past == nil {
-			return nil, ErrReplica
 		}
 		o.ids = append(o.ids, h.History.ReplID)
 	}

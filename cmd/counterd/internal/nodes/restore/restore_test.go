@@ -134,3 +134,33 @@ func TestStageRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestStagePromoted: HISTORY and its copy of a node are damaged that was a replica, and leads by now. Its log is what its primary wrote, and
+// says so.
+func TestStagePromoted(t *testing.T) {
+	dir, from := t.TempDir(), t.TempDir()
+	start(t, dir)
+	backUp(t, dir, from)
+	start(t, dir)
+	segs, err := logfile.ListSegments(vfs.OS(), dir)
+	must(t, err)
+	for _, s := range segs {
+		file, err := vfs.OS().OpenRW(s.Path)
+		must(t, err)
+		h, fault, err := logfile.ReadSegmentHeader(file, &s)
+		if fault != nil || err != nil {
+			t.Fatal(fault, err)
+		}
+		h.History.Replica = true
+		_, err = file.WriteAt(h.AppendTo(nil), 0)
+		must(t, errors.Join(err, file.Close()))
+	}
+	for _, name := range []string{format.HistoryName, format.HistoryName + vfs.CopySuffix} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("counterd history 1\n"), 0o640))
+	}
+	s, err := stage(t, dir, from)
+	must(t, err)
+	if s.End <= s.From {
+		t.Errorf("nothing of its own log was taken: %+v", s)
+	}
+}
