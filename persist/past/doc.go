@@ -20,5 +20,6 @@
 //	restored.go  puts the data of a backup in the place of a damaged directory's
 //	damagedlog.go reads the log of such files
 //	mendlog.go   puts frames of another node in the place of damaged ones
+//	logend.go    reads where a log ends
 //	aside.go     files that tools take out of a directory
 package past

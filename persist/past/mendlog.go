@@ -23,15 +23,16 @@ import (
 // segment must name the last one as the frame before it. A crash leaves the damage, or a part of it.
 //
 // A damaged end of the log has no frame behind it. The log then reaches as far as is known to have been durable here (DURABLE,
-// manifests), or up to LogMend.Reach. If that is where the whole frames end, a segment without frames follows them.
+// manifests), or up to LogMend.Reach. If that is where the whole frames end, a segment without frames follows them. An end that is
+// missing without any damage is fetched too, up to LogMend.Reach.
 
 // LogMend is how a damaged log gets its frames back.
 type LogMend struct {
 	// Fetch returns whole frames of another node's log, from a log offset on and none behind end: as many as it likes. The other log
 	// must have come to end in the term.
 	Fetch func(term format.ReplID, from, end uint64) ([]byte, error)
-	// Reach is the log offset up to which the other node has the log. Where the end is damaged, this log is to have as much: the
-	// node is a primary, and nobody has more. 0: the log goes on elsewhere, as for a replica.
+	// Reach is the log offset up to which the other node has the log. This log is to have as much: the node is a primary, and
+	// nobody has more. 0: the log goes on elsewhere, as for a replica.
 	Reach uint64
 	// Ends is called before the file is written that makes a damaged end of the log whole. Changes behind it may be missing from then on,
 	// and no damage tells a start so: Ends notes it durably. Its error is MendLog's. nil: nothing is noted.
@@ -42,7 +43,7 @@ type LogMend struct {
 type MendedLog struct {
 	Segments int    // files that were written
 	Bytes    uint64 // of frames that were fetched
-	Last     bool   // the end of the log was damaged
+	Last     bool   // the end of the log was damaged or missing
 }
 
 // maxMended bounds the frames that are in memory at once: those from the first damage of a segment on.
@@ -66,11 +67,11 @@ func MendLog(fsys vfs.FS, dir string, by LogMend) (done MendedLog, err error) {
 	}
 	for {
 		walked, err := logfile.Walk(fsys, dir, from, m.known, logfile.Visitor{})
-		if err == nil || ignoreDamage(err) != nil {
+		if err == nil && walked.End >= by.Reach || ignoreDamage(err) != nil {
 			return m.done, err
 		}
 		if walked.End < m.filled { // the new segment does not count
-			return m.done, err
+			return m.done, errors.Join(err, errNotMended)
 		}
 		if ferr := m.fill(&walked); ferr != nil {
 			return m.done, errors.Join(err, ferr)

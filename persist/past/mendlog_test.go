@@ -249,3 +249,40 @@ func TestMendLogEndIsNoted(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
+
+// TestMendLogMissingEnd: the last frames are zeros, and nothing tells that they were there. The log gets all that the replica has, with the
+// power failing at every operation too.
+func TestMendLogMissingEnd(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m, seed := newMendable(t), seed.Of(t)
+	segs, err := logfile.ListSegments(m.disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	last := segs[len(segs)-1]
+	lacking := m.disk.Kill()
+	persisttest.Must(t, logfile.DropClaim(lacking, persisttest.Dir))
+	persisttest.Must(t, lacking.Damage(last.Path, func(b []byte) []byte {
+		clear(b[format.SegmentHeaderLen+format.RawFrameLen(b[format.SegmentHeaderLen:]):])
+		return b
+	}))
+	walked, err := logfile.Walk(lacking, persisttest.Dir, 0, 0, logfile.Visitor{})
+	if err != nil || walked.Torn != nil || walked.End <= last.Start || walked.End >= m.end {
+		t.Fatalf("the log ends at %d of %d: %v", walked.End, m.end, err)
+	}
+	for n, crashed := 0, true; crashed; n++ {
+		disk := lacking.Kill()
+		disk.TornCrashAt(n, 50)
+		done, err := MendLog(disk, persisttest.Dir, LogMend{Fetch: m.fetch, Reach: m.end})
+		if crashed = disk.Crashed(); !crashed && (err != nil || !done.Last || done.Segments != 1) {
+			t.Errorf("%+v, %v", done, err)
+		}
+		for _, left := range []*vfs.Sim{disk.Kill(), disk.Crash(seed+uint64(n), 0), disk.Crash(seed+uint64(n), 50)} {
+			_, err := MendLog(left, persisttest.Dir, LogMend{Fetch: m.fetch, Reach: m.end})
+			persisttest.Must(t, err)
+			m.whole(left, "behind a crash")
+		}
+	}
+	gone := errors.New("the other node has ended")
+	if done, err := MendLog(lacking, persisttest.Dir, LogMend{Fetch: func(format.ReplID, uint64, uint64) ([]byte, error) { return nil, gone }, Reach: m.end}); !errors.Is(err, gone) || done.Segments > 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

@@ -71,40 +71,73 @@ func (h *Healer) Keep(verify func() (damage, err error)) { h.notes = append(h.no
 // Files is the file system with the data directory.
 func (h *Healer) Files() vfs.FS { return h.node.fs }
 
-// Open opens a store by open, in a directory. If damage prevents it, find is asked for another node that has the data, for as
-// long as it likes. Where it finds one, or the directory says whose replica the node is, a damaged log gets that node's frames
-// (mendLog). Where that is not enough the files are set aside, and an empty store is opened. The error of find is returned with the damage, and nothing was changed.
-func (n *Node) Open(ctx context.Context, dir string, find func() (Helper, error), open func() (*counter.Store, error)) (*counter.Store, error) {
-	store, err := open()
+// Search finds other nodes with the data of a directory that is being opened.
+type Search interface {
+	// Missing returns a *format.CorruptError if the log lacks its end, and no file of the directory tells so. by has the end then.
+	// Without an error, by is a node that Await's end has returned, or nobody.
+	Missing(ctx context.Context) (by Helper, err error)
+	// Find returns a node that has the data of a damaged directory. It looks for as long as it likes.
+	Find(ctx context.Context) (Helper, error)
+	// Await returns a context that ends with ctx, or when the node is told whom to follow. The caller calls end, which returns
+	// that node; zero: the node was told nothing.
+	Await(ctx context.Context) (_ context.Context, end func() Address)
+}
+
+// Open opens a store by open, in a directory. If damage prevents it, or the end of the log is missing, search finds another node that has
+// the data. Where there is one, or the directory says whose replica the node is, the log gets that node's frames (mendLog). Where that
+// is not enough the files are set aside, and an empty store is opened. The error of a search is returned with the damage, and nothing
+// was changed.
+func (n *Node) Open(ctx context.Context, dir string, search Search, open func() (*counter.Store, error)) (*counter.Store, error) {
 	if dir == "" {
-		return store, err
+		return open()
 	}
-	for try := 1; try < openTries && unreadable(err); try++ {
-		n.logger.Error("the disk fails while the data directory is opened; trying again", "dir", dir, "error", err)
-		time.Sleep(openAgain)
+	var store *counter.Store
+	by, err := search.Missing(ctx)
+	if err == nil {
 		store, err = open()
-	}
-	if err != nil && damaged(err) {
-		var by Helper
-		if note, _ := readAddress(n.fs, notePath(dir, primaryName)); note.Address == (Address{}) {
-			var ferr error
-			if by, ferr = n.healing.find(err, find); ferr != nil {
-				return nil, errors.Join(err, ferr)
-			}
-		} else {
-			by.Parts = note.Address
-		}
-		if n.healing.mendLog(ctx, dir, err, &by) {
+		for try := 1; try < openTries && unreadable(err); try++ {
+			n.logger.Error("the disk fails while the data directory is opened; trying again", "dir", dir, "error", err)
+			time.Sleep(openAgain)
 			store, err = open()
 		}
-		if err != nil && damaged(err) {
-			store, err = n.healing.openEmptied(dir, err, by, open)
-		}
+	}
+	if err != nil && damaged(err) {
+		store, err = n.healing.openDamaged(ctx, dir, err, by, search, open)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return n.healing.opened(dir, store)
+}
+
+// openDamaged is Open for a directory that is damaged. by has the data, if it is known so early.
+func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by Helper, search Search, open func() (*counter.Store, error)) (*counter.Store, error) {
+	if by == (Helper{}) {
+		if note, _ := readAddress(h.node.fs, notePath(dir, primaryName)); note.Address != (Address{}) {
+			by.Parts = note.Address
+		} else {
+			var err error
+			if by, err = h.find(ctx, damage, search); err != nil {
+				return nil, errors.Join(damage, err)
+			}
+		}
+	}
+	for {
+		asking, end := search.Await(ctx)
+		mended := h.mendLog(asking, dir, damage, &by)
+		told := end()
+		if mended {
+			store, err := open()
+			if err == nil || !damaged(err) {
+				return store, err
+			}
+			damage = err
+		} else if told != (Address{}) {
+			by = Helper{From: told, Parts: told}
+			continue
+		}
+		return h.openEmptied(dir, damage, by, open)
+	}
 }
 
 // opened brings the node up to date with a store that was opened in a directory.
@@ -170,11 +203,11 @@ func (h *Healer) MayLead(dir string) bool {
 }
 
 // find runs a search for a helper, and says so meanwhile.
-func (h *Healer) find(damage error, find func() (Helper, error)) (Helper, error) {
+func (h *Healer) find(ctx context.Context, damage error, search Search) (Helper, error) {
 	text := damage.Error()
 	h.waits.Store(&text)
 	defer h.waits.Store(nil)
-	return find()
+	return search.Find(ctx)
 }
 
 // Helper is a node that has the data of another one.

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,7 +52,7 @@ func TestDiskFailsForAMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, opens := newTestNode(h), 0
-			store, err := n.Open(t.Context(), "data", func() (Helper, error) { return Helper{}, nil }, func() (*counter.Store, error) {
+			store, err := n.Open(t.Context(), "data", helper(true), func() (*counter.Store, error) {
 				if opens++; opens <= fails {
 					return nil, &format.CorruptError{File: "an image", Err: fmt.Errorf("read: %w", syscall.EIO)}
 				}
@@ -70,14 +71,20 @@ func TestDiskFailsForAMoment(t *testing.T) {
 	})
 }
 
-// helper says that another node has the data, or that none has.
-func helper(helped bool) func() (Helper, error) {
-	return func() (Helper, error) {
-		if !helped {
-			return Helper{}, errors.New("nobody has it")
-		}
-		return Helper{}, nil
+// helper is a search for a node with the data of this one: there is one, or none.
+type helper bool
+
+func (h helper) Missing(context.Context) (Helper, error) { return Helper{}, nil }
+
+func (h helper) Find(context.Context) (Helper, error) {
+	if !h {
+		return Helper{}, errors.New("nobody has it")
 	}
+	return Helper{}, nil
+}
+
+func (h helper) Await(ctx context.Context) (context.Context, func() Address) {
+	return ctx, func() Address { return Address{} }
 }
 
 // TestOpenDamaged: damage sets the files aside, a disk that goes on to fail as well; files of a newer version stay where they are.

@@ -186,7 +186,7 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 			n.refills.segments.Add(uint64(done.Segments))
 			n.logger.Warn("the log is whole again, with frames of another node", "dir", dir, "bytes", done.Bytes, "took", time.Since(began).Round(time.Millisecond))
 			if done.Last && mend.Reach > 0 {
-				n.logger.Error("the end of the log was damaged, and this node leads with the frames that remain here and on the other node; changes that only this node had may be lost", "dir", dir)
+				n.logger.Error("the end of the log was damaged or missing, and this node leads with the frames that remain here and on the other node; changes that only this node had may be lost", "dir", dir)
 			}
 			return true
 		}

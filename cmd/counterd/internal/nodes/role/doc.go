@@ -46,7 +46,7 @@
 //	failovercmd.go failover.go     FAILOVER: what it is told, and what it does
 //	handover.go                    how far it is
 //	resume.go                      a FAILOVER that the end of the process cut off
-//	help.go                        a primary with a damaged directory asks its replicas
+//	help.go logend.go              a primary with a damaged directory asks its replicas; one whose log may lack its end
 //	sentinel.go                    what a node hears from Sentinel
 //	wait.go                        WAIT, WAITAOF
 //	peer.go copyfile.go archive.go REPLCONF, PSYNC, SYNC; what they send of files

@@ -3,6 +3,7 @@
 package role
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -64,6 +65,7 @@ func TestEmptiedFeedsNobody(t *testing.T) {
 		}
 		host := &testHost{store}
 		n := New(host, config.NewLive(config.Default()), "run", slog.New(slog.DiscardHandler))
+		n.HelpBy(func(context.Context) (repl.Address, error) { return repl.Address{}, nil })
 		here, there := net.Pipe()
 		c := &testPeerConn{socket: here}
 		words := func(text string) (list [][]byte) {
@@ -86,7 +88,7 @@ func TestEmptiedFeedsNobody(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if host.store, err = n.repl.Open(t.Context(), dir, func() (repl.Helper, error) { return repl.Helper{}, nil }, open); err != nil {
+			if host.store, err = n.repl.Open(t.Context(), dir, newHelpSearch(n), open); err != nil {
 				t.Fatal(err)
 			}
 		}

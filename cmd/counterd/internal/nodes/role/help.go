@@ -102,17 +102,17 @@ type helpSearch struct {
 	conf config.Config
 	note repl.ReplicasNote
 
-	patience, within, every time.Duration // helpPatience ...
+	patience, within, every, endWithin time.Duration // helpPatience ...
 }
 
 // newHelpSearch begins a search for the data of the directory in the configuration.
 func newHelpSearch(n *Role) *helpSearch {
 	c := n.config.Get()
-	return &helpSearch{role: n, conf: c, note: repl.ReadReplicas(n.repl.Healer().Files(), c.Dir), patience: helpPatience, within: helpWithin, every: helpEvery}
+	return &helpSearch{role: n, conf: c, note: repl.ReadReplicas(n.repl.Healer().Files(), c.Dir), patience: helpPatience, within: helpWithin, every: helpEvery, endWithin: endWithin}
 }
 
-// find finds the data on another node, or else in a backup. It looks until ctx ends at most.
-func (s *helpSearch) find(ctx context.Context) (repl.Helper, error) {
+// Find finds the data on another node, or else in a backup. It looks until ctx ends at most.
+func (s *helpSearch) Find(ctx context.Context) (repl.Helper, error) {
 	by, err := s.findNode(ctx)
 	if err == nil || s.conf.HealFrom == "" || s.role.help != nil || s.role.opened.Load() || ctx.Err() != nil {
 		return by, err
@@ -152,14 +152,11 @@ func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
 		return repl.Helper{}, errAlone
 	}
 	s.role.log.Error("the data directory is damaged; asking the replicas of this node for its data", "dir", s.conf.Dir, "replicas", s.note.List)
-	var named <-chan struct{}
-	if !s.role.opened.Load() { // else the node has a role already, which REPLICAOF changes
-		named = s.role.told.begin()
-		defer s.role.told.end()
-	}
+	asking, end := s.Await(ctx)
+	defer end()
 	told := false
 	for began := time.Now(); ; {
-		by, err := s.askReplicas(ctx, time.Since(began) >= s.patience)
+		by, err := s.askReplicas(asking, time.Since(began) >= s.patience)
 		if err == nil {
 			s.role.log.Warn("another node has the data of this one", "from", by.From.String())
 			return by, nil
@@ -175,15 +172,33 @@ func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
 			}
 		}
 		select {
-		case <-ctx.Done():
+		case <-asking.Done():
+			if primary := end(); primary != (repl.Address{}) {
+				s.role.log.Warn("REPLICAOF names the node that has the data of this one", "from", primary.String())
+				return repl.Helper{From: primary, Parts: primary}, nil
+			}
 			return by, errors.Join(err, ctx.Err())
-		case <-named:
-			primary := s.role.told.end()
-			s.role.log.Warn("REPLICAOF names the node that has the data of this one", "from", primary.String())
-			return repl.Helper{From: primary, Parts: primary}, nil
 		case <-time.After(s.every):
 		}
 	}
+}
+
+// Await lets REPLICAOF name the node that this one is to follow, until end is called. A node that is open has a role already, which
+// REPLICAOF changes.
+func (s *helpSearch) Await(ctx context.Context) (_ context.Context, end func() repl.Address) {
+	ctx, cancel := context.WithCancel(ctx)
+	if s.role.opened.Load() {
+		return ctx, func() repl.Address { cancel(); return repl.Address{} }
+	}
+	named := s.role.told.begin()
+	go func() {
+		select {
+		case <-named:
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	return ctx, func() repl.Address { cancel(); return s.role.told.end() }
 }
 
 // askReplicas asks once. late: those that do not answer are not waited for any more.

@@ -138,7 +138,7 @@ func (n *Role) Open(open func() (*counter.Store, error)) (*counter.Store, error)
 		ctx, cancel = context.WithTimeout(ctx, reopenAsk)
 		defer cancel()
 	}
-	store, err := n.repl.Open(ctx, dir, func() (repl.Helper, error) { return newHelpSearch(n).find(ctx) }, open)
+	store, err := n.repl.Open(ctx, dir, newHelpSearch(n), open)
 	if err == nil && !n.opened.Swap(true) && c.HealFrom != "" && dir != "" {
 		if err := restore.Clear(dir); err != nil {
 			n.log.Warn("cannot remove what a healing left behind", "error", err)

@@ -1,0 +1,146 @@
+package role
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/internal/testkit/freeport"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// endSearch makes a search of a primary whose log ended orderly, or not, and which remembers a replica at a port. It returns the end of the log.
+func endSearch(t *testing.T, orderly bool, port int, change func(*config.Config)) (s *helpSearch, term format.ReplID, end int) {
+	t.Helper()
+	n := newTestRole(t, func(c *config.Config) {
+		c.Dir = t.TempDir()
+		if change != nil {
+			change(c)
+		}
+	})
+	s = newHelpSearch(n)
+	dir := s.conf.Dir
+	log, _, err := persist.OpenLog(persist.LogOptions{FS: vfs.OS(), Dir: dir, Create: true, Policy: persist.SyncAlways}, 0, func(uint64, *format.Record) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	term = log.History().ReplID
+	err = errors.Join(log.Commit(log.AppendSet(1, 1, 1, 1)), log.Close(), logfile.WriteLineage(vfs.OS(), dir, &format.Lineage{Terms: []format.Term{{ReplID: term}}}))
+	if !orderly {
+		err = errors.Join(err, logfile.DropClaim(vfs.OS(), dir))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.note = repl.ReplicasNote{History: term, List: []repl.Address{{Host: "127.0.0.1", Port: port}}}
+	s.endWithin = time.Hour
+	return s, term, int(log.Written())
+}
+
+// sayingReplica answers as a replica in a term whose log goes to an offset.
+func sayingReplica(t *testing.T, port int, term format.ReplID, offset int, more ...string) {
+	t.Helper()
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sayingNode(t, l, fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n$7\r\nconnect\r\n:%d\r\n", offset), append([]string{"master_replid:" + term.String(), "second_repl_offset:-1"}, more...)...)
+}
+
+// TestMissingEnd: a replica counts whose log is in the term of the primary's, and goes further.
+func TestMissingEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		more    int
+		other   bool // the replica is in another term
+		heals   bool
+		follows bool // the node is told to follow another one
+		want    bool
+	}{
+		"more":            {more: 1, want: true},
+		"as much":         {},
+		"less":            {more: -1},
+		"of another term": {more: 1, other: true},
+		"damaged":         {more: 1, heals: true},
+		"told to follow":  {more: 1, follows: true},
+	} {
+		for _, orderly := range []bool{false, true} {
+			port := freeport.Take(t)
+			s, term, end := endSearch(t, orderly, port, func(conf *config.Config) {
+				if c.follows {
+					conf.ReplicaOf = "127.0.0.1 1"
+				}
+			})
+			if c.other {
+				term = format.NewReplID()
+			}
+			var more []string
+			if c.heals {
+				more = []string{"counterd_healing:1"}
+			}
+			sayingReplica(t, port, term, end+c.more, more...)
+			by, err := s.Missing(t.Context())
+			want := repl.Helper{}
+			if c.want {
+				want = repl.Helper{From: s.note.List[0], Lead: term, End: uint64(end + c.more)}
+			}
+			if errors.Is(err, format.ErrCorrupt) != c.want || by != want {
+				t.Errorf("%s: %+v, %v, want %+v", name, by, err, want)
+			}
+		}
+	}
+}
+
+// TestMissingEndWaits: a log that did not end orderly waits for a replica that does not answer, for some time. REPLICAOF ends the wait. A log
+// that was closed does not wait.
+func TestMissingEndWaits(t *testing.T) {
+	port := freeport.Take(t)
+	s, _, _ := endSearch(t, true, port, nil)
+	if by, err := s.Missing(t.Context()); err != nil || by != (repl.Helper{}) {
+		t.Errorf("closed: %+v, %v", by, err)
+	}
+	s, _, _ = endSearch(t, false, port, nil)
+	s.endWithin = 0
+	if by, err := s.Missing(t.Context()); err != nil || by != (repl.Helper{}) {
+		t.Errorf("killed, and the time is over: %+v, %v", by, err)
+	}
+	type found struct {
+		by  repl.Helper
+		err error
+	}
+	waiting := func(s *helpSearch) chan found {
+		t.Helper()
+		answer := make(chan found, 1)
+		go func() {
+			by, err := s.Missing(t.Context())
+			answer <- found{by, err}
+		}()
+		select {
+		case got := <-answer:
+			t.Fatalf("it did not wait: %+v", got)
+		case <-time.After(50 * time.Millisecond):
+		}
+		return answer
+	}
+	s, term, end := endSearch(t, false, port, nil)
+	answer := waiting(s)
+	sayingReplica(t, port, term, end+7)
+	if got := <-answer; got.by.End != uint64(end+7) || !errors.Is(got.err, format.ErrCorrupt) {
+		t.Errorf("the replica has come: %+v", got)
+	}
+	s, _, _ = endSearch(t, false, freeport.Take(t), nil)
+	answer = waiting(s)
+	primary := repl.Address{Host: "127.0.0.1", Port: 9}
+	if !NamesHelper(s.role, "replicaof") || !s.role.told.tell(primary) {
+		t.Error("it does not listen to REPLICAOF")
+	}
+	if got := <-answer; got.err != nil || got.by != (repl.Helper{From: primary, Parts: primary}) {
+		t.Errorf("REPLICAOF: %+v", got)
+	}
+}

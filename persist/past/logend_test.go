@@ -1,0 +1,61 @@
+package past
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/persisttest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// TestReadLogEnd: the end of a log that was closed is one that DURABLE has. A killed log ends behind it, or has a torn tail. Of a replica, and
+// of a damaged log, no end is known.
+func TestReadLogEnd(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m := newMendable(t)
+	term := persisttest.History.ReplID
+	asPrimary := func(disk *vfs.Sim) *vfs.Sim {
+		t.Helper()
+		l := format.Lineage{Terms: []format.Term{{ReplID: term, Epoch: persisttest.History.Epoch}}}
+		persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &l))
+		return disk
+	}
+	if end, err := ReadLogEnd(m.disk, persisttest.Dir); err == nil {
+		t.Errorf("the log of a replica ends at %+v", end)
+	}
+	closed := asPrimary(m.disk.Kill())
+	opts := m.opts
+	opts.FS, opts.Create, opts.History = closed, false, format.History{}
+	l, rec, err := persist.OpenLog(opts, 0, func(uint64, *format.Record) error { return nil })
+	persisttest.Must(t, errors.Join(err, l.Close()))
+	unclaimed := closed.Kill()
+	persisttest.Must(t, logfile.DropClaim(unclaimed, persisttest.Dir))
+	segs, err := logfile.ListSegments(unclaimed, persisttest.Dir)
+	persisttest.Must(t, err)
+	torn := unclaimed.Kill()
+	persisttest.Must(t, torn.Damage(segs[len(segs)-1].Path, func(b []byte) []byte {
+		return append(b[:segs[len(segs)-1].Offset(rec.End)], "no frame"...)
+	}))
+	for name, c := range map[string]struct {
+		disk *vfs.Sim
+		want LogEnd
+	}{
+		"closed": {closed, LogEnd{Offset: rec.End, Term: term, Durable: true}},
+		"killed": {unclaimed, LogEnd{Offset: rec.End, Term: term}},
+		"torn":   {torn, LogEnd{Offset: rec.End, Term: term, Torn: true}},
+	} {
+		if end, err := ReadLogEnd(c.disk, persisttest.Dir); err != nil || end != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", name, end, err, c.want)
+		}
+	}
+	damaged := closed.Kill()
+	persisttest.Must(t, damaged.Remove(segs[len(segs)-2].Path))
+	persisttest.Must(t, damaged.Remove(segs[len(segs)-1].Path))
+	if end, err := ReadLogEnd(damaged, persisttest.Dir); !errors.Is(err, format.ErrCorrupt) {
+		t.Errorf("a log that ends before DURABLE: %+v, %v", end, err)
+	}
+}
