@@ -22,7 +22,7 @@ type claims struct {
 	file   logfile.ClaimFile // the writer's
 
 	mu      sync.Mutex // guards the rest
-	made    uint64     // what the file says
+	made    uint64     // the offset of the newest claim in the file
 	wanted  bool       // a claim is to be written
 	failed  bool       // the last one could not be
 	written bool       // this process has written a claim

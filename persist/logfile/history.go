@@ -56,7 +56,7 @@ var errOutdated = errors.New("the copy of HISTORY is older than the log")
 // replica for a primary's.
 //
 // It looks at the last frame that is whole, and at the header of its segment. The first term of a history covers earlier ones, as for
-// Lineage.Admits. While a change of the directory is not finished, the log is another than the one that the history will be of.
+// Lineage.Admits. While a change of the directory is not finished, its history is of a log that is not in place yet.
 func OutdatedLineage(fsys vfs.FS, segs []Segment, l *format.Lineage) error {
 	if l.Begun() != "" {
 		return nil

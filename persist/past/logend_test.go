@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestReadLogEnd: the end of a log that was closed is one that DURABLE has. A killed log ends behind it, or has a torn tail. Of a replica, and
+// TestReadLogEnd: DURABLE has the end of a log that was closed. A killed log ends behind it, or has a torn tail. Of a replica, and
 // of a damaged log, no end is known.
 func TestReadLogEnd(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")

@@ -171,7 +171,7 @@ func TestOneReplica(t *testing.T) {
 }
 
 // TestSafeBeforeItIsAReplica: a node that is to follow, and whose disk keeps it from becoming a replica, shows nothing to feeds: no primary
-// has told it what is safe.
+// has told it the safe offset.
 func TestSafeBeforeItIsAReplica(t *testing.T) {
 	h := &testHost{t: t, sim: vfs.NewSim()}
 	h.open()

@@ -135,8 +135,8 @@ func TestStageRefused(t *testing.T) {
 	}
 }
 
-// TestStagePromoted: HISTORY and its copy of a node are damaged that was a replica, and leads by now. Its log is what its primary wrote, and
-// says so.
+// TestStagePromoted: HISTORY and its copy of a node are damaged that was a replica, and leads by now. The headers of its
+// log are those of its primary.
 func TestStagePromoted(t *testing.T) {
 	dir, from := t.TempDir(), t.TempDir()
 	start(t, dir)
