@@ -68,7 +68,9 @@ func (c *Config) evictions(d *Dice) {
 	c.DiskHangs, c.Weights[diskHangs] = false, 0
 }
 
+// shapeEvictions makes it one shard, so that all new producers of a scene come to one table.
 func shapeEvictions(c *Config, d *Dice) {
+	Pick(d, []func(*Config, *Dice){shapeShard, shapeStandalone})(c, d)
 	if c.evictions(d); d.Chance(600) {
 		c.clocks(d)
 	}
@@ -129,14 +131,12 @@ func (n *nemesis) deafen(d *Dice) {
 }
 
 // outrun cuts the answers to numbered clients off and sets all clocks ahead, while as many new producers come as there are places: each
-// has its place for longer than that by the clock that nobody sets. Then all machines end, and the clients ask again.
+// has its place for longer than that by the clock that nobody sets. Then all machines end. When a primary serves again, all clocks
+// are set ahead once more, so that the new producers are idle by them, too, and the clients ask again.
 func (n *nemesis) outrun(d *Dice) {
 	r := n.run
 	n.deafen(d)
-	n.say("all clocks are set ahead")
-	for _, m := range r.Machines {
-		m.clock.set(time.Hour)
-	}
+	n.setAhead()
 	for i := range r.Config.Producers {
 		c := newClient(r, 100+i, true)
 		c.name = fmt.Sprint("new", n.step, "-", i)
@@ -150,5 +150,16 @@ func (n *nemesis) outrun(d *Dice) {
 	for _, m := range r.Machines {
 		n.between(d, 0, time.Second, m.On)
 	}
+	if n.until(20*time.Second, func() bool { _, got := r.operator.ask(r.keys[0], r.reading(r.keys[0])); return got == acknowledged }) {
+		n.setAhead() // a primary that begins to serve leaves out the time before: not so this hour
+	}
 	time.Sleep(d.Between(5*time.Second, 15*time.Second))
+}
+
+// setAhead sets all clocks ahead by more than a producer may be idle.
+func (n *nemesis) setAhead() {
+	n.say("all clocks are set ahead")
+	for _, m := range n.run.Machines {
+		m.clock.set(time.Hour)
+	}
 }
