@@ -309,28 +309,10 @@ func (c *call) committed() bool { return !c.ack.Pending() }
 // commit commits the changes. Where that fails, every command of the batches is answered by an error instead: changes were
 // made, but are not safe on disk.
 func (c *call) commit() {
-	if !c.ack.Pending() {
-		return
-	}
-	if c.session.InLoop() && c.ack.WaitsHere() {
-		c.session.LeaveLoop()
-		return
-	}
-	c.session.BeginDiskWait()
-	c.ack.Write()
-	c.session.EndDiskWait()
-	if c.session.InLoop() {
-		if c.session.MayHoldReplies() && c.ack.Await(c.session) {
-			c.session.HoldReplies()
-			return
+	if c.ack.Pending() && settle(c) {
+		if err := c.commitDeferred(); err != nil {
+			c.refuseUnsure(err)
 		}
-		if c.ack.Waits() {
-			c.session.LeaveLoop()
-			return
-		}
-	}
-	if err := c.commitDeferred(); err != nil {
-		c.refuseUnsure(err)
 	}
 }
 

@@ -50,7 +50,7 @@ func (c *client) execute(cmd *row, args [][]byte) {
 			return
 		}
 		c.call.plan(cmd, args)
-		c.Flush()
+		c.finish()
 		return
 	}
 	if cmd.Flags&command.Blocking != 0 && !c.call.executing && c.session.Send() != nil {
@@ -126,14 +126,30 @@ func (c *client) Again(args [][]byte) {
 	c.Command(args)
 }
 
-// Flush executes the planned operations. If other shards have a part in it, the session leaves its loop and waits for
-// them.
+// Flush executes the planned operations. If other shards have a part in them, it asks them. In a loop Commit waits for their answers, elsewhere
+// Flush does.
 func (c *client) Flush() {
+	if !c.session.InLoop() {
+		c.finish()
+		return
+	}
+	c.call.flush()
+	if c.scatter != nil && !c.session.LeavingLoop() {
+		c.scatter.Send()
+	}
+}
+
+// finish executes the planned operations. If other shards have a part in them, it waits for their answers: in a loop, where it must not, it makes
+// the session leave the loop, or hold its replies.
+func (c *client) finish() {
 	c.call.flush()
 	if c.scatter != nil && !c.call.executing && !c.session.LeavingLoop() {
 		c.scatter.Finish()
 	}
 }
+
+// Asking tells whether other shards have a part in the commands of the turn.
+func (c *client) Asking() bool { return c.scatter != nil && c.scatter.Pending() }
 
 // Committed tells whether all changes that the replies report are committed.
 func (c *client) Committed() bool { return c.call.committed() }
@@ -145,7 +161,7 @@ func (c *client) Commit() { c.catchUp() }
 // its loop for that.
 func (c *client) catchUp() bool {
 	if c.scatter != nil {
-		if c.Flush(); c.session.LeavingLoop() {
+		if c.finish(); c.session.LeavingLoop() || c.session.HoldsReplies() {
 			return false
 		}
 	}

@@ -193,6 +193,11 @@ type scatterConn struct{ c *client }
 var _ scatter.Conn = scatterConn{}
 
 func (s scatterConn) ID() int64                    { return s.c.session.ID() }
+func (s scatterConn) Lane() int                    { return s.c.session.Lane() }
+func (s scatterConn) MayHold() bool                { return s.c.session.MayHoldReplies() }
+func (s scatterConn) Hold()                        { s.c.session.HoldReplies() }
+func (s scatterConn) Resume()                      { s.c.session.Resume() }
+func (s scatterConn) Settle() bool                 { return settle(&s.c.call) }
 func (s scatterConn) InLoop() bool                 { return s.c.session.InLoop() }
 func (s scatterConn) LeaveLoop()                   { s.c.session.LeaveLoop() }
 func (s scatterConn) Schema() *schema.Schema       { return s.c.call.names() }
@@ -235,6 +240,32 @@ func (s scatterConn) Account(cmd *command.Access, took time.Duration) {
 }
 
 func (s scatterConn) Failed(cmd *command.Access, reply []byte) { s.c.call.failed(s.row(cmd), reply) }
+
+// settle does the part of a commit that a loop can do. false: the rest is waited for, in the loop or out of it. Behind it the session may be out of its
+// loop, where commitDeferred may wait.
+func settle(c *call) bool {
+	if !c.ack.Pending() {
+		return true
+	}
+	if c.session.InLoop() && c.ack.WaitsHere() {
+		c.session.LeaveLoop()
+		return false
+	}
+	c.session.BeginDiskWait()
+	c.ack.Write()
+	c.session.EndDiskWait()
+	if c.session.InLoop() {
+		if c.session.MayHoldReplies() && c.ack.Await(c.session) {
+			c.session.HoldReplies()
+			return false
+		}
+		if c.ack.Waits() {
+			c.session.LeaveLoop()
+			return false
+		}
+	}
+	return true
+}
 
 // memberConn is a connection as package serving sees it.
 type memberConn struct{ c *client }

@@ -437,7 +437,7 @@ func (c *client) notifyBeforeRead(cmd *row) bool {
 		return true
 	}
 	if anyChange(c.call.runs) {
-		if c.Flush(); c.session.LeavingLoop() {
+		if c.finish(); c.session.LeavingLoop() {
 			return false
 		}
 	}

@@ -366,7 +366,12 @@ func (s host) CommandRate() float64 { return s.srv.sampler.Rates().Commands }
 // linkSettings are those of links to other nodes: as replicas have them to their primary.
 func (s *Server) linkSettings() gather.Settings {
 	c := s.config.Get()
-	return gather.Settings{User: c.MasterUser, Password: c.MasterAuth, TLS: s.LinkTLS, Connect: s.machine.Connect, Timeout: time.Duration(c.Cluster.NodeTimeout) * time.Millisecond}
+	return gather.Settings{User: c.MasterUser, Password: c.MasterAuth, TLS: s.LinkTLS, Connect: s.machine.Connect, Watch: s.watchLink, Timeout: time.Duration(c.Cluster.NodeTimeout) * time.Millisecond}
+}
+
+// watchLink has a loop read a link: see gather.Settings.
+func (s *Server) watchLink(n int, conn net.Conn, arrived func(b []byte) (used int, err error)) (gather.Trunk, error) {
+	return s.front.Watch(n, conn, arrived)
 }
 
 // CheckUsers returns an error for invalid users of a configuration, or for invalid names of disabled commands, as New

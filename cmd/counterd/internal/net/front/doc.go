@@ -35,6 +35,10 @@
 // acknowledged, the replies of a turn wait in the loop (Session.HoldReplies) until Resume: a loop is told once of all that may
 // go on, and no goroutine is needed. All else that waits leaves the loop.
 //
+// Answers of other servers are waited for in the same way. A loop reads the connections to them too (Front.Watch, trunk_epoll.go), and sessions
+// that are resumed meanwhile go on before the loop sleeps. Such a session keeps its arguments and the memory of its handler
+// (Handler.Asking).
+//
 // The handler says that it has to wait by Postpone, for a command that was not executed yet and is handed to it again
 // elsewhere, or by LeaveLoop, in Flush and Commit. The session itself leaves when the connection does not take its replies.
 //
@@ -99,6 +103,7 @@
 //	wake.go                    how others have something told to a session
 //	scratch.go                 the memory that sessions share
 //	lanes.go                   whose turn it is, however a loop hears of who has come
+//	trunk.go trunk_epoll.go    connections to other servers, which loops read
 //	loop_*.go                  loops: by epoll, or portable; turns and their replies; sessions that are resumed
 //	relief_epoll.go            a loop goes on although a session waits for the disk in it
 //	socket_*.go sending.go     reading and writing without waiting, and with

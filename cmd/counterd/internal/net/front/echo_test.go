@@ -2,6 +2,7 @@ package front
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +33,7 @@ import (
 //	BLOCK             waits until the connection ends, or the server
 //	RESERVE bytes     reserves memory, outside of the loop, and notes whether it got it
 //	PANIC             panics
+//	ASK text          asks the other side of echoes.trunk; all replies of the turn wait in the loop for the answer
 
 // echoes is the host.
 type echoes struct {
@@ -41,6 +44,10 @@ type echoes struct {
 	ended  atomic.Int64 // sessions
 
 	reserved, refused atomic.Int64 // answers to RESERVE
+
+	trunk   Trunk // for ASK
+	mu      sync.Mutex
+	waiting []*echo // one for each ASK that was sent, in order
 }
 
 // echo is the handler of one session.
@@ -52,6 +59,10 @@ type echo struct {
 	unsafe bool // a reply of LATER is not settled
 	memory *echoMemory
 	due    atomic.Int64 // the text that Notices appends
+
+	asked   [][]byte // texts of ASK: not copied, as the session keeps them
+	sent    bool     // they were
+	answers []string // guarded by host.mu
 }
 
 // echoMemory belongs to one echo at a time.
@@ -202,6 +213,8 @@ func (e *echo) Command(args [][]byte) {
 		} else {
 			e.host.refused.Add(1)
 		}
+	case "ASK":
+		e.asked = append(e.asked, args[1])
 	case "PANIC":
 		panic("asked for")
 	default:
@@ -221,10 +234,47 @@ func (e *echo) Flush() {
 }
 
 func (e *echo) Committed() bool { return !e.unsafe }
+func (e *echo) Asking() bool    { return len(e.asked) > 0 }
 
 func (e *echo) Commit() {
 	e.Flush()
 	e.unsafe = false
+	if !e.Asking() {
+		return
+	}
+	h := e.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := 0; i < len(e.asked) && !e.sent; i++ {
+		h.waiting = append(h.waiting, e)
+		_, _ = h.trunk.Offer(append(bytes.Clone(e.asked[i]), '\n'))
+	}
+	if e.sent = true; len(e.answers) < len(e.asked) {
+		e.HoldReplies()
+		return
+	}
+	for i, text := range e.asked {
+		e.out.BulkString(string(text) + "=" + e.answers[i])
+	}
+	e.asked, e.answers, e.sent = nil, nil, false
+}
+
+// arrived takes answers to ASK.
+func (h *echoes) arrived(b []byte) (used int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		answer, rest, whole := bytes.Cut(b, []byte("\n"))
+		if !whole {
+			return used, nil
+		}
+		used, b = used+len(answer)+1, rest
+		e := h.waiting[0]
+		h.waiting = h.waiting[1:]
+		if e.answers = append(e.answers, string(answer)); len(e.answers) == len(e.asked) {
+			e.Resume()
+		}
+	}
 }
 
 func (e *echo) Notices() { e.out.Status(fmt.Sprint("note ", e.due.Load())) }

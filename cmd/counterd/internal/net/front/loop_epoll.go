@@ -42,9 +42,11 @@ type loop struct {
 	stopped chan struct{}
 
 	mu       sync.Mutex
-	bell     int        // an eventfd, rung when resumed is not empty any more; -1: closed
-	sessions []*Session // by descriptor; nil: none
-	resumed  []*Session // Resume was called
+	bell     int              // an eventfd, rung when resumed is not empty any more; -1: closed
+	sessions []*Session       // by descriptor; nil: none
+	resumed  []*Session       // Resume was called
+	trunks   map[int32]*trunk // by descriptor
+	reading  bool             // trunks are read: the sessions that are resumed meanwhile go on behind that
 
 	shift *shift // of the goroutine that runs the loop
 
@@ -53,6 +55,7 @@ type loop struct {
 	n        int         // of events, not yet served
 	lanes    lanes       // sessions that are to have a turn
 	resuming []*Session  // taken of resumed
+	ready    []*trunk    // something has arrived for them
 	answered []*Session  // had their turn: replies to commit and send
 	out      *resp.Arena // of the replies of answered, and of the session that has its turn
 	unsent   int         // bytes of all replies of answered, those too large for out included
@@ -133,6 +136,7 @@ func (l *loop) run() {
 			if err != nil {
 				_ = l.file.Close()
 				l.silence()
+				l.endTrunks()
 				close(l.stopped)
 				return
 			}
@@ -187,7 +191,7 @@ func (l *loop) serveAll() (mine bool) {
 	return false
 }
 
-// arrive takes the sessions that poll has found.
+// arrive takes the sessions that poll has found, and reads trunks.
 func (l *loop) arrive() (mine bool) {
 	l.mu.Lock()
 	held := false
@@ -196,10 +200,14 @@ func (l *loop) arrive() (mine bool) {
 			held = true
 			continue
 		}
-		s := l.sessions[e.Fd]
-		if s == nil {
+		if w := l.trunks[e.Fd]; w != nil {
+			l.ready = append(l.ready, w)
 			continue
 		}
+		if int(e.Fd) >= len(l.sessions) || l.sessions[e.Fd] == nil {
+			continue
+		}
+		s := l.sessions[e.Fd]
 		if e.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 			s.hup = true
 			if !s.InLoop() {
@@ -209,8 +217,11 @@ func (l *loop) arrive() (mine bool) {
 		l.lanes.push(s)
 	}
 	l.n = 0
+	l.reading = len(l.ready) > 0
 	l.mu.Unlock()
-	if !held {
+	if len(l.ready) > 0 {
+		l.readTrunks()
+	} else if !held {
 		return true
 	}
 	l.takeResumed()

@@ -2,6 +2,8 @@
 
 package front
 
+import "net"
+
 // loop serves each connection by a goroutine of its own, where there is no epoll: no session is ever in it.
 type loop struct{}
 
@@ -21,6 +23,9 @@ func (l *loop) add(s *Session) error {
 
 // rouse ends the read that s waits in: its goroutine sends notices then.
 func (l *loop) rouse(s *Session) { s.conn.interrupt() }
+
+// Watch returns nil: there is no loop that could watch a connection.
+func (f *Front) Watch(int, net.Conn, func([]byte) (int, error)) (Trunk, error) { return nil, nil }
 
 // Resume is not called: MayHoldReplies is never true.
 func (s *Session) Resume() {}

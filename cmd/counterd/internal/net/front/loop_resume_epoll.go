@@ -26,7 +26,7 @@ func (s *Session) Resume() {
 	l := s.loop
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.resumed = append(l.resumed, s); len(l.resumed) == 1 && l.bell >= 0 {
+	if l.resumed = append(l.resumed, s); len(l.resumed) == 1 && l.bell >= 0 && !l.reading {
 		_, _ = unix.Write(l.bell, ring)
 	}
 }
@@ -42,7 +42,7 @@ func (l *loop) silence() {
 // takeResumed takes the sessions that Resume was called for.
 func (l *loop) takeResumed() {
 	l.mu.Lock()
-	l.resuming, l.resumed = l.resumed, l.resuming[:0]
+	l.resuming, l.resumed, l.reading = l.resumed, l.resuming[:0], false
 	l.mu.Unlock()
 }
 

@@ -67,9 +67,11 @@ func (l *loop) turn(s *Session) (mine bool) {
 	if s.cut {
 		l.lanes.push(s)
 	}
-	s.release()
-	if s.handler.Committed() {
-		return l.deliver(s)
+	if !s.handler.Asking() {
+		s.release()
+		if s.handler.Committed() {
+			return l.deliver(s)
+		}
 	}
 	l.unsent += s.out.Len()
 	s.answering = true
@@ -105,7 +107,7 @@ func (l *loop) deliver(s *Session) (mine bool) {
 		return false
 	}
 	if err == errHeld {
-		if s.out.Own(); s.out.Cap() > retainOut {
+		if keepReplies(s); s.out.Cap() > retainOut {
 			s.account.set(s.holding())
 		}
 		return true
@@ -114,6 +116,8 @@ func (l *loop) deliver(s *Session) (mine bool) {
 		l.letGo(s, err)
 		return true
 	}
+	giveReplies(s)
+	s.release()
 	s.out.Drop()
 	s.handler.Publish()
 	return true
@@ -126,7 +130,7 @@ func (l *loop) letGo(s *Session, err error) {
 		return
 	}
 	s.out.Own()
-	s.waits = false
+	s.waits, s.kept = false, false
 	s.where.Store(away)
 	go l.goOn(s)
 }

@@ -32,6 +32,24 @@ func (s *Session) space() []byte {
 	return s.rd.Space(readSize)
 }
 
+// keepReplies moves the replies of a session that waits in its loop out of the memory that the loop's sessions share.
+func keepReplies(s *Session) {
+	if w := s.scratch; w != nil && !s.kept {
+		s.out.OwnIn(&w.out)
+		s.kept = true
+		return
+	}
+	s.out.Own()
+}
+
+// giveReplies gives the memory of keepReplies back. REQUIRES that the replies were sent.
+func giveReplies(s *Session) {
+	if w := s.scratch; w != nil && s.kept && s.out.Cap() <= retainOut {
+		s.out.GiveMemory(&w.out)
+	}
+	s.kept = false
+}
+
 // release gives the scratch back, unless it holds the beginning of a command. Everything read was executed.
 func (s *Session) release() {
 	w := s.scratch

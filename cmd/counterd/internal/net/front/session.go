@@ -33,6 +33,7 @@ type Session struct {
 	committing bool     // all that was read is executed, and its loop asks whether it can be answered
 	held       bool     // its replies wait in the loop: see HoldReplies
 	missed     bool     // something came meanwhile
+	kept       bool     // its replies are in the memory of scratch meanwhile
 	crowded    bool     // it waits outside of the loop until others give back memory
 	cut        bool     // its turn ended before all that was read was executed
 	shared     bool     // others write to the connection too
@@ -78,6 +79,9 @@ type Handler interface {
 	Malformed(err error)
 	// Flush executes the planned operations, or calls LeaveLoop.
 	Flush()
+	// Asking tells whether commands of the turn wait for answers of other servers. Then the session keeps their arguments, and the memory
+	// that the handler works in, until Commit has answered them. In a loop alone.
+	Asking() bool
 	// Committed tells whether the replies can be sent, or Commit has to make their changes durable first.
 	Committed() bool
 	// Commit executes the planned operations and commits the changes that the replies confirm, or calls LeaveLoop.

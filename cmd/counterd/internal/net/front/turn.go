@@ -47,6 +47,9 @@ func (s *Session) LeavingLoop() bool { return s.waits }
 // MayHoldReplies tells whether HoldReplies may be called: in Commit, in a loop, when all that was read has been executed.
 func (s *Session) MayHoldReplies() bool { return s.committing }
 
+// HoldsReplies tells whether HoldReplies was called, and Resume not yet.
+func (s *Session) HoldsReplies() bool { return s.held }
+
 // HoldReplies has the replies wait in the loop until Resume is called, and Commit then called again. Nothing is read
 // meanwhile. It costs less than LeaveLoop, and is for waits that other goroutines end. REQUIRES MayHoldReplies, and that Resume
 // will be called, once.

@@ -74,6 +74,16 @@ func (r *Replies) Own() {
 	}
 }
 
+// OwnIn is Own in the memory of m, which has none then.
+func (r *Replies) OwnIn(m *Region) {
+	if r.home == nil {
+		return
+	}
+	b := append(m.b[:0], r.b...)
+	r.Drop()
+	r.b, m.b = b, nil
+}
+
 // Drop drops all bytes and the memory.
 func (r *Replies) Drop() {
 	if r.home != nil {

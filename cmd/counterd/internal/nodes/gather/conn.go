@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"os"
@@ -20,9 +21,11 @@ const (
 
 // conn is a connection to a node that knows it for a link: see Shards.
 type conn struct {
-	sock net.Conn
-	raw  syscall.RawConn // nil with TLS
-	scan scanner         // the reader's
+	sock  net.Conn        // nil: it is trunk's
+	raw   syscall.RawConn // nil with TLS
+	trunk Trunk           // nil: a goroutine reads
+	scan  scanner         // the reader's
+	why   error           // why the reader of trunk ended it; nil: another has
 
 	// The writer's: see link.writing.
 	b   []byte
@@ -70,10 +73,49 @@ func (s *Shards) dial(ctx context.Context, address string, within time.Duration)
 	return c, nil
 }
 
-func (c *conn) close() { _ = c.sock.Close() }
+func (c *conn) close() {
+	if c.trunk != nil {
+		c.trunk.Close()
+	} else {
+		_ = c.sock.Close()
+	}
+}
+
+// Trunk is a connection that an event loop of the server watches: see Settings.Watch.
+type Trunk interface {
+	// Offer writes as much as can be written at once.
+	Offer(b []byte) (int, error)
+	// Write writes all of b, and waits where it must, for so long at most.
+	Write(b []byte, within time.Duration) (int, error)
+	// Close ends the trunk soon.
+	Close()
+	// Ended is closed when the trunk has ended.
+	Ended() <-chan struct{}
+}
+
+// watch has a loop read c, if the link has one.
+func (l *link) watch(c *conn) error {
+	set := l.shard.of.settings()
+	if set.Watch == nil || l.loop < 0 || c.raw == nil {
+		return nil
+	}
+	trunk, err := set.Watch(l.loop, c.sock, func(b []byte) (used int, err error) {
+		if used, c.why = l.received(c, b); c.why == nil {
+			l.flush()
+		}
+		return used, c.why
+	})
+	if trunk != nil {
+		c.trunk, c.sock, c.raw = trunk, nil, nil
+	}
+	return err
+}
 
 // offer writes what the socket takes at once.
 func (c *conn) offer(b []byte) (int, error) {
+	if c.trunk != nil {
+		return c.trunk.Offer(b)
+	}
 	if c.raw == nil {
 		return 0, nil
 	}
@@ -142,11 +184,21 @@ func (l *link) wrote(c *conn, b []byte, err error) {
 // maxSpare is the largest buffer for commands that a link keeps.
 const maxSpare = 256 << 10
 
+// writeAll writes all of b.
+func (c *conn) writeAll(b []byte) (err error) {
+	if c.trunk != nil {
+		_, err = c.trunk.Write(b, writeTimeout)
+		return err
+	}
+	_ = c.sock.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err = c.sock.Write(b)
+	return err
+}
+
 // drain writes b from n on, and what comes meanwhile.
 func (l *link) drain(c *conn, b []byte, n int) {
 	for {
-		_ = c.sock.SetWriteDeadline(time.Now().Add(writeTimeout))
-		_, err := c.sock.Write(b[n:])
+		err := c.writeAll(b[n:])
 		n = 0
 		l.mu.Lock()
 		l.wrote(c, b, err)
@@ -162,6 +214,10 @@ func (l *link) drain(c *conn, b []byte, n int) {
 
 // read reads replies until the connection ends.
 func (l *link) read(c *conn) error {
+	if c.trunk != nil {
+		<-c.trunk.Ended()
+		return cmp.Or(c.why, errUnfinished)
+	}
 	buf, have := make([]byte, readSize), 0
 	for {
 		if have == len(buf) { // a long reply

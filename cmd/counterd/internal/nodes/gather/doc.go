@@ -12,6 +12,10 @@
 //	session ─ Round ─ Ask ┼─ enqueue ─▶ link ─┤                ├─▶ conn ─▶ primary of the shard
 //	session ─ Round ─ Ask ┘                   └ waits for room ┘
 //
+// Each link is read by an event loop of the server (Settings.Watch): replies need no goroutine of their own, and a session of that loop
+// goes on at once. A session asks by the link of its loop, and all sessions that had their turn in a round of the loop share one
+// write. Links with TLS, and those for queries, are read by a goroutine each.
+//
 // The other side is told by COUNTER.LINK that it talks to a node: it answers by itself alone, for its own posts, or
 // refuses (MOVED), in the neutral version of the protocol (resp.Neutral), which becomes the client's.
 //

@@ -26,6 +26,7 @@ const (
 type link struct {
 	shard *Shard
 	lane  []byte
+	loop  int           // number of the event loop that reads it; -1: a goroutine does
 	wake  chan struct{} // has an element when there is something to be asked
 	moved chan struct{} // has one when the address is another
 
@@ -48,8 +49,8 @@ type link struct {
 	closed   bool
 }
 
-func newLink(s *Shard, lane string) *link {
-	return &link{shard: s, lane: []byte(lane), wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), next: 1}
+func newLink(s *Shard, lane string, loop int) *link {
+	return &link{shard: s, lane: []byte(lane), loop: loop, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), next: 1}
 }
 
 // enqueue takes an ask over. It is written by flush.

@@ -13,7 +13,12 @@ type Round struct {
 	sent    int // of asks
 	pending atomic.Int32
 	over    chan struct{}
+	resume  Waiter // is told that the round is over; nil: over is
+	awaited bool   // Wait or Hold was called since the last Send
 }
+
+// Waiter is resumed when a round is over. Resume must not wait.
+type Waiter interface{ Resume() }
 
 // Begin forgets what was asked.
 func (r *Round) Begin() {
@@ -21,7 +26,7 @@ func (r *Round) Begin() {
 		r.over = make(chan struct{}, 1)
 	}
 	clear(r.asks)
-	r.asks, r.sent = r.asks[:0], 0
+	r.asks, r.sent, r.resume, r.awaited = r.asks[:0], 0, nil, false
 }
 
 // asks are kept by all rounds together.
@@ -65,8 +70,8 @@ func (r *Round) Ask(s *Shard) *Ask {
 	return a
 }
 
-// Send has the links of a session send what was asked since the last Send. It does not wait.
-func (r *Round) Send(session int64) { r.send(session, 0) }
+// Send gives the asks since the last Send to the links of a loop: Flush, Wait and Hold write it. It does not wait.
+func (r *Round) Send(lane int) { r.send(int64(lane), 0) }
 
 // SendSlow is Send of what may take long, by links that nothing else waits for.
 func (r *Round) SendSlow(session int64, within time.Duration) { r.send(session, within) }
@@ -75,13 +80,13 @@ func (r *Round) send(session int64, within time.Duration) {
 	if r.sent == len(r.asks) {
 		return
 	}
-	if r.sent == 0 {
+	if r.sent == 0 || r.awaited {
 		r.pending.Store(1) // Wait's, so that it is not over before
+		r.resume, r.awaited = nil, false
 	}
-	now := time.Now()
+	now, set := time.Now(), r.asks[r.sent].Shard.of.settings()
 	for ; r.sent < len(r.asks); r.sent++ {
 		a := r.asks[r.sent]
-		set := a.Shard.of.settings()
 		a.deadline = now.Add(set.ReadWithin())
 		for i := range a.cmds {
 			if a.cmds[i].kind != Read {
@@ -99,24 +104,45 @@ func (r *Round) send(session int64, within time.Duration) {
 	}
 }
 
-// Wait waits until all is answered, or given up. REQUIRES Send.
-func (r *Round) Wait() {
-	if r.sent == 0 {
-		return
-	}
+// Flush writes the asks that were sent, together with those of other sessions on the same links.
+func (r *Round) Flush() {
 	for _, a := range r.asks {
 		if a.link != nil {
 			a.link.flush()
 		}
 	}
+}
+
+// Wait waits until all is answered, or given up. REQUIRES Send.
+func (r *Round) Wait() {
+	if r.sent == 0 || r.awaited {
+		return
+	}
+	r.Flush()
+	r.awaited = true
 	if r.pending.Add(-1) > 0 {
 		<-r.over
 	}
 }
 
+// Hold is Wait that does not wait: w is resumed when all is answered, or given up. false: that is so already. REQUIRES Send.
+func (r *Round) Hold(w Waiter) bool {
+	if r.sent == 0 || r.awaited {
+		return false
+	}
+	r.Flush()
+	r.resume, r.awaited = w, true
+	return r.pending.Add(-1) > 0
+}
+
 // finished is told of each ask that is answered or given up.
 func (r *Round) finished() {
-	if r.pending.Add(-1) == 0 {
+	if r.pending.Add(-1) > 0 {
+		return
+	}
+	if r.resume != nil {
+		r.resume.Resume()
+	} else {
 		r.over <- struct{}{}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,9 @@ type Settings struct {
 	User, Password string                                 // of the other nodes, empty: they ask for none
 	TLS            func(host string) (*tls.Config, error) // nil, or what it returns is: not encrypted
 	Connect        wire.Connect                           // makes connections; nil: the system does
+	// Watch has the n-th event loop of the server read a connection, which is the trunk's then: the loop hands arriving bytes to arrived,
+	// and keeps the bytes that arrived does not use. Without an error it may return nil: a goroutine is to read. nil: there are no loops.
+	Watch func(n int, conn net.Conn, arrived func(b []byte) (used int, err error)) (Trunk, error)
 	// Timeout is that of the cluster's nodes: a shard is without a primary for about so long when one is gone.
 	Timeout time.Duration
 }
@@ -221,7 +225,11 @@ type shardState struct {
 func (s *Shards) newShard(id topology.ShardID) *Shard {
 	of := &Shard{ID: id, of: s}
 	for i := range linksEach + slowEach {
-		of.links = append(of.links, newLink(of, fmt.Sprintf("link:%s:%d:%d", s.process, id, i)))
+		loop := i
+		if i >= linksEach {
+			loop = -1 // its replies may be long
+		}
+		of.links = append(of.links, newLink(of, fmt.Sprintf("link:%s:%d:%d", s.process, id, i), loop))
 	}
 	of.state.Store(new(shardState))
 	return of
@@ -330,6 +338,9 @@ func (l *link) run(ctx context.Context) {
 			continue
 		}
 		c, err := l.shard.of.dial(ctx, address, dialTimeout)
+		if err == nil {
+			err = l.watch(c)
+		}
 		if err == nil && l.connected(c) {
 			l.shard.works()
 			pause = 0

@@ -53,7 +53,7 @@ func (f *Scatter) reset() {
 	clear(f.parts)
 	clear(f.args)
 	f.cmds, f.parts, f.args, f.owners, f.marks = f.cmds[:0], f.parts[:0], f.args[:0], f.owners[:0], f.marks[:0]
-	f.marked, f.remote, f.again = 0, false, false
+	f.marked, f.remote, f.again, f.began = 0, false, false, time.Time{}
 }
 
 // mergeNone answers a command that was refused.

@@ -11,12 +11,18 @@ import (
 
 // Conn is the part of a connection that a Scatter uses. Commands that this node answers itself go through it.
 type Conn interface {
-	// ID is the number of the connection.
+	// ID is the number of the connection, and Lane that of its event loop.
 	ID() int64
+	Lane() int
 	// InLoop tells whether the connection is in its event loop, where it must not wait. LeaveLoop makes the connection go on
 	// outside of the loop.
 	InLoop() bool
 	LeaveLoop()
+	// MayHold tells whether the connection can wait in its loop, until Resume: everything read has been executed. Hold makes it do so.
+	MayHold() bool
+	Hold()
+	// Resume ends Hold. Anybody may call it.
+	Resume()
 
 	// Schema is the schema that keys are read by.
 	Schema() *schema.Schema
@@ -49,6 +55,9 @@ type Conn interface {
 	Uncommitted() (from int, pending bool)
 	// Commit commits what the connection changed.
 	Commit() error
+	// Settle brings the changes so far that Commit does not wait any more. false: they are not yet, and the connection waits in its loop, or
+	// leaves it. REQUIRES MayHold. Behind it the connection may be out of its loop.
+	Settle() bool
 	// Account counts the execution of a command, Failed its error, and ErrorReply an error in the place of a reply.
 	Account(cmd *command.Access, took time.Duration)
 	Failed(cmd *command.Access, reply []byte)

@@ -406,7 +406,7 @@ const maxParts = slot.Groups
 // runFull runs the batch if it is full, as plan does, and sends what was asked if that is much.
 func (f *Scatter) runFull() {
 	if f.round.Bytes() > maxRound {
-		f.round.Send(f.conn.ID())
+		f.round.Send(f.conn.Lane())
 	}
 	if len(f.call.Owed) >= maxOwed {
 		f.conn.Run()

@@ -16,33 +16,58 @@ import (
 // Pending tells whether the turn has commands that are not this node's alone.
 func (f *Scatter) Pending() bool { return len(f.cmds) > 0 }
 
-// Finish waits for the other shards, and puts their replies into the places of the marks. In a loop, where it must not wait,
-// it makes the session leave the loop. REQUIRES that the batch was run.
-func (f *Scatter) Finish() {
+// Send gives the turn's requests for other shards to their links, which write them when Finish is called for the first session of the loop's
+// round. REQUIRES that the batch was run.
+func (f *Scatter) Send() {
+	if concerned(f) {
+		f.round.Send(f.conn.Lane())
+	}
+}
+
+// concerned tells whether the turn's commands need more than their local replies. Otherwise it forgets them.
+func concerned(f *Scatter) bool {
 	if len(f.cmds) == 0 {
-		return
+		return false
 	}
-	if !f.remote && !(f.again && f.anyRetriable()) && !f.anyRefused() {
+	if !f.remote && !(f.again && f.anyRetriable()) && !anyRefused(f) {
 		f.reset()
+		return false
+	}
+	return true
+}
+
+// Finish waits for the other shards, and puts their replies into the places of the marks. A connection in its loop, which must not wait,
+// has its replies held there, and Finish is called again when the other shards have answered. If it cannot, or some part has to be asked for
+// again, it leaves the loop. REQUIRES that the batch was run.
+func (f *Scatter) Finish() {
+	if !concerned(f) {
 		return
 	}
-	f.round.Send(f.conn.ID())
+	f.round.Send(f.conn.Lane())
+	if f.began.IsZero() {
+		f.began = time.Now()
+	}
 	if f.conn.InLoop() {
-		f.conn.LeaveLoop()
-		return
+		if !f.conn.MayHold() {
+			f.conn.LeaveLoop()
+			return
+		}
+		f.round.Flush()
+		if !f.conn.Settle() {
+			return
+		}
 	}
-	f.began = time.Now()
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		f.round.Wait()
-		changed := f.shards.Changed()
-		if !f.collectReplies() {
-			break
+	if f.conn.InLoop() {
+		if f.round.Hold(f.conn) {
+			f.conn.Hold()
+			return
 		}
-		select {
-		case <-changed:
-		case <-time.After(pause):
+		if f.collectReplies() {
+			f.conn.LeaveLoop()
+			return
 		}
-		f.retryParts(f.shards.View())
+	} else {
+		await(f)
 	}
 	f.releaseNumbers()
 	f.commitHere()
@@ -50,8 +75,24 @@ func (f *Scatter) Finish() {
 	f.reset()
 }
 
+// await waits until each part has its reply, and asks again for each part that was refused for the moment or the node.
+func await(f *Scatter) {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		f.round.Wait()
+		changed := f.shards.Changed()
+		if !f.collectReplies() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(pause):
+		}
+		f.retryParts(f.shards.View())
+	}
+}
+
 // anyRefused tells whether some command is answered by its refusal.
-func (f *Scatter) anyRefused() bool {
+func anyRefused(f *Scatter) bool {
 	for i := range f.cmds {
 		if f.cmds[i].refusal != "" {
 			return true
@@ -180,7 +221,7 @@ func (f *Scatter) retryParts(v *gather.View) {
 			f.askShard(p, owner)
 		}
 	}
-	f.round.Send(f.conn.ID())
+	f.round.Send(f.conn.Lane())
 }
 
 // postOf is the post that a command of one shard is about.
