@@ -2,9 +2,11 @@
 // what users saw, the cause, the commit of the mend and the names of the tests.
 //
 //	make fault N=17           run the tests of fault 17: they pass, because the fault is mended
-//	make fault N=17 BREAK=1   reverse the mend in a temporary copy: a test must fail
+//	make fault N=17 BREAK=1   reverse the mend: a test must fail
 //	make faults               run the tests of all faults, and print a table
 //	make faults BREAK=1       reverse each mend that has a patch, one at a time
+//
+// Reversals of functions are compiled together, and none changes a file (package weave). Others are made in a temporary copy.
 //
 // A patch in breaks/ reverses one mend. It is a unified diff; the line numbers are ignored, so that it still applies when other code
 // of the file changes or when the code moves to another file.

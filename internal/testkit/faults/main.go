@@ -18,7 +18,7 @@ import (
 
 func main() {
 	n := flag.Int("n", 0, "the number of the fault; 0 is all of them")
-	reverse := flag.Bool("break", false, "reverse the mend in a temporary copy, and show that a test fails")
+	reverse := flag.Bool("break", false, "reverse the mend, and show that a test fails")
 	timeout := flag.Duration("timeout", 10*time.Minute, "time for the tests of one package")
 	planted := flag.Bool("planted", false, "plant faults in a temporary copy, and look for them with the simulation of the whole system")
 	only := flag.String("only", "", "with -planted: the patches to plant, comma-separated; empty is all")
@@ -118,33 +118,45 @@ func (r runner) plain(faults []Fault) error {
 	return nil
 }
 
-// reversed reverses the mends of the faults that have a patch, one at a time in a copy of the tree, and fails unless a test of each
-// fails there.
+// reversed reverses the mends of the faults that have a patch, one at a time, and fails unless a test of each fails then.
 func (r runner) reversed(faults []Fault) error {
 	patches := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return !hasPatch(r.root, f.N) })
 	if len(patches) == 0 {
 		return errors.New("no patch reverses this mend")
 	}
 	r.quiet = true
-	return r.inCopy(func(copied string) error {
-		unseen := 0
-		for _, f := range patches {
-			by, err := r.reverse(copied, f)
-			if err != nil {
-				return fmt.Errorf("fault %d: %w", f.N, err)
+	rest, unseen, err := r.reverseWoven(patches)
+	if err == nil && len(rest) > 0 {
+		err = r.inCopy(func(copied string) error {
+			for _, f := range rest {
+				by, err := r.reverse(copied, f)
+				if err != nil {
+					return fmt.Errorf("fault %d: %w", f.N, err)
+				}
+				if tell(f, by); len(by) == 0 {
+					unseen++
+				}
 			}
-			if len(by) == 0 {
-				unseen++
-				fmt.Printf("%4d  NOT FOUND without its mend by %s\n", f.N, strings.Join(f.Tests, " "))
-				continue
-			}
-			fmt.Printf("%4d  found without its mend by %s\n", f.N, strings.Join(by, " "))
-		}
-		if unseen > 0 {
-			return fmt.Errorf("%d of %d faults are not found without their mend", unseen, len(patches))
-		}
-		return nil
-	})
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d reversals, %d found\n", len(patches), len(patches)-unseen)
+	if unseen > 0 {
+		return fmt.Errorf("%d of %d faults are not found without their mend", unseen, len(patches))
+	}
+	return nil
+}
+
+// tell prints which tests have found a fault without its mend.
+func tell(f Fault, by []string) {
+	if len(by) == 0 {
+		fmt.Printf("%4d  NOT FOUND without its mend by %s\n", f.N, strings.Join(f.Tests, " "))
+		return
+	}
+	fmt.Printf("%4d  found without its mend by %s\n", f.N, strings.Join(by, " "))
 }
 
 // inCopy calls f with a copy of the source tree, and removes the copy.

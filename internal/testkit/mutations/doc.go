@@ -5,7 +5,7 @@
 //	make mutants N=17         one
 //	make mutants ONLY=repl    those of files whose path contains a word
 //
-// Nothing is copied: the go command reads the changed file by its flag -overlay. A mistake that no test finds is either
+// No file is changed: package weave compiles all of them together. A mistake that no test finds is either
 // equivalent, because no user and no later code can tell the difference, which the row says with the reason; or it shows a hole
 // in the tests.
 //

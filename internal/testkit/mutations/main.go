@@ -2,20 +2,16 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
-	"os/exec"
-	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/counterd/counterd/internal/testkit/programs"
+	"github.com/counterd/counterd/internal/testkit/weave"
 )
 
 // patience is how long tests may take, on a busy machine too. Where a row says that tests hang, waiting is all that there is to see.
@@ -53,7 +49,7 @@ func run(numbers, only string, timeout time.Duration) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	p := planter{root: root, temp: temp, timeout: timeout, programs: map[Run]string{}}
+	p := planter{root: root, temp: temp, timeout: timeout}
 	var planted []*Mutation
 	killed, equivalent, bad := 0, 0, 0
 	for i := range all {
@@ -116,67 +112,28 @@ func chosen(numbers string) (func(n int) bool, error) {
 type planter struct {
 	root, temp string
 	timeout    time.Duration
-	overlay    string         // the file for the flag -overlay
-	programs   map[Run]string // compiled tests, by tags and package
+	tree       *weave.Tree
 }
 
-// prepare writes the files with all mutations, and the list of them for the go command.
+// prepare compiles all mutations together.
 func (p *planter) prepare(all []*Mutation) error {
-	woven, err := weave(p.root, all)
-	if err != nil {
-		return err
-	}
-	replace, packages := map[string]string{}, map[string]bool{}
-	for file, text := range woven {
-		name := filepath.Join(p.temp, fmt.Sprintf("%d-%s", len(replace), filepath.Base(file)))
-		packages["./"+path.Dir(file)] = true
-		if err := os.WriteFile(name, text, 0o600); err != nil {
+	var versions []weave.Version
+	for _, m := range all {
+		changed, err := m.Apply(p.root)
+		if err != nil {
 			return err
 		}
-		replace[filepath.Join(p.root, filepath.FromSlash(file))] = name
+		versions = append(versions, weave.Version{N: m.N, Files: map[string][]byte{m.File: changed}})
 	}
-	list, err := json.Marshal(map[string]map[string]string{"Replace": replace})
-	if err != nil {
-		return err
-	}
-	p.overlay = filepath.Join(p.temp, "overlay.json")
-	if err := os.WriteFile(p.overlay, list, 0o600); err != nil {
-		return err
-	}
-	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-gcflags=-e", "-overlay", p.overlay}, slices.Collect(maps.Keys(packages))...)...)
-	cmd.Dir = p.root
-	cmd.Env = append(os.Environ(), "PWD="+p.root)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("the mutations do not compile:\n%s", out)
-	}
-	return nil
-}
-
-// compile compiles the tests of a package, once.
-func (p *planter) compile(r Run) (program string, err error) {
-	r.Tests, r.Hangs = "", false
-	if program := p.programs[r]; program != "" {
-		return program, nil
-	}
-	program = filepath.Join(p.temp, fmt.Sprintf("%d.test", len(p.programs)))
-	cmd := exec.Command("go", "test", "-c", "-trimpath", "-overlay", p.overlay, "-vet=off", "-tags", r.Tags, "-o", program, r.Package)
-	cmd.Dir = p.root
-	cmd.Env = append(os.Environ(), "PWD="+p.root)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s does not compile with mutations:\n%s", r.Package, out)
-	}
-	p.programs[r] = program
-	return program, nil
+	tree, err := weave.New(p.root, p.temp, versions)
+	p.tree = tree
+	return err
 }
 
 // plant runs the tests of a mutation until one of them fails, and returns its name; empty: all pass. hung: the tests did not fail, they
 // ran out of time, and the row does not expect that. A busy machine makes any test run out of time, so this shows nothing.
 func (p *planter) plant(m *Mutation) (by string, hung bool, err error) {
 	for _, r := range m.Kills {
-		program, err := p.compile(r)
-		if err != nil {
-			return "", false, err
-		}
 		tests := r.Tests
 		if tests != "" {
 			tests = "^(" + tests + ")$"
@@ -185,9 +142,11 @@ func (p *planter) plant(m *Mutation) (by string, hung bool, err error) {
 		if r.Hangs {
 			timeout = min(timeout, hangPatience)
 		}
-		cmd := exec.Command(program, "-test.failfast", "-test.timeout", timeout.String(), "-test.run", tests)
-		cmd.Dir = filepath.Join(p.root, filepath.FromSlash(r.Package))
-		cmd.Env = append(os.Environ(), "PWD="+cmd.Dir, fmt.Sprintf("%s=%d", variable, m.N), "SEEDS=120")
+		cmd, err := p.tree.Test(m.N, r.Tags, r.Package, "-test.failfast", "-test.timeout", timeout.String(), "-test.run", tests)
+		if err != nil {
+			return "", false, err
+		}
+		cmd.Env = append(cmd.Env, "SEEDS=120")
 		if os.Getenv("SEED") == "" && !strings.Contains(r.Tests, "TestSimulation") { // it plays many seeds unless one is given
 			cmd.Env = append(cmd.Env, "SEED=1") // the same mutation has the same outcome
 		}

@@ -97,7 +97,7 @@ func TestPlant(t *testing.T) {
 		{new: "func() int { for {} }()", test: "TestDouble", by: "TestDouble", hung: true},
 		{new: "func() int { for {} }()", test: "TestDouble", by: "TestDouble", hangs: true},
 	} {
-		p := planter{root: root, temp: t.TempDir(), timeout: patience, programs: map[Run]string{}}
+		p := planter{root: root, temp: t.TempDir(), timeout: patience}
 		if c.hung || c.hangs {
 			p.timeout = 100 * time.Millisecond
 		}

@@ -152,3 +152,18 @@ func function(file string, text []byte, name string) (from, to int, err error) {
 	}
 	return 0, 0, fmt.Errorf("%s has no function %s", file, name)
 }
+
+// fullName is Function, or Type.Method.
+func fullName(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	of := fn.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if id, ok := of.(*ast.Ident); ok {
+		return id.Name + "." + fn.Name.Name
+	}
+	return fn.Name.Name
+}
