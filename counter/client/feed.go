@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -21,6 +22,10 @@ type FeedChange struct {
 	Position string    // behind the change. Feed goes on from it, on every node that has this log
 	Time     time.Time // when the primary logged it
 	Parts    []FeedPart
+
+	Numbered bool   // a producer numbered the change
+	Producer string // empty: the server does not know it
+	Seq      uint64 // the number of the change
 }
 
 // FeedPart is the part of a change that concerns one post, or all of them.
@@ -137,9 +142,24 @@ func parseFeed(reply []any) (next string, changes []FeedChange, err error) {
 		for _, v := range fields[2].([]any) {
 			c.Parts = append(c.Parts, parsePart(v.([]any)))
 		}
+		if c.Numbered = len(fields) > 3; c.Numbered && fields[3] != nil {
+			c.Producer, c.Seq = fields[3].(string), parseSeq(fields[4])
+		}
 		changes = append(changes, c)
 	}
 	return next, changes, nil
+}
+
+// parseSeq reads a sequence number: an integer, or a string above 2^63-1.
+func parseSeq(v any) uint64 {
+	if n, ok := v.(int64); ok {
+		return uint64(n)
+	}
+	n, err := strconv.ParseUint(v.(string), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 func parsePart(fields []any) FeedPart {

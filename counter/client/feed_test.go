@@ -74,6 +74,26 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// TestFeedNumbered: a change has its producer and number if the server knows them.
+func TestFeedNumbered(t *testing.T) {
+	for _, c := range []struct {
+		fields   []any
+		numbered bool
+		producer string
+		seq      uint64
+	}{
+		{nil, false, "", 0}, {[]any{nil, nil}, true, "", 0}, {[]any{"p", int64(7)}, true, "p", 7}, {[]any{"p", "18446744073709551615"}, true, "p", 1<<64 - 1},
+	} {
+		_, changes, err := parseFeed([]any{"1", []any{append([]any{"1", int64(1), []any{[]any{"flush"}}}, c.fields...)}})
+		if err != nil || len(changes) != 1 || changes[0].Numbered != c.numbered || changes[0].Producer != c.producer || changes[0].Seq != c.seq {
+			t.Errorf("%v: got %+v, %v", c.fields, changes, err)
+		}
+	}
+	if _, _, err := parseFeed([]any{"1", []any{[]any{"1", int64(1), []any{}, "p", "x"}}}); !errors.Is(err, errFeedReply) {
+		t.Errorf("a number that is none: %v", err)
+	}
+}
+
 // TestFeedEnds: a feed ends with an error that says why it cannot go on.
 func TestFeedEnds(t *testing.T) {
 	f := newFake(t)

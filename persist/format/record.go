@@ -120,7 +120,7 @@ type Record struct {
 //
 // A once says that the change behind it, in the same frame, is a producer's number seq, so that the two are there or
 // neither is. If the frame is one change it speaks of all of that, wherever it stands. If not, it speaks of the next
-// record, which a result of kind next must have, and be a set; a once whose change changed nothing may have none. A
+// record, which a result of kind next must have, and be a set; a once whose change changed nothing has none, and ends its frame. A
 // define gives a number to a producer; the producer that had the number before loses it. For a producer that has the number
 // already, define sets a higher epoch, or another base. A define without an id frees the number. With the base near to the
 // producer's present sequence numbers, and up to 16,384 producers, an INCR's once takes at most 8 bytes; the id alone would

@@ -385,7 +385,7 @@ func (r *changeSets) log(g changeSet, once *Once) {
 	}
 	switch { // MaxChangeSet sees to it that they are not too long
 	case once != nil:
-		r.append(records > 1)
+		r.append(records)
 		r.remember(once)
 	case records == 0:
 		return

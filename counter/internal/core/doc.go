@@ -23,6 +23,7 @@
 //	changeset.go setlock.go    operations that stand or fall together; the locks of their blocks
 //	longread.go                very many reads of one moment
 //	once.go ledger.go          numbered changes, and the table of their producers
+//	definelog.go               which producer a number in the log stood for
 //	cursors.go                 named places in the feed of changes
 //	update.go updaterow.go     changes of the posts that a query finds
 //	view.go scancache.go       a batch as queries see it; sorted mids of blocks, for scans

@@ -48,6 +48,8 @@ type ledger struct {
 
 	Logged uint64 // log offset behind the last record of any producer; 0: that was replayed
 
+	defines defineLog // guarded by Mu
+
 	from  uint64            // records up to this log offset are in the table: where its image stood, when it was read back
 	id    uint64            // names its images; 0: it never had one
 	Dirty bool              // changed since its image was made
@@ -87,6 +89,7 @@ func (l *ledger) define(pos uint64, rec *format.Record, logged uint64) error {
 		return nil
 	}
 	l.Dirty, l.Logged = true, max(l.Logged, logged)
+	l.defines.add(rec.Number, pos, string(rec.Text), rec.Seq)
 	l.replayed(rec.TimeMS / 1000)
 	return l.Table.Define(rec.Number, rec.Epoch, rec.Seq, rec.Text, rec.TimeMS/1000)
 }
@@ -200,6 +203,24 @@ func (l *ledger) Reset(t *producers.Table, image *format.BlockFile) {
 		saved := *image
 		l.image, l.from, l.id = &saved, image.Offset, image.Block
 	}
+	l.defines.reset(t, l.from)
+}
+
+// noteDefines notes what define said in records that end at pos. REQUIRES Mu.
+func (l *ledger) noteDefines(y *producers.Try, id []byte, pos uint64) {
+	for _, number := range y.Forget {
+		l.defines.add(number, pos, "", 0)
+	}
+	if y.Define {
+		l.defines.add(y.Number, pos, string(id), y.Base)
+	}
+}
+
+// noteDefine notes a define record that was applied in another way. pos is the log offset behind it.
+func (l *ledger) noteDefine(pos uint64, rec *format.Record) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.defines.add(rec.Number, pos, string(rec.Text), rec.Seq)
 }
 
 // Producers is the table of producers as a batch sees it, beside the numbered changes that it makes: see Once.

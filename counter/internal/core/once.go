@@ -134,7 +134,7 @@ func (b *Batch) KeepOnce(o *Once, result Result) {
 	r.pending = false
 	o.Result = result
 	r.prefix(o, o.Mid, false)
-	r.append(false)
+	r.append(0)
 	r.remember(o)
 }
 
@@ -202,6 +202,7 @@ func (r *changeSets) raise() {
 		r.define()
 		b.pos, _ = b.data.Log.Append(r.records) // it is short
 	}
+	l.noteDefines(y, r.req.ID, b.pos)
 	l.Table.InsertFence(r.req.ID, y, r.req.Now, b.pos)
 	l.Dirty, l.Logged = true, b.pos
 }
@@ -236,21 +237,26 @@ func (r *changeSets) prefix(o *Once, mid uint64, next bool) {
 	r.records = format.AppendOnce(r.records, y.Number, o.Seq-y.Base, o.Hash&(1<<format.HashBits-1), r.hashGroup, result)
 }
 
-// append logs the records that prefix began. several: of more than one change, which only together are one; a single one
-// and its once stay together in any frame.
-func (r *changeSets) append(several bool) {
+// append logs the records that prefix began, of so many changes. Several changes, which only together are one, have a frame of their own; a
+// single one and its once stay together in any frame. Behind a once without a change the frame ends: a feed would take the next record in
+// it for the change.
+func (r *changeSets) append(changes int) {
 	switch b := r.b; {
 	case b.data.Log == nil:
-	case several:
+	case changes > 1:
 		b.pos, _ = b.data.Log.AppendWhole(r.records) // MaxChangeSet sees to it that they are not too long
 	default:
 		b.pos, _ = b.data.Log.Append(r.records)
+		if changes == 0 {
+			_, _ = b.data.Log.AppendWhole(nil) // without records it cannot fail
+		}
 	}
 }
 
 // remember makes o's entry, whose records are in the log.
 func (r *changeSets) remember(o *Once) {
 	l := &r.b.data.Producers
+	l.noteDefines(&r.lookup, r.req.ID, r.b.pos)
 	l.Table.Insert(&r.req, &r.lookup, o.Result, r.hashGroup, r.b.pos)
 	l.Dirty, l.Logged = true, r.b.pos
 }
@@ -299,7 +305,7 @@ func (r *changeSets) runOne(g changeSet) {
 		if r.try(o) {
 			if o.Result = o.Make(b, o, g.from, 0); o.Result.Kind != format.ResultNext {
 				r.prefix(o, o.Mid, false)
-				r.append(false)
+				r.append(0)
 				r.remember(o)
 			}
 		}
@@ -371,13 +377,16 @@ func (r *changeSets) keepOne(o *Once, op *Op, i int) {
 	case set:
 		r.b.pos = log.AppendOnceSet(r.records, op.Counter.ID, value.Column, op.Mid, value.Value)
 	default:
+		changes := 1
 		switch {
 		case op.Done && op.Kind == OpSetRow:
 			r.records = r.appendRow(r.records, op)
 		case op.Done:
 			r.records = format.AppendDelete(r.records, op.Counter.ID, op.Mid)
+		default:
+			changes = 0
 		}
-		r.append(false)
+		r.append(changes)
 	}
 	r.remember(o)
 }

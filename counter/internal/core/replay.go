@@ -55,6 +55,9 @@ const replayBatch = 256
 
 func (r *Replayer) Apply(pos uint64, rec *format.Record) error {
 	if r.merged && (rec.Kind == format.KindDefine || rec.Kind == format.KindOnce || rec.Kind == format.KindFloor) {
+		if rec.Kind == format.KindDefine {
+			r.s.Producers.noteDefine(pos, rec)
+		}
 		return nil
 	}
 	if r.once.Pos > 0 {

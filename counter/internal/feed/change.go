@@ -47,6 +47,10 @@ type Change struct {
 	Position Position // behind it
 	TimeMS   int64    // when it was logged: wall time of the primary, ms since 1970. For people
 	Parts    []Part   // one at least
+
+	Numbered bool   // a producer numbered it
+	Producer string // empty: not known
+	Seq      uint64 // the number; 0 where Producer is not known
 }
 
 // Marks tells whether it has a part that is of no single post.

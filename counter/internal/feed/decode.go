@@ -24,6 +24,8 @@ type decoder struct {
 	rec    format.Record
 	change Change
 	values []Value
+
+	numbers numbers
 }
 
 // retained is how many parts, and how many values, memory is kept for from one change to the next.
@@ -80,6 +82,7 @@ func (d *decoder) next() error {
 		c.Parts, d.values = nil, nil
 	}
 	c.Parts, d.values = c.Parts[:0], d.values[:0]
+	c.Numbered, c.Producer, c.Seq = false, "", 0
 	for more := true; more && len(d.src) > 0; {
 		if err := d.record(); err != nil {
 			return err
@@ -105,6 +108,12 @@ func (d *decoder) next() error {
 func (d *decoder) part() error {
 	rec := &d.rec
 	switch rec.Kind {
+	case format.KindDefine:
+		d.numbers.define(rec)
+	case format.KindOnce:
+		if !d.at.Coming.Has(rec.Group) || rec.Result == format.ResultNext {
+			d.numbers.look(&d.change, rec, d.pos)
+		}
 	case format.KindSet, format.KindSetItem, format.KindDelete:
 		if d.filter.mid(rec.Mid) && (d.at.Coming == slot.Set{} || !d.at.Coming.Has(slot.Group(rec.Mid))) {
 			d.post()

@@ -34,9 +34,16 @@
 //	setitem, delete of a        shard, whose feed has it. So each change is in one feed of the cluster
 //	group on its way here
 //	cursor                      nothing: a consumer has moved its named cursor
-//	define, once, floor         nothing: see below
+//	once                        nothing: producer and number of its change
+//	define, floor               nothing
 //
 // A set of a post that was not there makes it, with the defaults of all other columns.
+//
+// # Numbers
+//
+// A once record has a producer by its place in the table of producers, whose meaning an older define record tells. A feed knows the
+// define records that it has read, and the store those since the snapshot that its start began with (core.Data.ProducerAt). A change from
+// before them is Numbered without a Producer.
 //
 // # Names
 //
@@ -55,7 +62,6 @@
 //
 // # Not there yet
 //
-//   - Producer and number of a numbered change. The log has a producer by a number whose meaning an older record tells.
 //   - The values before the change (WITH OLD). The log has the values behind it only. They would have to be found in older log,
 //     or kept by the consumer.
 //   - One feed over all shards of a cluster. gain and lose, which name the move, will join the feeds of two shards; which place of the source's log belongs to a gain is not told yet.
@@ -68,6 +74,7 @@
 //	change.go    Change, and its parts
 //	feed.go      Feed: opens at a position, and reads changes
 //	decode.go    records become parts
+//	numbers.go   producer and number of a numbered change
 //	filter.go    Filter: some counters, columns and mids
 //	latest.go    Latest: only the last values of each post
 //	cursor.go    named cursors: which positions they take, and how far they are behind

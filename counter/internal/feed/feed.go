@@ -42,6 +42,7 @@ func (l Source) Open(at Position, filter Filter) (*Feed, error) {
 		return nil, core.ErrInMemory
 	}
 	f := &Feed{log: l}
+	f.numbers.data = l.data
 	f.at, f.filter = at, filter
 	if err := f.open(); err != nil {
 		return nil, err

@@ -11,6 +11,15 @@ type Info struct {
 	LastUsed int64 // s since 1970
 }
 
+// Each calls fn for each producer: its number, its id, and what its sequence numbers in the log count from.
+func (t *Table) Each(fn func(number uint32, id string, base uint64)) {
+	for number, p := range t.places {
+		if p != nil {
+			fn(uint32(number), p.id, p.base)
+		}
+	}
+}
+
 // List describes the producers used last, at most limit.
 func (t *Table) List(limit int) []Info {
 	list := make([]Info, 0, max(0, min(limit, len(t.byID))))

@@ -231,7 +231,9 @@ func (t *takeover) log(records []byte) (n int, end uint64, err error) {
 	if len(t.out) == 0 { // numbers of producers, which change nothing yet
 		return n, t.s.Log.Position(), nil
 	}
-	end, err = t.s.Log.Append(t.out) // not too long: check sees to that
+	if end, err = t.s.Log.Append(t.out); err == nil { // not too long: check sees to that
+		_, err = t.s.Log.AppendWhole(nil) // a once at the end says nothing of the records that follow
+	}
 	l.Dirty, l.Logged = true, max(l.Logged, end)
 	return n, end, err
 }

@@ -31,7 +31,7 @@ var extras = map[string]extra{
 	"counter.find": {reply: "Array of `[id, value ...]`. With `CURSOR`, `[next cursor, posts]`; the iteration ends with cursor 0", errors: "`ERR` for an unknown column or a cursor of other conditions",
 		differs: "not in Redis. At most 10,000 posts per call. In a cluster, `OFFSET` is refused",
 		example: "COUNTER.MSET weibo 7 1 2 3 8 4 50 6;COUNTER.FIND weibo WHERE repost >= 10;COUNTER.FIND weibo MID IN 7 8 LIMIT 1 COLUMNS comment"},
-	"counter.feed": {reply: "Array: the position to continue from, and an array of changes `[position, milliseconds, parts]`. See [the feed of changes](../concepts/feed.md)",
+	"counter.feed": {reply: "Array: the position to continue from, and an array of changes `[position, milliseconds, parts]`, with `producer, number` behind them if the change is numbered. See [the feed of changes](../concepts/feed.md)",
 		errors:  "`POSGONE` and `POSHISTORY` for a position that cannot be continued; `IOERR` if the log is damaged there; `UNBLOCKED` if `CLIENT UNBLOCK` ended it",
 		differs: "not in Redis. At most 10,000 changes per call. In a cluster, it returns the changes of one shard",
 		example: "COUNTER.FEED FROM somewhere"},

@@ -23,20 +23,24 @@ func feedServe(t testing.TB) *Server {
 	})
 }
 
-// feedOf is the position and the changes of a reply, without their positions and times.
+// feedOf is the position and the changes of a reply, without their positions and times, with producers and numbers.
 func feedOf(t testing.TB, v resptest.Value) (position string, changes []string) {
 	t.Helper()
 	if len(v.List) != 2 {
 		t.Fatalf("got %s, want a position and changes", v)
 	}
 	for _, c := range v.List[1].List {
-		if len(c.List) != 3 || c.List[1].N < 1e12 {
-			t.Fatalf("got %s, want a position, a time and parts", c)
+		if len(c.List) != 3 && len(c.List) != 5 || c.List[1].N < 1e12 {
+			t.Fatalf("got %s, want a position, a time and parts, and perhaps a producer and a number", c)
 		}
 		if _, err := counter.ParseFeedPosition(c.List[0].Text); err != nil {
 			t.Fatal(err)
 		}
-		changes = append(changes, c.List[2].String())
+		text := c.List[2].String()
+		for _, v := range c.List[3:] {
+			text += " " + v.String()
+		}
+		changes = append(changes, text)
 	}
 	return v.List[0].Text, changes
 }
@@ -57,9 +61,10 @@ func TestFeedCommand(t *testing.T) {
 		c.want("INCR 1.cntcm", "+QUEUED")
 		c.want("DEL 2", "+QUEUED")
 		c.want("EXEC", "[:2 :1]")
-		c.want(fmt.Sprintf("INCR 1.cntcm IDMP p%d 7", proto), ":3")
+		c.want(fmt.Sprintf("INCR 1.cntcm IDMP p%d 18446744073709551615", proto), ":3")
+		number := fmt.Sprintf(` "p%d" "18446744073709551615"`, proto)
 		want := []string{`[["set" "weibo" :1 "comment" :1]]`, `[["set" "weibo" :2 "comment" :5 "repost" :6]]`, `[["set" "weibo" :1 "comment" :2] ["del" "weibo" :2]]`,
-			`[["set" "weibo" :1 "comment" :3]]`}
+			`[["set" "weibo" :1 "comment" :3]]` + number}
 		read := func(words string, want ...string) string {
 			t.Helper()
 			next, changes := feedOf(t, c.do("COUNTER.FEED FROM "+begin+words))

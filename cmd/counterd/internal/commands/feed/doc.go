@@ -5,7 +5,7 @@
 //	COUNTER.FEED FROM position|NOW|OLDEST [COUNT n] [BLOCK ms] [SAFE n] [COUNTERS c...] [COLUMNS c...] [MID >= a] [MID < b] [LATEST]
 //
 //	reply     [position, [change ...]]
-//	change    [position, time in ms, [part ...]]
+//	change    [position, time in ms, [part ...]]     [position, time in ms, [part ...], producer, number]
 //	part      [set, counter, mid, column, value, ...]     [del, counter, mid]     [flush]     [schema, text]
 //	          [gain, move, groups]     [lose, move, groups]
 //

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/counter"
@@ -250,7 +251,11 @@ func (c *call) wait(ctx context.Context) error {
 func (c *call) write(change *counter.FeedChange) {
 	out := &c.body
 	c.n++
-	out.Array(3)
+	if change.Numbered {
+		out.Array(5)
+	} else {
+		out.Array(3)
+	}
 	c.text = c.texts.Append(c.text[:0], &change.Position)
 	out.Bulk(c.text)
 	out.Int(change.TimeMS)
@@ -282,6 +287,14 @@ func (c *call) write(change *counter.FeedChange) {
 			out.BulkString(p.Text)
 			out.BulkString(p.Groups.String())
 		}
+	}
+	switch {
+	case change.Producer != "":
+		out.BulkString(change.Producer)
+		idmp.AppendSeq(out, change.Seq)
+	case change.Numbered:
+		out.Null()
+		out.Null()
 	}
 }
 
