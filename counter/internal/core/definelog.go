@@ -6,7 +6,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/producers"
 )
 
-// defineLog tells what producer a number in a record of the log stands for: the define records before that record say it. It knows those
+// defineLog tells which producer a number in a record of the log stands for: the define records before that record say it. It knows those
 // that this process has logged, applied or replayed, and the table of the snapshot that the start began with. A feed that reads older
 // log reads the define records there, or does not know.
 //
@@ -16,7 +16,7 @@ type defineLog struct {
 	n  int // entries
 }
 
-// defined is what a number stands for from a log offset on.
+// defined is the producer of a number from a log offset on.
 type defined struct {
 	pos  uint64 // behind the define record, or behind the records that were appended with it
 	id   string // empty: for nobody
@@ -32,8 +32,8 @@ func (d *defineLog) reset(t *producers.Table, pos uint64) {
 	t.Each(func(number uint32, id string, base uint64) { d.add(number, pos, id, base) })
 }
 
-// add says what a number stands for from pos on. Of too many entries all but the last of each number go: what older records say is not
-// known then.
+// add says which producer a number has from pos on. Of too many entries all but the last of each number go: the producers of older
+// records are not known then.
 func (d *defineLog) add(number uint32, pos uint64, id string, base uint64) {
 	if d.by == nil {
 		d.by = make(map[uint32][]defined)
@@ -49,7 +49,7 @@ func (d *defineLog) add(number uint32, pos uint64, id string, base uint64) {
 	d.n++
 }
 
-// at tells what a number stands for in a record that ends at pos. ok is false where it is not known.
+// at tells which producer a number has in a record that ends at pos. ok is false where it is not known.
 func (d *defineLog) at(number uint32, pos uint64) (id string, base uint64, ok bool) {
 	list := d.by[number]
 	for i := len(list) - 1; i >= 0; i-- {
@@ -60,8 +60,8 @@ func (d *defineLog) at(number uint32, pos uint64) (id string, base uint64, ok bo
 	return "", 0, false
 }
 
-// ProducerAt tells which producer a number in a record of the log that ends at pos stands for, and what its sequence numbers there count
-// from. ok is false where that is not known: see defineLog.
+// ProducerAt tells which producer a number in a record of the log that ends at pos stands for, and the base of its sequence numbers
+// there. ok is false where that is not known: see defineLog.
 func (d *Data) ProducerAt(number uint32, pos uint64) (id string, base uint64, ok bool) {
 	l := &d.Producers
 	l.Mu.Lock()

@@ -11,7 +11,7 @@ type Info struct {
 	LastUsed int64 // s since 1970
 }
 
-// Each calls fn for each producer: its number, its id, and what its sequence numbers in the log count from.
+// Each calls fn for each producer, with its number, its id, and the base of its sequence numbers in the log.
 func (t *Table) Each(fn func(number uint32, id string, base uint64)) {
 	for number, p := range t.places {
 		if p != nil {
