@@ -46,7 +46,7 @@ type echoes struct {
 	reserved, refused atomic.Int64 // answers to RESERVE
 
 	trunk   Trunk // for ASK
-	mu      sync.Mutex
+	asks    sync.Mutex
 	waiting []*echo // one for each ASK that was sent, in order
 }
 
@@ -62,7 +62,7 @@ type echo struct {
 
 	asked   [][]byte // texts of ASK: not copied, as the session keeps them
 	sent    bool     // they were
-	answers []string // guarded by host.mu
+	answers []string // guarded by host.asks
 }
 
 // echoMemory belongs to one echo at a time.
@@ -243,8 +243,8 @@ func (e *echo) Commit() {
 		return
 	}
 	h := e.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.asks.Lock()
+	defer h.asks.Unlock()
 	for i := 0; i < len(e.asked) && !e.sent; i++ {
 		h.waiting = append(h.waiting, e)
 		_, _ = h.trunk.Offer(append(bytes.Clone(e.asked[i]), '\n'))
@@ -261,8 +261,8 @@ func (e *echo) Commit() {
 
 // arrived takes answers to ASK.
 func (h *echoes) arrived(b []byte) (used int, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.asks.Lock()
+	defer h.asks.Unlock()
 	for {
 		answer, rest, whole := bytes.Cut(b, []byte("\n"))
 		if !whole {
