@@ -65,7 +65,7 @@ var table = []Row{
 	{"DENIED", Permanent, "protected mode: no password is set and the client is on another machine. The server closes the connection"},
 	{"NOPROTO", Permanent, "`HELLO` accepts protocol versions 2 and 3 only"},
 	{"DIVERGED", Permanent, "for replicas: the text has the offset up to which their log equals the primary's"},
-	{"LOST", Permanent, "for replicas: this node no longer has a cold file that the replica asked for"},
+	{"LOST", Permanent, "for replicas: this node no longer has a cold file that the replica asked for, or cannot read all of it"},
 	{"CROSSSLOT", Permanent, "in a cluster, a change or a transaction names posts of several hash slots. Send one command for each slot"},
 	{"POSGONE", Permanent, "the log behind the position of a `COUNTER.FEED` is no longer kept. The second word is the oldest position"},
 	{"POSHISTORY", Permanent, "the log went on differently before the position of a `COUNTER.FEED`. The second word is the position up to which the two agree, or `-`"},

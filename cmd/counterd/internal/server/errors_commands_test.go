@@ -87,7 +87,7 @@ func provokeByArguments(p provoker) {
 		{"SYNC", items.ErrMemoryOnly}, {"PSYNC ? -1", "ERR this is counterd: a Redis server cannot replicate from it"},
 		{"REPLCONF a", items.ErrSyntax}, {"REPLCONF nosuch 1", "ERR unrecognized REPLCONF option"}, {"REPLCONF listening-port x", "ERR value is not an integer"},
 		{"REPLCONF ip-address a,b", "ERR REPLCONF ip-address provided by replica instance is invalid"},
-		{"REPLCONF process " + long, "ERR REPLCONF process is longer than 128 bytes"}, {"REPLCONF fetch hot x", "ERR no snapshot was announced: send PSYNC before"},
+		{"REPLCONF process " + long, "ERR REPLCONF process is longer than 128 bytes"}, {"REPLCONF fetch hot x", "ERR no snapshot was announced: send PSYNC before"}, {"REPLCONF verify cold x", "ERR no snapshot was announced: send PSYNC before"},
 	} {
 		conn := wireDial(p, s, 2)
 		p.refused(s, conn, c[0], c[1])

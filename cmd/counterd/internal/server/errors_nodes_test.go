@@ -224,6 +224,7 @@ func provokeReplicas(p provoker) {
 		return c
 	}
 	p.refused(a.srv, announced(), "REPLCONF fetch hot nosuch", "ERR the snapshot has no file \"nosuch\"")
+	p.refused(a.srv, announced(), "REPLCONF verify cold nosuch", "ERR the snapshot has no file \"nosuch\"")
 	p.refused(a.srv, announced(), "REPLCONF listening-port 8", "ERR REPLCONF options come before PSYNC")
 	c = announced()
 	for _, tier := range []string{"cold", "hot"} {
@@ -231,10 +232,17 @@ func provokeReplicas(p provoker) {
 		if len(files) == 0 {
 			p.Fatalf("no %s files", tier)
 		}
+		verify := "REPLCONF verify cold " + filepath.Base(files[0])
+		if tier == "cold" {
+			c.want(verify, "+OK")
+		}
 		for _, path := range files {
 			if err := os.Remove(path); err != nil {
 				p.Fatal(err)
 			}
+		}
+		if tier == "cold" {
+			p.heard(c.do(verify).String(), "LOST ")
 		}
 		p.heard(c.do("REPLCONF fetch "+tier+" "+filepath.Base(files[0])).String(), map[string]string{"cold": "LOST ", "hot": "ERR an image is damaged"}[tier])
 	}

@@ -80,6 +80,11 @@ func (s *session) copy(a answer) (err error) {
 	defer func() { alive() }()
 	files = s.fetched.rename(s.node.fs, store, m)
 	began := time.Now()
+	if s.doubts {
+		if err := s.verifyTheirs(files); err != nil {
+			return err
+		}
+	}
 	if err := s.files(m, files, store.Path()); err != nil {
 		return err
 	}
@@ -345,7 +350,33 @@ func related(store *counter.Store, l *format.Lineage) bool {
 
 // A node that heals needs room for a copy beside the damaged files. Where the disk has none, the link says so, and tries again until there is
 // room: files that have come are kept. If the primary can read all of its posts and has all of this node's log, the images and the cold
-// files that were set aside are removed, which gives the room (past.DropCopied).
+// files that were set aside are removed, which gives the room (past.DropCopied). The primary checks its images before it gives them, and
+// not its cold files, which may be damaged without its knowledge. So the next attempt first asks it to read those that have not come yet.
+
+// errUnread: a primary of an earlier version does not read its files for others.
+var errUnread = errors.New("it is not known whether the primary can read all of its cold files")
+
+// verifyTheirs asks the primary to read its cold files that have not come. An earlier version cannot, and refuses.
+func (s *session) verifyTheirs(files []*fetchedFile) error {
+	for _, f := range files {
+		if !f.cold || f.whole || f.good {
+			continue
+		}
+		_, err := s.ask("REPLCONF", "verify", string(format.TierCold), f.theirs)
+		var refused *wire.ServerError
+		switch {
+		case err == nil:
+			f.good = true
+		case !errors.As(err, &refused):
+			return err
+		case !strings.HasPrefix(refused.Text, lostReply):
+			return nil
+		}
+		f.bad = err != nil
+		s.lastIO.Store(int64(monotonic.Now()))
+	}
+	return nil
+}
 
 // makeRoom is called when a copy has found no room on the disk. err is why the primary has not all posts; nil: it has. files are those
 // that have come, or are to come.
@@ -355,8 +386,14 @@ func (s *session) makeRoom(primary *format.Lineage, err error, files []*fetchedF
 		return // the link says so
 	}
 	dir := n.host.Store().Path()
-	if slices.ContainsFunc(files, func(f *fetchedFile) bool { return f.lost }) {
+	if slices.ContainsFunc(files, func(f *fetchedFile) bool { return f.lost || f.bad }) {
 		err = errNoMend
+	}
+	if err == nil && slices.ContainsFunc(files, func(f *fetchedFile) bool { return f.cold && !f.whole && !f.good }) {
+		if err = errUnread; !s.doubts {
+			s.doubts = true
+			return
+		}
 	}
 	sets := 0
 	if err == nil {

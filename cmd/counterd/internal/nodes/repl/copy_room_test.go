@@ -3,6 +3,7 @@
 package repl
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"syscall"
@@ -66,4 +67,51 @@ func TestNoRoomForCopy(t *testing.T) {
 			t.Errorf("own changes %v: %s, want %s", own, got, want)
 		}
 	}
+}
+
+// TestNoRoomForCopyAndDamageThere: the primary of a healing replica without room for the copy has a cold file that it cannot read. The replica
+// asks before it removes anything, and keeps its own. It removes them where the primary has read all of the file.
+func TestNoRoomForCopyAndDamageThere(t *testing.T) {
+	for _, reply := range []string{"+OK\r\n", "-LOST a bad page\r\n", "-ERR syntax error\r\n"} {
+		head, files := splitCopy(t, newWorld(t).primary.copied(t))
+		c := &testHost{t: t, sim: vfs.NewSim()}
+		c.open()
+		if err := newTestLink(t, c, true).hears([]byte(hello + head + files)); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		if err := errors.Join(c.Store().Close(), past.GiveUp(c.sim, "data", format.Healing{Reason: "a bad page", Since: 1})); err != nil {
+			t.Fatal(err)
+		}
+		faulty := vfs.NewFaulty(c.sim)
+		c.fs = faulty
+		c.open()
+		l := newTestLink(t, c, true)
+		h, err := past.ReadHealing(c.sim, "data")
+		if err != nil || h == nil {
+			t.Fatal(h, err)
+		}
+		l.node.healing.now.Store(h)
+		faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Glob: "copy-*", Every: 1, Err: syscall.ENOSPC})
+		for _, said := range []string{"", reply} {
+			if _, err := c.sim.Stat("data/cold.damaged-1"); err != nil {
+				t.Errorf("%q: the cold files that were set aside, before the primary was asked: %v", reply, err)
+			}
+			if err := l.hears([]byte(hello + head + said + files)); !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("%q: %v", reply, err)
+			}
+		}
+		if _, err := c.sim.Stat("data/cold.damaged-1"); vfs.IsNotExist(err) != (reply[0] == '+') {
+			t.Errorf("%q: the cold files that were set aside: %v", reply, err)
+		}
+	}
+}
+
+// splitCopy splits the words of a primary that is copied before the first file.
+func splitCopy(t *testing.T, said []byte) (head, files string) {
+	t.Helper()
+	at := bytes.Index(said, []byte("\r\n$"))
+	if at < 0 {
+		t.Fatal("no file is sent")
+	}
+	return string(said[:at+2]), string(said[at+2:])
 }

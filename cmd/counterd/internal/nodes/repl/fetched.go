@@ -38,6 +38,9 @@ type fetchedFile struct {
 	ours   string // and here
 	whole  bool   // it was read, and agrees with the manifest
 	lost   bool   // the primary cannot read it either, and it was taken as it is
+	cold   bool   // a cold file: the primary gives it as it is
+	good   bool   // of a cold file: the primary has read all of it
+	bad    bool   // of a cold file: the primary cannot read all of it
 }
 
 // rename gives the files of a manifest their names here, and pins them in the store. It returns them in the order of
@@ -54,7 +57,7 @@ func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *format.Manifest) 
 		file := f.files[w]
 		if file == nil {
 			f.made++
-			file = &fetchedFile{theirs: b.Name, ours: format.CopyName(b.Tier, f.link, f.made)}
+			file = &fetchedFile{theirs: b.Name, ours: format.CopyName(b.Tier, f.link, f.made), cold: b.Tier == format.TierCold}
 		}
 		delete(f.files, w)
 		now[w], b.Name = file, file.ours

@@ -37,6 +37,7 @@ type Link struct {
 	lost    int           // cold files of the last copy that the primary could not read
 	saved   ownData       // the archive that saveOwn made
 	cramped string        // the last complaint about a disk without room for the copy
+	doubts  bool          // the primary is to read its cold files before they come: see makeRoom
 	rest    time.Duration // before the next connection, as the store was closed and opened again for nothing; 0: it was not
 
 	mu        sync.Mutex // guards the rest

@@ -155,6 +155,28 @@ func (p *Peer) Fetch(tier, name string) (file *vfs.Stream, size int64, err error
 	return file, file.Size(), nil
 }
 
+// Verify reads all of a cold file of the snapshot that FULLRESYNC announced. The error begins with LOST if a part cannot be read.
+func (p *Peer) Verify(name string) error {
+	if p.fed() || p.pin == nil || p.pin.Manifest == nil {
+		return errors.New("ERR no snapshot was announced: send PSYNC before")
+	}
+	found := false
+	err := p.pin.Manifest.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
+		if b.Tier != format.TierCold || b.Name != name {
+			return nil
+		}
+		found = true
+		return counter.CheckBlockFile(p.store.Admin().FS(), p.store.Path(), c, b)
+	})
+	if err != nil {
+		return fmt.Errorf(lostReply+"%w", err)
+	}
+	if !found {
+		return fmt.Errorf("ERR the snapshot has no file %.100q", name)
+	}
+	return nil
+}
+
 // verified checks an image of the announced snapshot, and returns the size of a file.
 func (p *Peer) verified(tier format.Tier, name string) (size uint64, err error) {
 	if p.pin.Manifest == nil {
