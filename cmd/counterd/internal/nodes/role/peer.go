@@ -79,7 +79,7 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 		s.sendFile(c, p, string(args[2]), string(args[3]))
 		return
 	}
-	if len(args) == 4 && resp.EqualFold(args[1], "VERIFY") && resp.EqualFold(args[2], "cold") {
+	if len(args) == 4 && resp.EqualFold(args[1], "VERIFY") && resp.EqualFold(args[2], "COLD") {
 		if err := p.Verify(string(args[3])); err != nil {
 			out.Error(peerErrorText(err))
 			return
