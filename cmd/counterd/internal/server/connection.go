@@ -199,8 +199,8 @@ func gatherCommands() []*row {
 }
 
 // runLink: COUNTER.LINK format node-id | OWNING groups | STILL groups. This node alone answers a link's commands, or refuses
-// them (MOVED), in the neutral version of the protocol. OWNING answers OK if the node's shard owns just these groups, else
-// the next command is refused too. STILL says behind a change whether that is so yet.
+// them (MOVED), in the neutral version of the protocol. With gather.PackedFormat it takes packed pages. OWNING answers OK if the
+// node's shard owns just these groups, else the next command is refused too. STILL says behind a change whether that is so yet.
 func runLink(c *client, args [][]byte) {
 	owning, still := resp.EqualFold(args[1], "OWNING"), resp.EqualFold(args[1], "STILL")
 	if c.routing.internal && c.scatter == nil && (owning || still) {
@@ -216,15 +216,17 @@ func runLink(c *client, args [][]byte) {
 		}
 		return
 	}
-	switch format, ok := resp.Number(args[1]); {
+	format, ok := resp.Number(args[1])
+	switch {
 	case c.srv.shards == nil:
 		c.call.items.Out.Error(route.ErrNoCluster)
 		return
-	case !ok || format != gather.Format:
+	case !ok || format != gather.PlainFormat && (format != gather.PackedFormat || !c.login.user.Load().Unlimited()): // whose rights are for ids as text
 		c.call.items.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")
 		return
 	}
 	c.routing.internal, c.scatter = true, nil
+	c.call.items.Packed = format == gather.PackedFormat
 	c.info.setName(append([]byte("link:"), args[2]...))
 	c.call.items.Out.SetProtocol(resp.Neutral)
 	c.call.items.Out.Status("OK")

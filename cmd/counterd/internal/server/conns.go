@@ -222,7 +222,17 @@ func (s scatterConn) Refusal(cmd *command.Access, args [][]byte) string {
 	return text
 }
 
-func (s scatterConn) Plan(cmd *command.Access, args [][]byte)    { s.c.call.plan(s.row(cmd), args) }
+func (s scatterConn) Plan(cmd *command.Access, args [][]byte) { s.c.call.plan(s.row(cmd), args) }
+func (s scatterConn) Observed() bool {
+	return s.c.call.reads != nil || s.c.srv.monitors.n.Load() > 0
+}
+
+func (s scatterConn) PlanPacked(cmd *command.Access, args [][]byte) {
+	s.c.call.items.Packed = true
+	s.Plan(cmd, args)
+	s.c.call.items.Packed = false
+}
+
 func (s scatterConn) Execute(cmd *command.Access, args [][]byte) { s.row(cmd).Run(s.c, args) }
 
 func (s scatterConn) Number(num *idmp.Number, cmd *command.Access, args [][]byte) (rest [][]byte, text string) {

@@ -16,6 +16,9 @@ type Call struct {
 	// Elsewhere is the error for a post whose hash slot is not served here, by the slot; nil: of no cluster.
 	Elsewhere func(slot uint16) string
 
+	// Packed tells whether COUNTER.MGET may have packed ids: the connection is a link of another node, which knows them. See package resp.
+	Packed bool
+
 	// Pause lets others have their turn, in a long command: see Breathe; nil: nobody waits for this one.
 	Pause func()
 

@@ -18,6 +18,10 @@ func CounterMGet(c *Call, args [][]byte) {
 		c.oweError(ErrNoCounter(args[1]))
 		return
 	}
+	if c.Packed && len(args) == 4 && string(args[2]) == resp.Packed {
+		planPacked(c, def, args[3])
+		return
+	}
 	first, reply := c.Batch.Len(), replyRows
 	for i, a := range args[2:] {
 		c.Breathe(i)

@@ -24,7 +24,7 @@
 //
 //	call.go                        what a handler sees
 //	keys.go strings.go hash.go     Redis's commands on any key, on numbers, on items
-//	counter.go mset.go             counterd's own; COUNTER.MSET
+//	counter.go packed.go mset.go   counterd's own; pages of other nodes; COUNTER.MSET
 //	increx.go object.go            INCREX; OBJECT
 //	reply.go array.go aborted.go   replies that several commands owe; arrays, and the errors that may stand in them; a refused EXEC
 //	scanoptions.go                 what SCAN and HSCAN are given

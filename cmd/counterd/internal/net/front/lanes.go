@@ -101,6 +101,9 @@ func (q *lanes) room(s *Session) int {
 	if arrived, _ := s.Buffered(); arrived >= inputSize {
 		return math.MaxInt
 	}
+	if s.port == Forward {
+		return forwardInput
+	}
 	return inputSize
 }
 

@@ -146,7 +146,11 @@ func (s *Session) processed() {
 		}
 	}
 	s.moved = false
-	if s.read > resp.MaxRetained {
+	most := resp.MaxRetained
+	if s.port == Forward {
+		most = forwardInput
+	}
+	if s.read > most && !s.handler.Asking() { // or their arguments would be cleared
 		s.rd.Shrink()
 	}
 }

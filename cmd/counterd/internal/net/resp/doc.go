@@ -109,5 +109,6 @@
 //	release.go                     the memory of a Reader, lent and taken back
 //	argument.go                    numbers and names in arguments
 //	reply.go replies.go arena.go   replies: their forms, those of a connection, memory that connections share
+//	packed.go                      rows of posts as nodes of a cluster send them
 //	size.go                        where a reply ends
 package resp

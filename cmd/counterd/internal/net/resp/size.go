@@ -10,6 +10,13 @@ const KindPush = '>'
 func Size(b []byte) int {
 	pos := 0
 	for left := 1; left > 0; left-- {
+		if IsPacked(b[pos:]) {
+			if n := PackedSize(b[pos:]); n > 0 && n <= len(b)-pos {
+				pos += n
+				continue
+			}
+			return len(b)
+		}
 		end := bytes.IndexByte(b[pos:], '\n')
 		if end < 2 { // a line ends with \r\n
 			return len(b)

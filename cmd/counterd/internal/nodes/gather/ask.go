@@ -23,6 +23,7 @@ type command struct {
 	take    int32 // the one of them that is the answer
 	extra   int32 // replies that come before, to what the link sent for its sake
 	kind    Kind
+	packed  bool   // it is a packed page
 	foreign bool   // it leaves the connection numbered by another producer than the link's
 	seq     uint64 // that the link gave it
 }
@@ -41,6 +42,7 @@ type Ask struct {
 	cmds     []command
 	numbers  int  // of kind Change
 	foreign  bool // one of its commands is
+	packed   bool // the same
 	deadline time.Time
 
 	// Guarded by link.mu from the time it is queued until it is done.
@@ -183,11 +185,15 @@ func (a *Ask) again() bool {
 func AppendCommand(dst []byte, args ...[]byte) []byte {
 	dst = appendHead(dst, '*', len(args))
 	for _, a := range args {
-		dst = appendHead(dst, '$', len(a))
-		dst = append(dst, a...)
-		dst = append(dst, '\r', '\n')
+		dst = appendWord(dst, a)
 	}
 	return dst
+}
+
+func appendWord(dst, word []byte) []byte {
+	dst = appendHead(dst, '$', len(word))
+	dst = append(dst, word...)
+	return append(dst, '\r', '\n')
 }
 
 func appendHead(dst []byte, mark byte, n int) []byte {

@@ -21,11 +21,12 @@ const (
 
 // conn is a connection to a node that knows it for a link: see Shards.
 type conn struct {
-	sock  net.Conn        // nil: it is trunk's
-	raw   syscall.RawConn // nil with TLS
-	trunk Trunk           // nil: a goroutine reads
-	scan  scanner         // the reader's
-	why   error           // why the reader of trunk ended it; nil: another has
+	sock   net.Conn        // nil: it is trunk's
+	raw    syscall.RawConn // nil with TLS
+	trunk  Trunk           // nil: a goroutine reads
+	scan   scanner         // the reader's
+	packed bool            // the node knows PackedFormat
+	why    error           // why the reader of trunk ended it; nil: another has
 
 	// The writer's: see link.writing.
 	b   []byte
@@ -51,11 +52,16 @@ func (s *Shards) dial(ctx context.Context, address string, within time.Duration)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.Do("COUNTER.LINK", strconv.Itoa(Format), string(s.Self())); err != nil {
+	packed := true
+	if _, err = w.Do("COUNTER.LINK", strconv.Itoa(PackedFormat), string(s.Self())); err != nil {
+		packed = false
+		_, err = w.Do("COUNTER.LINK", strconv.Itoa(PlainFormat), string(s.Self()))
+	}
+	if err != nil {
 		w.Close()
 		return nil, err
 	}
-	c := &conn{sock: w.Detach()}
+	c := &conn{sock: w.Detach(), packed: packed}
 	if c.sock == nil {
 		return nil, context.Cause(ctx)
 	}

@@ -17,7 +17,9 @@
 // write. Links with TLS, and those for queries, are read by a goroutine each.
 //
 // The other side is told by COUNTER.LINK that it talks to a node: it answers by itself alone, for its own posts, or
-// refuses (MOVED), in the neutral version of the protocol (resp.Neutral), which becomes the client's.
+// refuses (MOVED), in the neutral version of the protocol (resp.Neutral), which becomes the client's. Pages travel packed: ids and rows that
+// nobody has to look at on the way (package resp). A node of an older version, or with limited rights of links, refuses that format, and gets
+// the same pages as text, also those that were asked for before the connection was made.
 //
 // # Changes are made once
 //
@@ -40,7 +42,7 @@
 // # Files
 //
 //	shards.go link.go conn.go   which shard owns what; a link; its connections
-//	round.go ask.go             what a session asks
+//	round.go ask.go page.go     what a session asks
 //	reply.go                    where a reply ends, and what it is to a client
 //
 // # Locks

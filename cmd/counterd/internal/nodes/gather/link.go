@@ -132,7 +132,8 @@ func (l *link) lowest() uint64 {
 
 // append appends to out what of a has no answer. REQUIRES mu.
 func (l *link) append(a *Ask) {
-	if a.at == 0 && !a.foreign && (a.numbers == 0 || !l.foreign) {
+	plain := a.packed && !l.conn.packed
+	if a.at == 0 && !a.foreign && !plain && (a.numbers == 0 || !l.foreign) {
 		whole := true
 		for i := range a.cmds {
 			c := &a.cmds[i]
@@ -162,7 +163,11 @@ func (l *link) append(a *Ask) {
 		if i > 0 {
 			from = a.cmds[i-1].end
 		}
-		l.out = append(l.out, a.out[from:c.end]...)
+		if plain && c.packed {
+			l.out = appendPlain(l.out, a.out[from:c.end])
+		} else {
+			l.out = append(l.out, a.out[from:c.end]...)
+		}
 		l.foreign = l.foreign || c.foreign
 	}
 }

@@ -34,6 +34,16 @@ func (s *scanner) next(b []byte) (n int, err error) {
 	if s.left == 0 {
 		s.pos, s.left = 0, 1
 	}
+	if s.pos == 0 && resp.IsPacked(b) {
+		switch n = resp.PackedSize(b); {
+		case n > maxReply:
+			return 0, fmt.Errorf("%w: it says that it has %d bytes, want at most %d", ErrProtocol, n, maxReply)
+		case n == 0 || n > len(b):
+			return 0, nil
+		}
+		s.left = 0
+		return n, nil
+	}
 	for s.left > 0 {
 		size, inner := short(b[s.pos:])
 		if size == 0 {

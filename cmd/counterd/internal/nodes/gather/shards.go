@@ -20,8 +20,12 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// Format is the version of what links say. A node that knows another one refuses, and who asks is told.
-const Format = 1
+// Formats of links. The node that connects asks for PackedFormat. A node of an older version refuses that, and is asked for PlainFormat: it
+// gets pages as text.
+const (
+	PlainFormat  = 1 // RESP
+	PackedFormat = 2 // RESP with pages of packed ids and rows: see package resp
+)
 
 // Settings are those of links.
 type Settings struct {

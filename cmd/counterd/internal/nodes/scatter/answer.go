@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 )
 
@@ -52,7 +53,10 @@ func (f *Scatter) reset() {
 	clear(f.cmds)
 	clear(f.parts)
 	clear(f.args)
-	f.cmds, f.parts, f.args, f.owners, f.marks = f.cmds[:0], f.parts[:0], f.args[:0], f.owners[:0], f.marks[:0]
+	f.cmds, f.parts, f.args, f.owners, f.marks, f.pages.ids = f.cmds[:0], f.parts[:0], f.args[:0], f.owners[:0], f.marks[:0], f.pages.ids[:0]
+	if cap(f.pages.ids) > retainedFar {
+		f.pages = pages{}
+	}
 	f.marked, f.remote, f.again, f.began = 0, false, false, time.Time{}
 }
 
@@ -103,13 +107,20 @@ func mergeArray(f *Scatter, k *order) {
 	}
 	f.lists = f.lists[:0]
 	for i := range k.n {
-		f.lists = append(f.lists, gather.Elements(f.parts[k.first+i].reply))
+		reply := f.parts[k.first+i].reply
+		if resp.IsPacked(reply) {
+			f.lists = append(f.lists, resp.PackedRows(reply))
+		} else {
+			f.lists = append(f.lists, gather.Elements(reply))
+		}
 	}
 	size := f.out.Len()
 	f.out.Array(len(k.owners))
 	for _, part := range k.owners {
 		rest, n := f.lists[part], 0
-		if !f.parts[k.first+int(part)].local {
+		if resp.IsPacked(f.parts[k.first+int(part)].reply) {
+			n = appendRow(&f.out, rest)
+		} else if !f.parts[k.first+int(part)].local {
 			n = gather.AppendNext(&f.out, rest)
 		} else if n = gather.Size(rest); n > 0 {
 			f.out.Raw(rest[:n])
@@ -122,4 +133,18 @@ func mergeArray(f *Scatter, k *order) {
 		f.lists[part] = rest[n:]
 	}
 	clear(f.lists)
+}
+
+// appendRow appends the first of packed rows, and returns its length among them; 0: there is none.
+func appendRow(out *resp.Replies, rows []byte) (n int) {
+	row, rest, err := resp.TakeRow(rows)
+	switch {
+	case err != nil:
+		return 0
+	case len(row) == 0:
+		out.NullArray()
+	default:
+		out.Raw(row)
+	}
+	return len(rows) - len(rest)
 }

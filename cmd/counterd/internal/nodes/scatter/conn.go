@@ -44,6 +44,9 @@ type Conn interface {
 	// Plan adds a command on posts to the batch, and Run runs the batch.
 	Plan(cmd *command.Access, args [][]byte)
 	Run()
+	// PlanPacked is Plan of a page with packed ids. Observed tells whether somebody is told of the arguments of commands, and is to read them.
+	PlanPacked(cmd *command.Access, args [][]byte)
+	Observed() bool
 	// Execute executes a command that is not planned. Its replies are appended to those of the call.
 	Execute(cmd *command.Access, args [][]byte)
 	// Numbers is the state of CLIENT IDMP.

@@ -11,7 +11,6 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/schema"
 )
 
 // Scatter executes a connection's commands on posts of other shards: a timeline page (COUNTER.MGET, MGET, EXISTS) that is
@@ -43,6 +42,7 @@ type Scatter struct {
 	again   bool                           // another shard may have to be asked for some local part
 	args    [][]byte                       // memory for arguments of parts
 	owners  []uint16                       // memory for the owners of keys
+	pages   pages                          // memory for packed pages
 	out     resp.Replies                   // replies being put together
 	lists   [][]byte                       // the unread rest of parts' arrays
 	began   time.Time                      // when the wait for other shards began
@@ -327,39 +327,6 @@ func (f *Scatter) planKeys(v *gather.View, cmd *command.Access, args [][]byte) b
 	k := f.addCommand(cmd, args, merge)
 	k.owners = owners
 	f.scatter(v, k, args[:1], args[1:], nil)
-	return true
-}
-
-// planPage plans COUNTER.MGET.
-func (f *Scatter) planPage(v *gather.View, cmd *command.Access, args [][]byte) bool {
-	if v.Alone() && !f.forward { // to find the owners is a tenth of a page
-		return false
-	}
-	if f.conn.Schema().CounterNamed(args[1]) == nil {
-		return false
-	}
-	mids, tail := args[2:], [][]byte(nil)
-	owners := f.newOwners(len(mids))
-	some := false
-	for i, a := range mids {
-		mid, ok := schema.ParseMid(a)
-		if !ok {
-			if i == 0 || !resp.EqualFold(a, "COLUMNS") {
-				return false
-			}
-			mids, tail, owners = mids[:i], mids[i:], owners[:i]
-			break
-		}
-		group := slot.Group(mid)
-		owners[i] = uint16(group)
-		some = some || v.OfGroup(group) != v.Local
-	}
-	if !some && !f.forward {
-		return false
-	}
-	k := f.addCommand(cmd, args, mergeArray)
-	k.owners = owners
-	f.scatter(v, k, args[:2], mids, tail)
 	return true
 }
 
