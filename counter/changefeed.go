@@ -68,6 +68,10 @@ func CursorsOf(b *Batch) core.BatchCursors { return core.CursorsOf(b) }
 // ValidCursorName tells whether a text is a name of a cursor.
 func ValidCursorName[T string | []byte](name T) bool { return format.ValidCursorName(name) }
 
+// MoveFrom is the id for Groups.Accept that also names the place of the source's log behind which nothing of the groups follows: see
+// package format of persist.
+func MoveFrom(move string, shard, offset uint64) string { return format.MoveFrom(move, shard, offset) }
+
 // ParseFeedPosition is the inverse of FeedPosition.String. The error matches ErrFeedMalformed.
 func ParseFeedPosition(text string) (FeedPosition, error) { return feed.ParsePosition(text) }
 

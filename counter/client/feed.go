@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Positions for Feed that stand for no change.
@@ -20,6 +22,7 @@ const (
 // FeedChange is one change of a node's log: all that one command or transaction did.
 type FeedChange struct {
 	Position string    // behind the change. Feed goes on from it, on every node that has this log
+	Shard    uint64    // of a cluster: a flush is one of this shard's posts alone; else 0
 	Time     time.Time // when the primary logged it
 	Parts    []FeedPart
 
@@ -38,6 +41,8 @@ type FeedPart struct {
 	Values  []int64  // of Columns, after the change
 	Text    string   // of schema, the schema; of gain and lose, the move
 	Groups  string   // of gain and lose
+	From    uint64   // of gain, the shard that had the groups; 0: not known
+	Offset  uint64   // of gain, the offset of that shard's log from which on it has nothing of the groups
 }
 
 // PositionError says that a node cannot go on from a position. The changes behind it are gone, or some that were seen were taken
@@ -61,28 +66,30 @@ const (
 	feedLeast, feedMost = 10 * time.Millisecond, time.Second
 )
 
-// errFeedCluster: the shards of a cluster have a feed each.
-var errFeedCluster = errors.New("client: a feed is of one shard: use a client of one node")
+// errFeedCluster: a client says that it is one of a cluster, and does not know the nodes.
+var errFeedCluster = errors.New("client: the feed of a cluster needs a *redis.ClusterClient")
 
 // Feed returns every change of a node behind a position, FeedNow or FeedOldest, in the order of its log, and waits for further ones. It
 // connects again when the connection breaks or another node takes over, and goes on behind the last change. So each change comes
 // once as long as ctx lasts; a consumer that starts again with the position of the last change that it has kept misses none.
 //
+// Of a cluster it joins the feeds of all shards, of those that come later too. The changes of a post come in order, also where the post moves
+// from one shard to another; changes of other posts may come in another order than they were made in. FLUSHALL and changes of the schema come once for each shard.
+//
 // It ends when ctx ends (the error of ctx), the loop is left, or the server refuses for good: a *PositionError if the position
 // cannot be continued. The error is the last element. Until the first reply FeedNow is the moment of the last attempt.
 func (c *Client) Feed(ctx context.Context, from string) iter.Seq2[FeedChange, error] {
 	return func(yield func(FeedChange, error) bool) {
-		if c.cluster {
+		switch {
+		case c.cluster && c.owners.cluster == nil:
 			yield(FeedChange{}, errFeedCluster)
+			return
+		case c.cluster:
+			c.feedCluster(ctx, from, yield)
 			return
 		}
 		for pause := feedLeast; ; {
-			reply, err := c.rdb.Do(ctx, "COUNTER.FEED", "FROM", from, "BLOCK", feedBlock.Milliseconds()).Slice()
-			var changes []FeedChange
-			next := from
-			if err == nil {
-				next, changes, err = parseFeed(reply)
-			}
+			next, changes, err := readFeed(ctx, c.rdb, from)
 			if ctx.Err() != nil {
 				yield(FeedChange{}, ctx.Err())
 				return
@@ -92,10 +99,7 @@ func (c *Client) Feed(ctx context.Context, from string) iter.Seq2[FeedChange, er
 					yield(FeedChange{}, err)
 					return
 				}
-				select {
-				case <-time.After(pause/2 + rand.N(pause/2)):
-				case <-ctx.Done():
-				}
+				feedPause(ctx, pause)
 				pause = min(2*pause, feedMost)
 				continue
 			}
@@ -106,6 +110,28 @@ func (c *Client) Feed(ctx context.Context, from string) iter.Seq2[FeedChange, er
 			}
 			from, pause = next, feedLeast
 		}
+	}
+}
+
+// doer is a client of one node or of several.
+type doer interface {
+	Do(ctx context.Context, args ...any) *redis.Cmd
+}
+
+// readFeed reads the changes behind a position, and waits for the next one.
+func readFeed(ctx context.Context, node doer, from string) (next string, changes []FeedChange, err error) {
+	reply, err := node.Do(ctx, "COUNTER.FEED", "FROM", from, "BLOCK", feedBlock.Milliseconds()).Slice()
+	if err != nil {
+		return from, nil, err
+	}
+	return parseFeed(reply)
+}
+
+// feedPause waits for about a time.
+func feedPause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d/2 + rand.N(d/2)):
+	case <-ctx.Done():
 	}
 }
 
@@ -174,6 +200,9 @@ func parsePart(fields []any) FeedPart {
 		p.Text = fields[1].(string)
 	case "gain", "lose":
 		p.Text, p.Groups = fields[1].(string), fields[2].(string)
+		if len(fields) > 4 {
+			p.From, p.Offset = uint64(fields[3].(int64)), uint64(fields[4].(int64))
+		}
 	}
 	return p
 }

@@ -130,9 +130,21 @@ func TestFeedEnds(t *testing.T) {
 	if c, err = New(nodes, Options{Counter: "weibo"}); err != nil {
 		t.Fatal(err)
 	}
+	for _, from := range []string{"", "1-a", "c1", "c1,", "c1,1", "c1,1=", "c1,x=1-a", "c1,1=1-a,1=1-b", "c2,1=1-a"} {
+		ended := false
+		for _, err := range c.Feed(t.Context(), from) {
+			ended = err != nil
+		}
+		if !ended {
+			t.Errorf("from %q: no error", from)
+		}
+	}
+	if c, err = New(rdb, Options{Counter: "weibo", Cluster: true}); err != nil {
+		t.Fatal(err)
+	}
 	for _, err := range c.Feed(t.Context(), FeedNow) {
 		if !errors.Is(err, errFeedCluster) {
-			t.Errorf("a cluster: got %v", err)
+			t.Errorf("a cluster whose nodes are not known: got %v", err)
 		}
 	}
 }

@@ -2,6 +2,9 @@ package format
 
 import (
 	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -36,6 +39,9 @@ const (
 // groups is a bit for each, the words of slot.Set in little-endian. What the items' bytes are is the engine's: a page of a cold file, about 2
 // bytes an item, whose columns are those named, in their order. A column that is not named has its default.
 //
+// The id of an accept may name, behind an "@", the place of the source's log behind which nothing of these groups follows: the source's
+// shard, a colon and the log offset, in decimal. The effect of the record depends on neither.
+//
 // A floor says that what a producer did with sequence numbers below from, and has no once, may have been made: the log
 // that its onces came from had forgotten that.
 
@@ -48,6 +54,31 @@ func AppendMove(dst []byte, kind Kind, id string, groups slot.Set) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, word)
 	}
 	return dst
+}
+
+// MoveFrom is the id of an accept whose groups came from a shard, whose log has nothing of them from an offset on. It is the move's id alone if
+// the offset is 0, which stands for none, or if there is no room for more.
+func MoveFrom(move string, shard, offset uint64) string {
+	text := fmt.Sprintf("%s@%d:%d", move, shard, offset)
+	if offset == 0 || len(text) > MaxMoveID {
+		return move
+	}
+	return text
+}
+
+// ParseMoveFrom is the inverse of MoveFrom. The offset is 0 where the text names no place.
+func ParseMoveFrom(text string) (move string, shard, offset uint64) {
+	at := strings.LastIndexByte(text, '@')
+	if at < 0 {
+		return text, 0, 0
+	}
+	from, end, _ := strings.Cut(text[at+1:], ":")
+	shard, err := strconv.ParseUint(from, 10, 64)
+	offset, err2 := strconv.ParseUint(end, 10, 64)
+	if err != nil || err2 != nil {
+		return text, 0, 0
+	}
+	return text[:at], shard, offset
 }
 
 // AppendRows appends a KindRows record to dst. REQUIRES: len(columns) <= MaxColumns, len(page) <= MaxPage.

@@ -152,7 +152,7 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 		switch kind {
 		case "commit":
 			if from, to := m.Shard(v.From), m.Shard(v.To); from != nil && to != nil {
-				c, err = CommitMove(m, v.ID, v.Revision-int64(rng.IntN(5)/4), from.Epoch, LogPoint{Epoch: to.Epoch})
+				c, err = CommitMove(m, v.ID, v.Revision-int64(rng.IntN(5)/4), from.Epoch, 0, LogPoint{Epoch: to.Epoch})
 			}
 		case "cancel":
 			c, err = CancelHold(m, v.ID)

@@ -148,9 +148,10 @@ type Move struct {
 	Began  time.Time `json:"began"`
 	Error  string    `json:"error,omitempty"` // of an aborted one
 	// Of a committed one: the source has dropped the groups, the destination has taken them as its own, each durably.
-	Dropped  bool  `json:"dropped,omitempty"`
-	Accepted bool  `json:"accepted,omitempty"`
-	Revision int64 `json:"-"` // of the key, for Txn
+	Dropped  bool   `json:"dropped,omitempty"`
+	Held     uint64 `json:"held,omitempty"` // of a committed one: the source's log has nothing of the groups from this offset on
+	Accepted bool   `json:"accepted,omitempty"`
+	Revision int64  `json:"-"` // of the key, for Txn
 }
 
 // MoveState is how far a move is.

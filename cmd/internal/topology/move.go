@@ -54,8 +54,8 @@ func StartMove(m *Map, id string, groups slot.Set, from, to ShardID, now time.Ti
 
 // CommitMove gives the groups to the destination. Only its primary of the epoch proposes it, while the source's primary
 // of its epoch holds the groups, with the move's revision as hold says. REQUIRES: all nodes in sync of the destination have
-// its log up to came, and with it all that the groups hold; came is of the destination's epoch.
-func CommitMove(m *Map, id string, hold int64, fromEpoch uint64, came LogPoint) (Change, error) {
+// its log up to came, and with it all that the groups hold; came is of the destination's epoch. held is the end of the source's log then.
+func CommitMove(m *Map, id string, hold int64, fromEpoch, held uint64, came LogPoint) (Change, error) {
 	c, v, err := moving(m, id, "commit")
 	if err != nil {
 		return Change{}, err
@@ -75,7 +75,7 @@ func CommitMove(m *Map, id string, hold int64, fromEpoch uint64, came LogPoint) 
 	source, destination, next := *from, *to, *v
 	source.Groups = from.Groups.Minus(v.Groups)
 	destination.Groups, destination.Came = to.Groups.Union(v.Groups), came
-	next.State = MoveCommitted
+	next.State, next.Held = MoveCommitted, held
 	c.setShard(source)
 	c.setShard(destination)
 	c.setMove(next)

@@ -42,7 +42,7 @@ func movable(t *testing.T) *Map {
 func TestCommitMove(t *testing.T) {
 	held := movable(t)
 	hold := held.Move("m").Revision
-	commit := func(m *Map) (Change, error) { return CommitMove(m, "m", hold, 1, LogPoint{1, 77}) }
+	commit := func(m *Map) (Change, error) { return CommitMove(m, "m", hold, 1, 33, LogPoint{1, 77}) }
 	for name, between := range map[string]func(*Map) (Change, error){
 		"canceled":    func(m *Map) (Change, error) { return CancelHold(m, "m") },
 		"aborted":     func(m *Map) (Change, error) { return AbortMove(m, "m", "why") },
@@ -91,7 +91,7 @@ func TestCommitMove(t *testing.T) {
 func TestEndOfMove(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		m := movable(t)
-		c, err := CommitMove(m, "m", m.Move("m").Revision, 1, LogPoint{1, 77})
+		c, err := CommitMove(m, "m", m.Move("m").Revision, 1, 33, LogPoint{1, 77})
 		if err == nil {
 			m, err = m.Apply(c)
 		}

@@ -40,6 +40,8 @@ type Part struct {
 	Values  []Value         // Set; none if all columns were dropped since, and the post was made nevertheless
 	Text    string          // Schema: the whole schema in its durable form; Gain, Lose: the move
 	Groups  *slot.Set       // Gain, Lose
+	// Of a Gain, if the log tells: nothing of the groups follows in the log of this shard from the offset on. The offset is 0 where it is not known.
+	Shard, Offset uint64
 }
 
 // Change is one change of the log. It is valid until the next call of the method that returned it.

@@ -142,7 +142,9 @@ func (d *decoder) add(p Part) { d.change.Parts = append(d.change.Parts, p) }
 // groups adds what became of groups of hash slots.
 func (d *decoder) groups(kind Kind, set slot.Set) {
 	if set != (slot.Set{}) {
-		d.add(Part{Kind: kind, Text: string(d.rec.Text), Groups: &set})
+		p := Part{Kind: kind, Groups: &set}
+		p.Text, p.Shard, p.Offset = format.ParseMoveFrom(string(d.rec.Text))
+		d.add(p)
 	}
 }
 

@@ -28,7 +28,8 @@
 //	flush                       flush    all posts of all counters are gone
 //	schema                      schema   the whole schema behind the change, with ids (schema.ParseDurable). A column that is dropped
 //	                                     and added again has another id. There is no other change of columns
-//	accept                      gain     a cluster: groups of hash slots are this log's from here on
+//	accept                      gain     a cluster: groups of hash slots are this log's from here on. The source's log has nothing of
+//	                                     them from a log offset on, which the record names: so a consumer can join two feeds
 //	drop                        lose     a cluster: groups are another log's, and their posts are gone here
 //	import, rows, and set,      nothing, while a group is on its way here: these changes were made in the log of another
 //	setitem, delete of a        shard, whose feed has it. So each change is in one feed of the cluster
@@ -64,7 +65,6 @@
 //
 //   - The values before the change (WITH OLD). The log has the values behind it only. They would have to be found in older log,
 //     or kept by the consumer.
-//   - One feed over all shards of a cluster. gain and lose, which name the move, will join the feeds of two shards; which place of the source's log belongs to a gain is not told yet.
 //   - In a cluster whose stores are not made of groups (Options.SlotGroups), a lose comes behind a del of each post.
 //
 // # Files

@@ -75,7 +75,7 @@ func TestBackupSteady(t *testing.T) {
 	if err := resting(copying); err == nil {
 		t.Error("a cluster with a move rests")
 	}
-	c, err = topology.CommitMove(copying, "m", copying.Move("m").Revision, 1, topology.LogPoint{Epoch: 1})
+	c, err = topology.CommitMove(copying, "m", copying.Move("m").Revision, 1, 0, topology.LogPoint{Epoch: 1})
 	committed := apply(copying, c, err)
 	refused(committed, "groups 3 have just moved from shard 1 to 2")
 	c, err = topology.MoveDropped(committed, "m")

@@ -195,7 +195,7 @@ func (f *fakes) act(r registry.Registry, m *topology.Map) bool {
 			return try(topology.AbortMove(m, v.ID, "the other is busy"))
 		case v.State == topology.MoveCopying:
 			f.moves.Add(1)
-			return try(topology.CommitMove(m, v.ID, v.Revision, m.Shard(v.From).Epoch, topology.LogPoint{Epoch: m.Shard(v.To).Epoch}))
+			return try(topology.CommitMove(m, v.ID, v.Revision, m.Shard(v.From).Epoch, 0, topology.LogPoint{Epoch: m.Shard(v.To).Epoch}))
 		case !v.Dropped:
 			return try(topology.MoveDropped(m, v.ID))
 		default:

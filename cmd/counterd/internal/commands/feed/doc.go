@@ -7,7 +7,7 @@
 //	reply     [position, [change ...]]
 //	change    [position, time in ms, [part ...]]     [position, time in ms, [part ...], producer, number]
 //	part      [set, counter, mid, column, value, ...]     [del, counter, mid]     [flush]     [schema, text]
-//	          [gain, move, groups]     [lose, move, groups]
+//	          [gain, move, groups, shard, offset]     [lose, move, groups]
 //
 // The replies are the same arrays in both versions of the protocol. A client goes on from the position of the reply, or from that
 // of any change in it. The first is behind changes that were not wanted too.

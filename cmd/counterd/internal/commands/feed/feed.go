@@ -265,7 +265,13 @@ func (c *call) write(change *counter.FeedChange) {
 		switch p.Kind {
 		case counter.FeedSet:
 			out.Array(3 + 2*len(p.Values))
-		case counter.FeedDel, counter.FeedGain, counter.FeedLose:
+		case counter.FeedGain:
+			n := 3
+			if p.Offset > 0 {
+				n = 5
+			}
+			out.Array(n)
+		case counter.FeedDel, counter.FeedLose:
 			out.Array(3)
 		case counter.FeedSchema:
 			out.Array(2)
@@ -286,6 +292,10 @@ func (c *call) write(change *counter.FeedChange) {
 		case counter.FeedGain, counter.FeedLose:
 			out.BulkString(p.Text)
 			out.BulkString(p.Groups.String())
+			if p.Offset > 0 {
+				out.Int(int64(p.Shard))
+				out.Int(int64(p.Offset))
+			}
 		}
 	}
 	switch {

@@ -291,7 +291,7 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 	if err := c.shard(ctx); err != nil {
 		return false, err
 	}
-	done, came, err = c.commit(ctx, revision)
+	done, came, err = c.commit(ctx, revision, end)
 	held := time.Since(began)
 	m.note(c.v, func(p *Progress) { p.Held = held })
 	if done && err == nil {
@@ -301,7 +301,7 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 }
 
 // commit makes the groups this shard's. done is false where the hold was taken back before; came: they are.
-func (c *copying) commit(ctx context.Context, revision int64) (done, came bool, err error) {
+func (c *copying) commit(ctx context.Context, revision int64, held uint64) (done, came bool, err error) {
 	m := c.m
 	within, cancel := context.WithTimeout(ctx, commitFor)
 	defer cancel()
@@ -321,7 +321,7 @@ func (c *copying) commit(ctx context.Context, revision int64) (done, came bool, 
 		case v.Revision != revision:
 			return false, false, nil
 		}
-		change, err2 := topology.CommitMove(now, c.v.ID, revision, c.source.epoch, topology.LogPoint{Epoch: c.epoch, Offset: c.end})
+		change, err2 := topology.CommitMove(now, c.v.ID, revision, c.source.epoch, held, topology.LogPoint{Epoch: c.epoch, Offset: c.end})
 		if err2 != nil {
 			return false, false, err2
 		}
@@ -330,7 +330,7 @@ func (c *copying) commit(ctx context.Context, revision int64) (done, came bool, 
 		m.mu.Unlock()
 		if err = m.conf.Registry.Commit(within, change); err == nil {
 			committed := *v
-			committed.State = topology.MoveCommitted
+			committed.State, committed.Held = topology.MoveCommitted, held
 			return true, true, m.accept(ctx, &committed, c.epoch)
 		}
 		if within.Err() != nil {

@@ -301,7 +301,7 @@ func (m *Mover) work(ctx context.Context, v *topology.Move, kind taskKind, epoch
 // every node in sync; etcd is told when the record is.
 func (m *Mover) accept(ctx context.Context, v *topology.Move, epoch uint64) error {
 	store := m.conf.Host.Store()
-	end, err := store.Groups().In(epoch).Accept(v.ID, v.Groups)
+	end, err := store.Groups().In(epoch).Accept(counter.MoveFrom(v.ID, uint64(v.From), v.Held), v.Groups)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,131 @@
+// Scenario: a client follows the feeds of all shards while groups of hash slots move between them.
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+	counting "github.com/counterd/counterd/counter/client"
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// TestClusterFeed has half of the groups move to another shard and back while clients increment posts. A consumer that ends now and then, and
+// goes on from its last position, sees each value of each post once, in order.
+func TestClusterFeed(t *testing.T) {
+	t.Parallel()
+	k := joinNodes(t, 2)
+	k.create(0)
+	k.do(func(m *topology.Map) (topology.Change, error) {
+		return topology.AddShard(m, []topology.NodeID{k.id(1)}, slot.Set{})
+	})
+	k.await("both shards have primaries", func() bool {
+		m := k.view()
+		return len(m.Shards) == 2 && m.Shards[0].Primary != "" && m.Shards[1].Primary != "" && k.nodes[1].cluster.Now().Writes == ""
+	})
+	k.alter(wireSchema)
+	conns := [2]*wireClient{wireDial(t, k.nodes[0], 2), wireDial(t, k.nodes[1], 2)}
+	for _, c := range conns {
+		c.want("CONFIG SET appendfsync always", "+OK")
+	}
+	const posts = 64
+	var written [posts]int64
+	var stop atomic.Bool
+	var wg, writer sync.WaitGroup
+	writer.Go(func() {
+		at := 0
+		for n := 0; !stop.Load(); n++ {
+			for range 100 {
+				got := conns[at].do(fmt.Sprintf("INCR {%d}.cntcm", n%posts)).String()
+				if strings.HasPrefix(got, "-MOVED") {
+					at = 1 - at
+					continue
+				}
+				if written[n%posts]++; got != fmt.Sprintf(":%d", written[n%posts]) {
+					t.Errorf("INCR of %d: got %s, want %d", n%posts, got, written[n%posts])
+				}
+				break
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+	})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{fmt.Sprint("127.0.0.1:", k.nodes[0].config.Get().Port)}})
+	defer rdb.Close()
+	c, err := counting.New(rdb, counting.Options{Counter: "weibo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total atomic.Int64 // of the values that were seen
+	var gains atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	wg.Go(func() {
+		var seen [posts]int64
+		position := counting.FeedOldest
+		for ctx.Err() == nil {
+			n := 0
+			for change, err := range c.Feed(ctx, position) {
+				if err != nil {
+					if ctx.Err() == nil {
+						t.Errorf("the feed ended: %v", err)
+						cancel()
+					}
+					return
+				}
+				for _, p := range change.Parts {
+					if p.Kind == "gain" {
+						gains.Add(1)
+						if p.From == 0 || p.Offset == 0 {
+							t.Errorf("a gain does not name its source: %+v", p)
+						}
+					}
+					if p.Kind != "set" {
+						continue
+					}
+					if seen[p.Mid]++; p.Values[0] != seen[p.Mid] {
+						t.Errorf("post %d has %d, want %d; of shard %d at %s", p.Mid, p.Values[0], seen[p.Mid], change.Shard, change.Position)
+						cancel()
+						return
+					}
+					total.Add(1)
+				}
+				position = change.Position
+				if n++; n == 300 {
+					break // and again
+				}
+			}
+		}
+	})
+	var half slot.Set
+	for g := range slot.Groups / 2 {
+		half.Add(uint8(2 * g))
+	}
+	for i := range 4 {
+		from, to := topology.ShardID(1+i%2), topology.ShardID(2-i%2)
+		id := fmt.Sprint("move", i)
+		k.do(func(m *topology.Map) (topology.Change, error) {
+			return topology.StartMove(m, id, half, from, to, time.Now())
+		})
+		k.await("the groups have moved", func() bool { m := k.view(); return m.Move(id) == nil && m.Owner(0).ID == to })
+	}
+	stop.Store(true)
+	writer.Wait()
+	sum := int64(0)
+	for _, n := range written {
+		sum += n
+	}
+	k.await("all changes were seen", func() bool { return ctx.Err() != nil || total.Load() == sum })
+	cancel()
+	wg.Wait()
+	if gains.Load() < 4 {
+		t.Errorf("%d gains, want 4 at least", gains.Load())
+	}
+}
