@@ -63,7 +63,7 @@
 //
 // # Feeds
 //
-// Feed gives every change of a node, in order, from a position on. A reading repeats nothing by a number: it goes on behind the
+// Feed gives every change of a node, or of all shards of a cluster, in order, from a position on. A reading repeats nothing by a number: it goes on behind the
 // last position.
 //
 // # Loads
