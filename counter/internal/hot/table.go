@@ -146,6 +146,9 @@ func (t *Table) Crowded() bool {
 	return t.items.over.room > 0 && t.items.over.n > int(t.items.over.room)
 }
 
+// BucketItems is how many items a bucket holds.
+const BucketItems = slotsPerBucket
+
 // Home returns the home of mid, which must be in [Lo, Hi). It needs no lock.
 func (t *Table) Home(mid uint64) Home { return t.geo.home(mid) }
 

@@ -227,10 +227,10 @@ func (s scatterConn) Observed() bool {
 	return s.c.call.reads != nil || s.c.srv.monitors.n.Load() > 0
 }
 
-func (s scatterConn) PlanPacked(cmd *command.Access, args [][]byte) {
-	s.c.call.items.Packed = true
+func (s scatterConn) PlanPacked(cmd *command.Access, args [][]byte, packed items.Packing) {
+	s.c.call.items.Packed = packed
 	s.Plan(cmd, args)
-	s.c.call.items.Packed = false
+	s.c.call.items.Packed = items.Unpacked
 }
 
 func (s scatterConn) Execute(cmd *command.Access, args [][]byte) { s.row(cmd).Run(s.c, args) }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
@@ -24,14 +25,23 @@ type asked struct {
 	reply []byte // memory for its replies
 }
 
+// postsOf are posts of groups of hash slots.
+func postsOf(groups slot.Set) (mids []string) {
+	for mid := uint64(1_000_000_000_000); len(mids) < forwardPosts; mid += 4003 {
+		if groups.Has(slot.Group(mid)) {
+			mids = append(mids, fmt.Sprint(mid))
+		}
+	}
+	return mids
+}
+
 // newAsked fills a server with posts by w, and makes a pipeline of commands of a kind.
-func newAsked(b *testing.B, w *wireClient, what string, deep int) *asked {
+func newAsked(b *testing.B, w *wireClient, mids []string, what string, deep int) *asked {
 	a := &asked{w: w}
 	for from := 0; from < forwardPosts; from += 100 {
 		var set []byte
 		for i := range 100 {
-			mid := 1_000_000_000_000 + 4003*(from+i)
-			set = resptest.Append(set, "HSET", fmt.Sprint(mid), "cntrn", fmt.Sprint(i), "cntcm", fmt.Sprint(700*i))
+			set = resptest.Append(set, "HSET", "{"+mids[from+i]+"}", "cntrn", fmt.Sprint(i), "cntcm", fmt.Sprint(700*i))
 		}
 		if _, err := w.conn.Write(set); err != nil {
 			b.Fatal(err)
@@ -45,10 +55,10 @@ func newAsked(b *testing.B, w *wireClient, what string, deep int) *asked {
 	at := 0
 	next := func() string {
 		at = (at + 7919) % forwardPosts
-		return fmt.Sprint(1_000_000_000_000 + 4003*at)
+		return mids[at]
 	}
 	for range deep {
-		words := []string{"INCR", next() + ".cntcm"}
+		words := []string{"INCR", "{" + next() + "}.cntcm"}
 		if what == "page" {
 			words = []string{"COUNTER.MGET", "weibo"}
 			for range 20 {
@@ -108,29 +118,48 @@ func BenchmarkForward(b *testing.B) {
 	for _, what := range []string{"INCR", "page"} {
 		for _, deep := range []int{1, 64} {
 			b.Run(fmt.Sprintf("%s/deep=%d", strings.ToLower(what), deep), func(b *testing.B) {
-				alone := newAsked(b, wireDial(b, wireServe(b, nil), 2), what, deep)
-				cluster := newAsked(b, serveForward(b, 3, nil).forward(0, 2), what, deep)
-				var took [2][]float64
-				const windows = 15
-				rounds := max(1, b.N/deep/windows)
-				for range windows {
-					for i, a := range []*asked{alone, cluster} {
-						before := processorTime(b)
-						for range rounds {
-							a.round(b, what, deep)
-						}
-						took[i] = append(took[i], float64(processorTime(b)-before)/float64(rounds*deep))
-					}
-				}
-				for i := range took {
-					slices.Sort(took[i])
-				}
-				one, all := took[0][len(took[0])/2], took[1][len(took[1])/2]
-				b.ReportMetric(one, "one-ns")
-				b.ReportMetric(all, "cluster-ns")
-				b.ReportMetric(all/one, "times")
-				b.ReportMetric(0, "ns/op")
+				mids := postsOf(slot.AllGroups())
+				alone := newAsked(b, wireDial(b, wireServe(b, nil), 2), mids, what, deep)
+				compare(b, alone, newAsked(b, serveForward(b, 3, nil).forward(0, 2), mids, what, deep), what, deep)
 			})
 		}
 	}
+}
+
+// BenchmarkShard is BenchmarkForward for posts of one shard of three, on the port of its node that clients of a cluster use.
+func BenchmarkShard(b *testing.B) {
+	for _, what := range []string{"INCR", "page"} {
+		for _, deep := range []int{1, 64} {
+			b.Run(fmt.Sprintf("%s/deep=%d", strings.ToLower(what), deep), func(b *testing.B) {
+				k := serveForward(b, 3, nil)
+				mids := postsOf(k.shards[0].Groups)
+				alone := newAsked(b, wireDial(b, wireServe(b, nil), 2), mids, what, deep)
+				compare(b, alone, newAsked(b, k.dial(k.primary(0), 2), mids, what, deep), what, deep)
+			})
+		}
+	}
+}
+
+// compare measures two pipelines in turns.
+func compare(b *testing.B, alone, cluster *asked, what string, deep int) {
+	var took [2][]float64
+	const windows = 15
+	rounds := max(1, b.N/deep/windows)
+	for range windows {
+		for i, a := range []*asked{alone, cluster} {
+			before := processorTime(b)
+			for range rounds {
+				a.round(b, what, deep)
+			}
+			took[i] = append(took[i], float64(processorTime(b)-before)/float64(rounds*deep))
+		}
+	}
+	for i := range took {
+		slices.Sort(took[i])
+	}
+	one, all := took[0][len(took[0])/2], took[1][len(took[1])/2]
+	b.ReportMetric(one, "one-ns")
+	b.ReportMetric(all, "cluster-ns")
+	b.ReportMetric(all/one, "times")
+	b.ReportMetric(0, "ns/op")
 }

@@ -29,7 +29,11 @@ func planPacked(c *Call, def *schema.Counter, ids []byte) {
 		ids = rest
 	}
 	c.Batch.ChangeSet(first)
-	c.owe(replyPacked, first, c.Batch.Len()-first)
+	reply := replyPacked
+	if c.Packed == PackedIDs {
+		reply = replyRows
+	}
+	c.owe(reply, first, c.Batch.Len()-first)
 }
 
 // replyPacked answers, for n items, all columns in packed rows.

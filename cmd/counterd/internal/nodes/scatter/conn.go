@@ -5,6 +5,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
@@ -45,7 +46,7 @@ type Conn interface {
 	Plan(cmd *command.Access, args [][]byte)
 	Run()
 	// PlanPacked is Plan of a page with packed ids. Observed tells whether somebody is told of the arguments of commands, and is to read them.
-	PlanPacked(cmd *command.Access, args [][]byte)
+	PlanPacked(cmd *command.Access, args [][]byte, packed items.Packing)
 	Observed() bool
 	// Execute executes a command that is not planned. Its replies are appended to those of the call.
 	Execute(cmd *command.Access, args [][]byte)

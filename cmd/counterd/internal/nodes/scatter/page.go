@@ -54,7 +54,7 @@ func (f *Scatter) planPage(v *gather.View, cmd *command.Access, args [][]byte) b
 		some = some || v.OfGroup(group) != v.Local
 	}
 	if !some && !f.forward {
-		return false
+		return tail == nil && planHere(f, cmd, args)
 	}
 	k := f.addCommand(cmd, args, mergeArray)
 	k.owners = owners
@@ -64,6 +64,23 @@ func (f *Scatter) planPage(v *gather.View, cmd *command.Access, args [][]byte) b
 	} else {
 		f.scatter(v, k, args[:2], mids, tail)
 	}
+	return true
+}
+
+// planHere plans a page of this node's posts alone, whose ids planPage has read: they are not read again. It returns false if the page is to go the way of
+// all commands.
+func planHere(f *Scatter, cmd *command.Access, args [][]byte) bool {
+	if len(f.pages.mids) > items.MaxPacked || f.conn.Observed() || !f.conn.Serves(cmd) {
+		return false
+	}
+	from, begin := len(f.args), len(f.pages.ids)
+	for _, mid := range f.pages.mids {
+		f.pages.ids = resp.AppendPackedID(f.pages.ids, mid)
+	}
+	f.args = append(f.args, args[0], args[1], wordPacked, f.pages.ids[begin:])
+	f.conn.PlanPacked(cmd, f.args[from:], items.PackedIDs)
+	clear(f.args[from:])
+	f.args, f.pages.ids = f.args[:from], f.pages.ids[:begin]
 	return true
 }
 
@@ -123,7 +140,7 @@ func packPage(f *Scatter, v *gather.View, k *order) {
 		case of.local:
 			from := len(f.args)
 			f.args = append(f.args, k.args[0], counter, wordPacked, ids[begin:len(ids):len(ids)])
-			f.conn.PlanPacked(k.cmd, f.args[from:len(f.args):len(f.args)])
+			f.conn.PlanPacked(k.cmd, f.args[from:len(f.args):len(f.args)], items.PackedRows)
 			f.marks = append(f.marks, ^(len(f.cmds) - 1))
 			f.call.Owe(f.mark)
 		}
