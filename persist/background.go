@@ -84,7 +84,7 @@ func (l *Log) Close() error {
 	}
 	err := c.syncTo(l.tail.position())
 	c.awaitRoles()
-	if claim := (format.Claim{Offset: l.Durable(), ReplID: l.files.history.ReplID}); err == nil && l.claims.lacks(claim.Offset) && l.admission.refusals[reasonGone] == nil {
+	if claim := (format.Claim{Offset: l.Durable(), ReplID: l.files.history.ReplID, Closed: err == nil}); claim.Closed && claim.Offset > 0 && l.admission.refusals[reasonGone] == nil {
 		l.claims.write(claim) // nobody appends any more: mu delays nobody
 	}
 	c.calls.closed = true

@@ -52,13 +52,6 @@ func (c *claims) clearWanted() (wanted bool) {
 	return wanted
 }
 
-// lacks tells whether the file does not vouch for all bytes below an offset.
-func (c *claims) lacks(durable uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return durable > c.made
-}
-
 // write writes a claim. A disk that does not take it takes no log either, so a failure is logged once and is no trouble.
 // REQUIRES: one caller at a time.
 func (c *claims) write(claim format.Claim) {

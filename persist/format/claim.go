@@ -12,17 +12,20 @@ import (
 type Claim struct {
 	Offset uint64
 	ReplID ReplID // of the term in force when the claim was made
+	// Closed tells that the log was closed there: in this term it never had more.
+	Closed bool
 }
 
 // The file DURABLE has two slots, at 0 and at 4096, each with a claim:
 //
 //	 0        8         12          16         24         32        52       56
 //	+--------+---------+-----------+----------+----------+---------+--------+
-//	| magic  | version | zero      | number   | offset   | replid  | crc32c |
+//	| magic  | version | closed    | number   | offset   | replid  | crc32c |
 //	+--------+---------+-----------+----------+----------+---------+--------+
 //	  u64      u32       u32         u64        u64        20        u32
 //
-// Little-endian; the rest of each 4096 bytes is zero. number counts the claims of the file: claim n stands in slot n
+// Little-endian; the rest of each 4096 bytes is zero. closed is 1 if the log
+// was closed, and else 0, which earlier versions write always. number counts the claims of the file: claim n stands in slot n
 // mod 2, so that a write never touches the newest claim, and a crash leaves one of the two. The valid slot with the
 // higher number counts. crc32c covers the 52 bytes before it. A slot that is not valid is none, and a file without a
 // valid slot is as no file: a start then believes the claims of frames and headers alone.
@@ -55,7 +58,11 @@ func AppendClaim(dst []byte, number uint64, c Claim) []byte {
 	n := len(dst)
 	dst = append(dst, claimMagic...)
 	dst = binary.LittleEndian.AppendUint32(dst, ClaimVersion)
-	dst = binary.LittleEndian.AppendUint32(dst, 0)
+	closed := uint32(0)
+	if c.Closed {
+		closed = 1
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, closed)
 	dst = binary.LittleEndian.AppendUint64(dst, number)
 	dst = binary.LittleEndian.AppendUint64(dst, c.Offset)
 	dst = append(dst, c.ReplID[:]...)
@@ -72,6 +79,7 @@ func DecodeClaim(b []byte, name string) (number uint64, c Claim, ok bool, err er
 	}
 	c.Offset = binary.LittleEndian.Uint64(b[24:])
 	copy(c.ReplID[:], b[32:])
+	c.Closed = binary.LittleEndian.Uint32(b[12:]) == 1
 	return binary.LittleEndian.Uint64(b[16:]), c, true, nil
 }
 

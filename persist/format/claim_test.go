@@ -31,4 +31,10 @@ func TestClaimDamage(t *testing.T) {
 	if err := read(slot); err != nil {
 		t.Error(err)
 	}
+	for _, closed := range []bool{false, true} {
+		want := Claim{Offset: 5, ReplID: testHistory.ReplID, Closed: closed}
+		if _, c, ok, err := DecodeClaim(AppendClaim(nil, 1, want), ClaimName); err != nil || !ok || c != want {
+			t.Errorf("%+v, %v, %v, want %+v", c, ok, err, want)
+		}
+	}
 }

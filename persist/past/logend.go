@@ -14,9 +14,8 @@ type LogEnd struct {
 	Term   format.ReplID // the newest term of the log
 	// Torn tells whether bytes behind the end are no frames. A start would cut them.
 	Torn bool
-	// Durable tells whether the log was once durable up to there and had nothing more, as DURABLE says: so ends a log that was closed,
-	// or had no change for some seconds.
-	Durable bool
+	// Closed tells whether the log was closed there in this term, as DURABLE says: it never had more.
+	Closed bool
 }
 
 // ReadLogEnd reads the end of the log of a primary that is not running: its last segment, HISTORY and DURABLE. It changes nothing. An error
@@ -45,5 +44,7 @@ func ReadLogEnd(fsys vfs.FS, dir string) (end LogEnd, err error) {
 	if err != nil {
 		return end, err
 	}
-	return LogEnd{Offset: walked.End, Term: lineage.Current().ReplID, Torn: walked.Torn != nil, Durable: claim.Offset == walked.End}, nil
+	term := lineage.Current().ReplID
+	closed := claim.Closed && claim.ReplID == term && claim.Offset == walked.End
+	return LogEnd{Offset: walked.End, Term: term, Torn: walked.Torn != nil, Closed: closed}, nil
 }

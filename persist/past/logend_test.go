@@ -12,8 +12,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestReadLogEnd: DURABLE has the end of a log that was closed. A killed log ends behind it, or has a torn tail. Of a replica, and
-// of a damaged log, no end is known.
+// TestReadLogEnd: DURABLE has the end of a log that was closed, and says so, for the term in which it was closed. A killed log ends behind
+// DURABLE, or there, or has a torn tail. Of a replica, and of a damaged log, no end is known.
 func TestReadLogEnd(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	m := newMendable(t)
@@ -34,6 +34,12 @@ func TestReadLogEnd(t *testing.T) {
 	persisttest.Must(t, errors.Join(err, l.Close()))
 	unclaimed := closed.Kill()
 	persisttest.Must(t, logfile.DropClaim(unclaimed, persisttest.Dir))
+	synced, claim := unclaimed.Kill(), logfile.ClaimFile{Dir: persisttest.Dir}
+	claim.FS = synced
+	persisttest.Must(t, errors.Join(claim.Write(format.Claim{Offset: rec.End, ReplID: term}), claim.Close()))
+	again := closed.Kill()
+	persisttest.Must(t, logfile.WriteLineage(again, persisttest.Dir, &format.Lineage{Terms: []format.Term{
+		{ReplID: term, Epoch: persisttest.History.Epoch}, {ReplID: format.ReplID{1}, Epoch: persisttest.History.Epoch + 1, Start: rec.End}}}))
 	segs, err := logfile.ListSegments(unclaimed, persisttest.Dir)
 	persisttest.Must(t, err)
 	torn := unclaimed.Kill()
@@ -44,9 +50,11 @@ func TestReadLogEnd(t *testing.T) {
 		disk *vfs.Sim
 		want LogEnd
 	}{
-		"closed": {closed, LogEnd{Offset: rec.End, Term: term, Durable: true}},
-		"killed": {unclaimed, LogEnd{Offset: rec.End, Term: term}},
-		"torn":   {torn, LogEnd{Offset: rec.End, Term: term, Torn: true}},
+		"closed":        {closed, LogEnd{Offset: rec.End, Term: term, Closed: true}},
+		"started again": {again, LogEnd{Offset: rec.End, Term: format.ReplID{1}}},
+		"with DURABLE":  {synced, LogEnd{Offset: rec.End, Term: term}},
+		"killed":        {unclaimed, LogEnd{Offset: rec.End, Term: term}},
+		"torn":          {torn, LogEnd{Offset: rec.End, Term: term, Torn: true}},
 	} {
 		if end, err := ReadLogEnd(c.disk, persisttest.Dir); err != nil || end != c.want {
 			t.Errorf("%s: %+v, %v, want %+v", name, end, err, c.want)

@@ -25,10 +25,13 @@ import (
 //
 // Replicas that do not answer are waited for as long as the end of the log is in doubt:
 //
-//	DURABLE says that the log ended there   not at all: so ends a log that was closed, or had no change for some seconds
-//	it ends behind DURABLE                  endWithin: the process was killed, or the machine lost power
+//	DURABLE says that the log was closed    not at all
+//	DURABLE does not say so                 endWithin: the process was killed, or the machine lost power
 //	it has a torn tail                      helpPatience, as in a search for data: this is damage, or a power failure
 //	a replica has more                      helpPatience: a silent one may have more still
+//
+// A log that ends exactly where DURABLE says is in doubt too: a power failure under everysec takes what came behind the last sync, and
+// DURABLE is written behind that sync.
 const (
 	endWithin = 5 * time.Second
 	endEvery  = 250 * time.Millisecond // between two rounds
@@ -68,7 +71,7 @@ func (s *helpSearch) askEnds(ctx context.Context, end *past.LogEnd) (by repl.Hel
 		switch {
 		case by.End > end.Offset || end.Torn:
 			patience = s.patience
-		case end.Durable:
+		case end.Closed:
 			patience = 0
 		}
 		if silent == nil || time.Since(began) >= patience {
