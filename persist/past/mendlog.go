@@ -251,10 +251,11 @@ func (m *logMender) termOf(end uint64) format.ReplID {
 }
 
 // historyAt is the history of a segment that starts at an offset. It counts as a replica's: the claims of its frames are not asked, as
-// they may be about another disk.
+// they may be about another disk. In the term that a primary began itself they are about its own, and all of the segment is durable; a
+// replica's segment there would make HISTORY.copy look older than the log (logfile.OutdatedLineage).
 func (m *logMender) historyAt(at uint64) format.History {
 	cut := m.past.Cut(at + 1)
 	h := cut.Current()
-	h.Replica = true
+	h.Replica = m.past.Replica || h.ReplID != m.past.Current().ReplID
 	return h
 }

@@ -286,3 +286,25 @@ func TestMendLogMissingEnd(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
+
+// TestMendLogAndHistoryDamaged: the end of a primary's log is missing, and HISTORY is gone as well. Its copy counts before the mend and behind it.
+func TestMendLogAndHistoryDamaged(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m := newMendable(t)
+	disk := m.disk.Kill()
+	want := format.Lineage{Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &want))
+	segs, err := logfile.ListSegments(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	persisttest.Must(t, disk.Damage(segs[len(segs)-1].Path, func(b []byte) []byte { return b[:format.SegmentHeaderLen] }))
+	persisttest.Must(t, logfile.DropClaim(disk, persisttest.Dir))
+	persisttest.Must(t, disk.Remove(format.LineagePath(persisttest.Dir)))
+	done, err := MendLog(disk, persisttest.Dir, LogMend{Fetch: m.fetch, Reach: m.end})
+	if err != nil || !done.Last {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if l, err := logfile.ReadLineage(disk, persisttest.Dir); err != nil || l.Replica || len(l.Terms) != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	m.whole(disk, "HISTORY is gone")
+}
