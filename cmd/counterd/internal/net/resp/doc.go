@@ -40,6 +40,9 @@
 // be collected with Next before any is executed. The arguments may be modified
 // in place; appending to one reallocates it and cannot touch its neighbour.
 //
+// A command that does not fit in a buffer of 256 KiB leaves its arguments there
+// and goes on in another one (aside.go), unless its arguments are large.
+//
 // # Resuming
 //
 // The state of an unfinished command is a handful of integers (arguments still
@@ -58,11 +61,11 @@
 // have arrived fill it, the list of spans grows when an argument has arrived.
 // The most that one connection can make a Reader hold is
 //
-//	buffer   MaxCommand + one read of at most 64 KiB
+//	buffers  4/3 of MaxCommand + 256 KiB and one read of at most 64 KiB
 //	spans     8 bytes an argument of the unfinished command
 //	args     24 bytes an argument of the batch
 //
-// so 16 MiB of buffer and less than 4 MiB of lists after AUTH. Before it the
+// so 22 MiB of buffers and less than 4 MiB of lists after AUTH. Before it the
 // buffer is 16 KiB and one read, and the lists are dropped when the batch ends:
 // lines of one letter would make them twelve times the bytes received.
 //
@@ -104,6 +107,7 @@
 // # Files
 //
 //	reader.go header.go inline.go  commands: the Reader, headers and arguments of arrays, lines of words
+//	aside.go                       the part of a large command that is in earlier buffers
 //	whole.go                       commands that have arrived whole, and those that begin like the one before
 //	limits.go protocol_error.go    bounds on declared lengths; what is no command
 //	release.go                     the memory of a Reader, lent and taken back

@@ -73,8 +73,8 @@ func (r *Reader) bulkHeader() error {
 		return r.fail(unauthBulk, int(n), r.limits.MaxBulk)
 	case n > int64(r.limits.MaxBulk):
 		return r.fail(invalidBulk, int(n), r.limits.MaxBulk)
-	case data+int(n)+2-r.start > r.limits.MaxCommand:
-		return r.failRequest(data + int(n) + 2 - r.start)
+	case data+int(n)+2 > r.commandEnd():
+		return r.failRequest(r.aside.bytes + data + int(n) + 2 - r.start)
 	}
 	r.pos, r.bulk = data, int(n)
 	return nil
@@ -87,7 +87,7 @@ func (r *Reader) bulkHeader() error {
 // in the former case. The search resumes where the last one ended.
 func (r *Reader) header(text string) ([]byte, error) {
 	last := r.pos + r.limits.MaxInline // where the CR can be at the latest
-	ofCommand := r.start + r.limits.MaxCommand - 2
+	ofCommand := r.commandEnd() - 2
 	from := max(r.scan, r.pos)
 	if stop := min(r.end, min(last, ofCommand)+1); from < stop {
 		i := bytes.IndexByte(r.buf[from:stop], '\r')
@@ -103,13 +103,16 @@ func (r *Reader) header(text string) ([]byte, error) {
 	}
 	switch {
 	case r.end > ofCommand && ofCommand < last:
-		return nil, r.failRequest(r.end - r.start)
+		return nil, r.failRequest(r.Buffered())
 	case r.end > last:
 		return nil, r.fail(text, r.end-r.pos, r.limits.MaxInline)
 	}
 	r.scan = r.end
 	return nil, ErrIncomplete
 }
+
+// commandEnd is where in the buffer the command at start has to end at the latest.
+func (r *Reader) commandEnd() int { return r.start + r.limits.MaxCommand - r.aside.bytes }
 
 // failRequest is the error of a command of size bytes, or more, that is above
 // MaxCommand.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -398,5 +399,119 @@ func TestArgsAreApart(t *testing.T) {
 	}
 	if got := fmt.Sprintf("%s", batch); got != "[[SET a b] [GET c] [SET d e]]" {
 		t.Fatal(got)
+	}
+}
+
+// TestLargeCommandIsNotMoved reads a command of 15 MiB in parts of 64 KiB: its arguments stay where they arrived. A buffer that doubled
+// took 32 MiB, and the loop 5 ms for the last copy.
+func TestLargeCommandIsNotMoved(t *testing.T) {
+	words := []string{"MGET"}
+	for i := range 60_000 {
+		words = append(words, fmt.Sprintf("%0246d.cntrn", i))
+	}
+	command := encode(words...)
+	r := NewReader(DefaultLimits())
+	var got [][]byte
+	took := allocated(func() {
+		for rest := command; len(rest) > 0; {
+			if got != nil {
+				t.Fatal("complete too early")
+			}
+			room := r.Space(4 << 10)
+			n := copy(room, rest)
+			if r.Filled(n); len(room) > 64<<10 || len(r.buf) > 2*asideSize {
+				t.Fatalf("a read of %d bytes, a buffer of %d", len(room), len(r.buf))
+			}
+			rest = rest[n:]
+			args, err := r.Next()
+			if got = args; (err == nil) != (len(rest) == 0) || r.Buffered() != len(command)-len(rest) && err != nil {
+				t.Fatalf("%v with %d bytes to come, %d buffered", err, len(rest), r.Buffered())
+			}
+			if held := r.Held(); held < len(command)-len(rest) {
+				t.Fatalf("%d bytes held of %d", held, len(command)-len(rest))
+			}
+		}
+	})
+	for i, arg := range got {
+		if string(arg) != words[i] {
+			t.Fatalf("argument %d: got %q, want %q", i, arg, words[i])
+		}
+	}
+	if took > uint64(len(command))*3/2 {
+		t.Errorf("a command of %d bytes took %d", len(command), took)
+	}
+	if r.Space(1); r.Held() > 2<<20 || r.Partial() {
+		t.Errorf("%d bytes held behind the command", r.Held())
+	}
+}
+
+// TestLargeCommandsInParts reads large and small commands behind each other, of arguments of all sizes, in parts of random sizes. A command
+// that is too long is refused although its beginning was set aside.
+func TestLargeCommandsInParts(t *testing.T) {
+	const seed = 31
+	rng := rand.New(rand.NewPCG(seed, seed))
+	var commands [][]string
+	var stream []byte
+	for i := range 12 {
+		words := []string{"MGET"}
+		for size := rng.IntN(3 << 20 >> (i % 4 * 6)); size > 0; {
+			n := rng.IntN(60)
+			if rng.IntN(200) == 0 {
+				n = rng.IntN(300 << 10)
+			}
+			words = append(words, strings.Repeat(string(rune('a'+n%26)), n))
+			size -= n + 5
+		}
+		commands = append(commands, words)
+		stream = append(stream, encode(words...)...)
+	}
+	for _, most := range []int{7000, 64 << 10} {
+		r := NewReader(DefaultLimits())
+		n := 0
+		for rest := stream; len(rest) > 0; {
+			room := r.Space(1 + rng.IntN(most))
+			part := copy(room[:1+rng.IntN(len(room))], rest)
+			r.Filled(part)
+			rest = rest[part:]
+			for {
+				args, err := r.Next()
+				if err != nil {
+					if err != ErrIncomplete {
+						t.Fatalf("seed %d: command %d: %v", seed, n, err)
+					}
+					break
+				}
+				if !slices.EqualFunc(args, commands[n], func(a []byte, b string) bool { return string(a) == b }) {
+					t.Fatalf("seed %d: command %d of %d arguments: got %d others", seed, n, len(commands[n]), len(args))
+				}
+				n++
+			}
+			if r.Partial() == (len(rest) == 0) && n == len(commands) {
+				t.Fatalf("seed %d: %d bytes to come, partial is %v", seed, len(rest), r.Partial())
+			}
+		}
+		if n != len(commands) {
+			t.Fatalf("seed %d: got %d commands, want %d", seed, n, len(commands))
+		}
+	}
+	r := NewReader(Limits{MaxCommand: 1 << 20})
+	stream = bytes.Repeat([]byte("$30\r\n012345678901234567890123456789\r\n"), 60_000)
+	stream = append([]byte("*60000\r\n"), stream...)
+	for at := 0; ; {
+		n := copy(r.Space(4<<10), stream[at:])
+		r.Filled(n)
+		at += n
+		_, err := r.Next()
+		if err == ErrIncomplete && at < len(stream) {
+			continue
+		}
+		e, ok := err.(*ProtocolError)
+		if !ok || e.Limit != 1<<20 || e.Got <= e.Limit || e.Got > e.Limit+64<<10 || at > 2<<20 {
+			t.Errorf("a command of %d bytes: got %v behind %d", len(stream), err, at)
+		}
+		if r.Buffered() < 0 || r.Partial() {
+			t.Errorf("%d bytes buffered behind the error", r.Buffered())
+		}
+		return
 	}
 }

@@ -15,7 +15,7 @@ func NewMemory(size int) Memory { return Memory{buf: make([]byte, max(size, MinB
 func (m *Memory) Size() int { return len(m.buf) }
 
 // Held is the number of bytes of the Reader's memory.
-func (r *Reader) Held() int { return len(r.buf) + 8*cap(r.spans) + 24*cap(r.args) }
+func (r *Reader) Held() int { return len(r.buf) + 8*cap(r.spans) + 24*cap(r.args) + r.aside.held() }
 
 // Shrink gives memory back that a large command took: a buffer above MaxRetained is dropped, or exchanged for one of
 // MaxRetained when half of that holds the buffered bytes. It does nothing to a Reader of ordinary size, so it may be
@@ -39,7 +39,7 @@ func (r *Reader) Shrink() {
 // of about 200 bytes and remains usable: Attach gives it memory again, or Space allocates some. It ends the validity of
 // all arguments returned before.
 func (r *Reader) Release(m *Memory) bool {
-	if r.err == nil && r.end > r.start || r.buf == nil {
+	if r.Partial() || r.buf == nil {
 		return false
 	}
 	r.endBatch(maxBatchArgs)
