@@ -83,7 +83,7 @@ func (b *Batch) End() {
 	if !b.open {
 		return
 	}
-	b.open, b.changeSets.pending = false, false
+	b.open, b.changeSets.pending, b.located = false, false, 0
 	if b.exclusive {
 		b.exclusive = false
 		if b.data.Log != nil && !b.silent {

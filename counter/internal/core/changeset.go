@@ -36,6 +36,7 @@ type changeSets struct {
 	b       *Batch
 	list    []changeSet // since Reset, in order
 	locked  []*block.Block
+	located bool                      // every operation's block is locked, or dead since then
 	among   map[*block.Block]struct{} // of a large one: see setlock.go
 	number  uint64                    // of the change set that is made: see Block.ChangeSet; 0: none is
 	order   []int32                   // operations: see sort, and touched
@@ -179,7 +180,7 @@ func (r *changeSets) runChanges(g changeSet) {
 		if (op.Kind == OpReset || op.Kind == OpDelete) && !found {
 			continue
 		}
-		b.apply(op.ks.Dir.Load().Find(op.Mid), op)
+		b.apply(r.blockOf(op), op)
 		switch {
 		case op.Kind == OpAdd:
 			op.Found = found
@@ -245,7 +246,7 @@ func (r *changeSets) prepare(i int32) error {
 	b := r.b
 	op := &b.ops[i]
 	ks := op.ks
-	blk := ks.Dir.Load().Find(op.Mid)
+	blk := r.blockOf(op)
 	if !op.Kind.changes() {
 		at := len(b.rows)
 		b.apply(blk, op) // for its error: it is run again among the others
@@ -254,7 +255,7 @@ func (r *changeSets) prepare(i int32) error {
 		op.forget()
 		return err
 	}
-	p, err := ks.Find(blk, op.Mid)
+	p, err := r.find(blk, op)
 	if err == nil && !p.Readable() && !op.blind() {
 		_, err = ks.Value(blk, op.Mid, p, int(op.Column))
 	}

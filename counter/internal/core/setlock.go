@@ -16,7 +16,7 @@ const largeSet = 64
 
 // lock locks the blocks of a change set.
 func (r *changeSets) lock(g changeSet) {
-	if g.to-g.from >= largeSet && r.lockLocated(g) {
+	if r.located = g.to-g.from >= largeSet && r.lockLocated(g); r.located {
 		return
 	}
 	r.sort(g)
@@ -87,6 +87,25 @@ func (r *changeSets) touched(g changeSet) {
 		x, y := &ops[i], &ops[j]
 		return cmp.Or(cmp.Compare(x.Counter.ID, y.Counter.ID), cmp.Compare(x.ks.Group, y.ks.Group), cmp.Compare(x.block.Lo, y.block.Lo))
 	})
+}
+
+// blockOf is the block of an operation of the change set that is locked.
+func (r *changeSets) blockOf(op *Op) *block.Block {
+	if r.located && !op.block.Dead {
+		return op.block
+	}
+	return op.ks.Dir.Load().Find(op.Mid)
+}
+
+// find looks up the item of an operation in blk. Where it was located there, its home is known.
+func (r *changeSets) find(blk *block.Block, op *Op) (block.Location, error) {
+	if blk != op.block || blk.Cold != nil {
+		return op.ks.Find(blk, op.Mid)
+	}
+	if ref, ok := blk.Tab.FindAt(op.home); ok {
+		return block.Location{Where: block.InTable, Ref: ref}, nil
+	}
+	return block.Location{}, nil
 }
 
 // hold notes that a block was locked.
