@@ -25,7 +25,17 @@ type Selection struct {
 	NoMids   bool     // mids are not wanted
 
 	packed     []packedRange
+	again      bool // one of them has to be checked again
+	fields     []packedField
 	first, end uint64 // keys of mids from Lo to Hi
+}
+
+// packedField is a wanted column as it is in the word of an item: see appendBucket.
+type packedField struct {
+	shift  uint8
+	over   bool   // a value of all ones is in the overflow table
+	mask   uint64 // 0 where the table lacks the column
+	preset uint64 // where it lacks it, else 0
 }
 
 // packedRange is a Range on the packed values of a column: from lo to lo+width. Values in the overflow table all look
@@ -84,15 +94,16 @@ func (t *Table) Select(dst []uint64, from, to int, q *Selection) []uint64 {
 	if t.n == 0 {
 		return dst
 	}
-	q.packed = q.packed[:0]
+	q.packed, q.again = q.packed[:0], false
 	for i := range q.Ranges {
 		p, any := t.items.pack(&q.Ranges[i])
 		if !any {
 			return dst
 		}
-		q.packed = append(q.packed, p)
+		q.packed, q.again = append(q.packed, p), q.again || p.again
 	}
 	all := q.Lo <= t.lo && q.Hi >= t.hi-1
+	words := q.inWords(t)
 	q.first, q.end = t.geo.keys(q.Lo, q.Hi)
 	if i := q.rare(t); i >= 0 {
 		if from == 0 {
@@ -112,6 +123,10 @@ func (t *Table) Select(dst []uint64, from, to int, q *Selection) []uint64 {
 			} else {
 				hits &^= t.items.missesWide(b, &q.packed[i])
 			}
+		}
+		if words && hits != 0 {
+			dst = q.appendBucket(dst, t, uint64(b), hits, all)
+			continue
 		}
 		for ; hits != 0; hits &= hits - 1 {
 			dst = q.appendIf(dst, t, Ref(b<<3+bits.TrailingZeros64(hits)), all)
@@ -180,12 +195,86 @@ func (q *Selection) appendRare(dst []uint64, t *Table, i int, all bool) []uint64
 	return dst
 }
 
+// inWords makes fields of the columns, if an item of t with its whole quotient is in the 8 bytes that begin where it does.
+func (q *Selection) inWords(t *Table) bool {
+	q.fields = q.fields[:0]
+	if t.items.width > 57 {
+		return false
+	}
+	for i, c := range q.Columns {
+		if c < 0 {
+			q.fields = append(q.fields, packedField{preset: q.Defaults[i]})
+			continue
+		}
+		col := t.items.column(c)
+		q.fields = append(q.fields, packedField{shift: uint8(col.off), over: col.plain != 0, mask: col.mask()})
+	}
+	return true
+}
+
+// appendBucket appends the items of bucket b, those with a bit in hits, if the selection means them. Each is read as one word:
+//
+//	bit   0         rest       off(c)
+//	word  | rest of | ...      | column c | ... | the next item, or what is behind
+//	      | quotient|          |          |
+//
+// REQUIRES inWords.
+func (q *Selection) appendBucket(dst []uint64, t *Table, b, hits uint64, all bool) []uint64 {
+	x, g := &t.items, &t.geo
+	w := 1 + len(q.fields)
+	if cap(dst)-len(dst) < slotsPerBucket*w {
+		dst = slices.Grow(dst, slotsPerBucket*w)
+	}
+	off := x.at(b)
+	lanes := [2]uint64{load64(x.base, off), load64(x.base, off+8)}
+	restMask := uint64(1)<<(g.rest&63) - 1
+	for ; hits != 0; hits &= hits - 1 {
+		s := uint(bits.TrailingZeros64(hits)) & 7
+		if q.again && !q.holds(x, Ref(b<<3)+Ref(s)) {
+			continue
+		}
+		bit := s * uint(x.width)
+		word := load64(x.base, off+headerBytes+uintptr(bit>>3)) >> (bit & 7)
+		n := len(dst)
+		row := dst[n : n+w]
+		row[0] = 0
+		if !all || !q.NoMids {
+			lane := lanes[s>>2] >> (s & 3 << 4) & 0xffff
+			key := g.key(b, lane>>probeBits|word&restMask<<quoBits, uint(lane&(1<<probeBits-1))-1)
+			if key < q.first || key >= q.end {
+				continue
+			}
+			if row[0] = key; g.oneGroup {
+				row[0] = slot.Post(g.group, key)
+			}
+		}
+		for i := range q.fields {
+			f := &q.fields[i]
+			v := word >> (f.shift & 63) & f.mask
+			if f.over && v == f.mask {
+				v = x.over.get(x.overKey(Ref(b<<3)+Ref(s), q.Columns[i]))
+			}
+			row[1+i] = v | f.preset
+		}
+		dst = dst[:n+w]
+	}
+	return dst
+}
+
+// holds tells whether the item at s, whose packed values look right, meets the ranges.
+func (q *Selection) holds(x *items, s Ref) bool {
+	for i := range q.packed {
+		if q.packed[i].again && !q.Ranges[i].holds(x, s) {
+			return false
+		}
+	}
+	return true
+}
+
 // appendIf appends the item at s, whose packed values look right, if the selection means it.
 func (q *Selection) appendIf(dst []uint64, t *Table, s Ref, all bool) []uint64 {
-	for i := range q.packed {
-		if q.packed[i].again && !q.Ranges[i].holds(&t.items, s) {
-			return dst
-		}
+	if q.again && !q.holds(&t.items, s) {
+		return dst
 	}
 	return q.appendRow(dst, t, s, all)
 }

@@ -10,6 +10,7 @@ import (
 type rowSorter struct {
 	spare []uint64 // rows are moved there, and r.flat becomes spare
 	ends  []uint32 // of the parts
+	heaps []uint32 // the same of the parts that have parts
 	order []placed
 }
 
@@ -20,8 +21,10 @@ type placed struct {
 }
 
 const (
-	fewRows  = 64 // fewer are sorted as one part
-	manyRows = 32 // a part with more is sorted by comparisons of all
+	fewRows  = 64   // fewer are sorted as one part
+	manyRows = 32   // a part with more is sorted by comparisons of all
+	nearRows = 2048 // more are parted twice: rows that are moved to 65,000 places are one miss of the cache each
+	heapRows = 256  // about so many are in each of the first parts
 )
 
 // sort makes r rising, with each mid once. Of rows with one mid the last stays.
@@ -34,32 +37,56 @@ func (o *rowSorter) sort(r *Rows) {
 	if n < 2 {
 		return
 	}
-	if n < fewRows {
+	switch {
+	case n < fewRows:
 		o.sortPart(r.flat, w)
-	} else {
-		o.spread(r)
+	case n < nearRows:
+		to := slices.Grow(o.spare[:0], len(r.flat))[:len(r.flat)]
+		o.spread(r.flat, to, w)
+		r.flat, o.spare = to, r.flat[:0]
+	default:
+		to := slices.Grow(o.spare[:0], len(r.flat))[:len(r.flat)]
+		o.heaps = part(o.heaps, r.flat, to, w, n/heapRows)
 		begin := 0
-		for _, end := range o.ends[:len(o.ends)-1] {
+		for _, end := range o.heaps[:len(o.heaps)-1] {
 			end := int(end) * w
-			if end-begin > w {
-				o.sortPart(r.flat[begin:end], w)
-			}
+			o.spread(to[begin:end], r.flat[begin:end], w)
 			begin = end
 		}
+		o.spare = to[:0]
 	}
 	r.flat = lastOfEach(r.flat, w)
 }
 
-// spread moves the rows to their parts, where they keep their order, and ends[i] behind part i.
-func (o *rowSorter) spread(r *Rows) {
-	from, w, n := r.flat, r.width, r.Len()
+// spread sorts from into to.
+func (o *rowSorter) spread(from, to []uint64, w int) {
+	n := len(from) / w
+	if n < fewRows {
+		copy(to, from)
+		o.sortPart(to, w)
+		return
+	}
+	o.ends = part(o.ends, from, to, w, n)
+	begin := 0
+	for _, end := range o.ends[:len(o.ends)-1] {
+		end := int(end) * w
+		if end-begin > w {
+			o.sortPart(to[begin:end], w)
+		}
+		begin = end
+	}
+}
+
+// part moves the rows of from to about so many parts of to, in which they keep their order. The result is the end of each part, and one
+// number more. It has the memory of ends.
+func part(ends []uint32, from, to []uint64, w, parts int) []uint32 {
 	least, most := from[0], from[0]
 	for i := 0; i < len(from); i += w {
 		least, most = min(least, from[i]), max(most, from[i])
 	}
-	shift := max(0, bits.Len64(most-least)-bits.Len(uint(n)))
-	parts := int((most-least)>>shift) + 1
-	ends := slices.Grow(o.ends[:0], parts+1)[:parts+1]
+	shift := max(0, bits.Len64(most-least)-bits.Len(uint(parts)))
+	parts = int((most-least)>>shift) + 1
+	ends = slices.Grow(ends[:0], parts+1)[:parts+1]
 	clear(ends)
 	for i := 0; i < len(from); i += w {
 		ends[(from[i]-least)>>shift+1]++
@@ -67,7 +94,6 @@ func (o *rowSorter) spread(r *Rows) {
 	for i := 1; i < len(ends); i++ {
 		ends[i] += ends[i-1]
 	}
-	to := slices.Grow(o.spare[:0], len(from))[:len(from)]
 	for i := 0; i < len(from); i += w {
 		row := from[i : i+w : i+w]
 		end := &ends[(row[0]-least)>>shift]
@@ -77,7 +103,7 @@ func (o *rowSorter) spread(r *Rows) {
 			at[k] = row[k]
 		}
 	}
-	r.flat, o.spare, o.ends = to, from[:0], ends
+	return ends
 }
 
 // sortPart sorts rows of w words. Equal ones keep their order.
