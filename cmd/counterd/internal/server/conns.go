@@ -384,12 +384,15 @@ func (f feedConn) Busy(work func(ctx context.Context)) {
 	}
 }
 
-// Turn takes one of the places of queries, so that a loop always finds a processor.
+// Turn takes one of the places of queries, so that a loop always finds a processor, and rests as they do.
 func (f feedConn) Turn(ctx context.Context, work func()) {
 	select {
 	case f.c.srv.queries <- struct{}{}:
 		defer func() { <-f.c.srv.queries }()
+		began := time.Now()
 		work()
+		now := time.Now()
+		time.Sleep(f.c.srv.pace.rest(now, f.c.srv.stats.InBytes.Load(), now.Sub(began)))
 	case <-ctx.Done():
 	}
 }

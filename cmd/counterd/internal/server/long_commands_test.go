@@ -160,3 +160,51 @@ func TestLongReadSeesMSetWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeTransaction sends many commands of all kinds as a transaction, and one by one to another server: the replies are the same. Behind
+// a change of a watched key nothing is executed.
+func TestLargeTransaction(t *testing.T) {
+	var queue []string
+	for i := range 100 {
+		mid := 10 * (i % 60)
+		for _, form := range []string{"INCR %d.cntrn", "GET %d.cntrn", "DEL %d.cntcm %d.cntrn nothing", "MGET %d.cntrn 7.cntrn %d.x", "SET %d.cntrn x",
+			"HINCRBY %d comment 3", "HGETALL %d", "MSET %d.cntrn 5 %d.cntcm 6", "DECRBY %d.cntrn 900", "COUNTER.MGET weibo %d 4"} {
+			queue = append(queue, strings.ReplaceAll(form, "%d", fmt.Sprint(mid)))
+		}
+	}
+	alone := wireDial(t, longStore(t), 2)
+	s := longStore(t)
+	c, other := wireDial(t, s, 2), wireDial(t, s, 2)
+	for _, more := range []string{"", "PING"} {
+		if more != "" {
+			queue = append(queue, more)
+		}
+		var want []string
+		for _, command := range queue {
+			want = append(want, alone.do(command).Raw)
+		}
+		queueAll := func(watched bool) resptest.Value {
+			t.Helper()
+			if c.want("WATCH 1.cntrn", "+OK"); watched {
+				other.do("INCR 1.cntrn")
+			}
+			c.want("MULTI", "+OK")
+			for _, command := range queue {
+				c.want(command, "+QUEUED")
+			}
+			return c.do("EXEC")
+		}
+		if got := queueAll(true); got.List != nil {
+			t.Errorf("behind a change of a watched key: got %d replies", len(got.List))
+		}
+		got := queueAll(false)
+		if len(got.List) != len(want) {
+			t.Fatalf("got %d replies, want %d", len(got.List), len(want))
+		}
+		for i, v := range got.List {
+			if v.Raw != want[i] {
+				t.Fatalf("%d: %s: got %q, want %q", i, queue[i], v.Raw, want[i])
+			}
+		}
+	}
+}
