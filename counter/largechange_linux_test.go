@@ -1,4 +1,4 @@
-// Scenario: large changes, for which all others wait.
+// Scenario: large changes keep all other batches waiting.
 
 package counter
 

@@ -215,7 +215,7 @@ func (q *Selection) inWords(t *Table) bool {
 // appendBucket appends the items of bucket b, those with a bit in hits, if the selection means them. Each is read as one word:
 //
 //	bit   0         rest       off(c)
-//	word  | rest of | ...      | column c | ... | the next item, or what is behind
+//	word  | rest of | ...      | column c | ... | the next item, or the next bucket
 //	      | quotient|          |          |
 //
 // REQUIRES inWords.
