@@ -137,7 +137,7 @@ func (r *Reader) endBatch(most int) {
 		r.spans = nil
 	}
 	if r.aside.bytes == 0 {
-		r.aside = aside{} // what the last command had there
+		r.aside = aside{} // of the last command
 	}
 }
 
