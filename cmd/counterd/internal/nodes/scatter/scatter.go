@@ -182,7 +182,7 @@ func (f *Scatter) Plan(cmd *command.Access, args [][]byte) bool {
 	if v.Map == nil {
 		return false
 	}
-	done := false
+	done, cmds, owners := false, len(f.cmds), len(f.owners)
 	switch {
 	case cmd.Is("counter.mget"):
 		done = f.planPage(v, cmd, args)
@@ -193,6 +193,9 @@ func (f *Scatter) Plan(cmd *command.Access, args [][]byte) bool {
 		done = f.planKeys(v, cmd, args)
 	case f.forward:
 		done = f.planSingle(v, cmd, args)
+	}
+	if len(f.cmds) == cmds { // reset forgets those of commands alone
+		f.owners = f.owners[:owners]
 	}
 	return done || f.forward && v.Local == nil && f.planAnywhere(v, cmd, args)
 }
