@@ -63,11 +63,11 @@ func TestClusterFeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var total atomic.Int64 // of the values that were seen
-	var gains atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	wg.Go(func() {
+	var gains atomic.Int64
+	// consume reads from the beginning, and begins again behind every 300th change. total counts the values.
+	consume := func(total *atomic.Int64) {
 		var seen [posts]int64
 		position := counting.FeedOldest
 		for ctx.Err() == nil {
@@ -103,7 +103,9 @@ func TestClusterFeed(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
+	var beside, behind atomic.Int64
+	wg.Go(func() { consume(&beside) })
 	var half slot.Set
 	for g := range slot.Groups / 2 {
 		half.Add(uint8(2 * g))
@@ -122,10 +124,13 @@ func TestClusterFeed(t *testing.T) {
 	for _, n := range written {
 		sum += n
 	}
-	k.await("all changes were seen", func() bool { return ctx.Err() != nil || total.Load() == sum })
+	k.await("all changes were seen", func() bool { return ctx.Err() != nil || beside.Load() == sum })
+	// All at once: the feed of the second shard begins with a gain, long before the first one's has come to its end.
+	wg.Go(func() { consume(&behind) })
+	k.await("all changes were seen again", func() bool { return ctx.Err() != nil || behind.Load() == sum })
 	cancel()
 	wg.Wait()
-	if gains.Load() < 4 {
-		t.Errorf("%d gains, want 4 at least", gains.Load())
+	if gains.Load() < 8 {
+		t.Errorf("%d gains, want 4 at least for each consumer", gains.Load())
 	}
 }
