@@ -18,6 +18,8 @@ const (
 	answer = time.Minute
 	// atOnce is how many changes a reply has at most. 1 MiB has about 8,000 single changes.
 	atOnce = 10_000
+	// now is where a feed begins that wants no older changes.
+	now = "NOW"
 )
 
 // reader reads a feed from one of several nodes that have the same log.
@@ -89,7 +91,7 @@ func (r *reader) next(ctx context.Context) (b *sinks.Batch, next string, err err
 func (r *reader) ask() error {
 	_ = r.conn.SetDeadline(time.Now().Add(answer))
 	words := append([]string{"COUNTER.FEED", "FROM", r.from, "COUNT", strconv.Itoa(atOnce)}, r.words...)
-	if r.wait {
+	if r.wait && r.from != now { // the first position is needed at once
 		words = append(words, "BLOCK", strconv.FormatInt(block.Milliseconds(), 10))
 	}
 	r.conn.Out = wire.AppendCommand(r.conn.Out[:0], words...)

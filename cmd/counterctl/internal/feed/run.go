@@ -181,6 +181,10 @@ func (f *feeder) attempt(ctx context.Context) (more bool, err error) {
 		f.reader.failed()
 	}
 	clear(f.refusals)
+	if before == now { // a sink that refuses its first batch begins here again, and not at a later NOW
+		b.Reset()
+		f.From = next
+	}
 	changes := uint64(len(b.Changes))
 	if changes == 0 && next != f.progress.Position && (f.progress.Position == "" || time.Since(f.written) >= f.MarkEvery || f.ends(next, before)) {
 		b = f.reader.mark(next)

@@ -170,6 +170,73 @@ func testRun(t *testing.T) {
 	}
 }
 
+// TestRunFromNow feeds from NOW a sink that refuses its first two batches, while changes are made: it gets all that came behind the first
+// NOW.
+func TestRunFromNow(t *testing.T) { synctest.Test(t, testRunFromNow) }
+
+func testRunFromNow(t *testing.T) {
+	const first = 6 // change behind the first NOW
+	log := uint64(first - 1)
+	dial := func(context.Context, string) (*wire.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			r := wire.NewReader(theirs, 4096)
+			for v, err := r.ReadValue(); err == nil; v, err = r.ReadValue() {
+				at, from := log, v.Array[2].Str
+				switch {
+				case from != "NOW":
+					at = numberAt(from)
+				case v.Array[len(v.Array)-2].Str == "BLOCK":
+					log++ // it is the next change that the reply was kept back for
+				}
+				text := fmt.Sprintf("*2\r\n%s*%d\r\n", bulk(place(log)), log-at)
+				for n := at + 1; n <= log; n++ {
+					text += fmt.Sprintf("*3\r\n%s:5\r\n*1\r\n*3\r\n%s%s:%d\r\n", bulk(place(n)), bulk("del"), bulk("c"), n)
+				}
+				if from == "NOW" && log == at {
+					log++
+				}
+				if _, err := io.WriteString(theirs, text); err != nil {
+					return
+				}
+			}
+		}()
+		return wire.NewConn(ours, 4096), nil
+	}
+	s := &store{rng: seed.Rand(t)}
+	refusals := 2
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := Run(ctx, Options{Addrs: []string{"a"}, Dial: dial, From: "NOW", MarkEvery: time.Hour, Log: t.Logf,
+		Place: sinks.NewPlace("a sink", func(context.Context) (sinks.Sink, error) { return &refusing{s, &refusals}, nil }),
+		Progress: func(p Progress) {
+			if len(s.kept) > 0 {
+				stop()
+			}
+		}})
+	if err != nil || len(s.kept) == 0 || s.kept[0] != first {
+		t.Errorf("got %v, want the change %d first: %v", s.kept, first, err)
+	}
+}
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+// refusing is a store that takes nothing of some batches.
+type refusing struct {
+	*store
+	refusals *int
+}
+
+func (r *refusing) Write(ctx context.Context, b *sinks.Batch) error {
+	if *r.refusals > 0 {
+		*r.refusals--
+		return &sinks.BrokenError{Err: errors.New("it took nothing")}
+	}
+	r.at = b.After // where the feed began
+	return r.store.Write(ctx, b)
+}
+
 // TestRunEnds: errors that do not pass end it, and the end of the context does not.
 func TestRunEnds(t *testing.T) { synctest.Test(t, testRunEnds) }
 

@@ -17,7 +17,8 @@
 //	-               nowhere: the reader of standard output has it         is the reader's
 //
 // A sink that fails is closed and opened again, and the feed goes on behind the position that it tells then. A sink that lost
-// changes at its end (a Redis that was restarted, say) gets them again in this way.
+// changes at its end (a Redis that was restarted, say) gets them again in this way. A stream whose last entry was removed by somebody is an
+// error: its id stays, and Redis would refuse changes up to it.
 //
 // # Files
 //

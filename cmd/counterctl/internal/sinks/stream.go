@@ -21,8 +21,9 @@ import (
 //
 // So a repeat is refused, also if another process writes to the same stream: each change is in it once, and in order.
 //
-// Invariant: the stream's last id is last. Its entries may have been removed meanwhile (XDEL, XTRIM): then Position is that of an
-// older entry, and changes up to last are left out.
+// Invariant: the stream's last id is last, and Position is that of this entry. Older entries may be removed (XDEL, XTRIM). The last one
+// must stay: behind another writer's id, or behind changes that were taken back and removed, Redis would refuse changes that the
+// stream does not have.
 type stream struct {
 	conn     *wire.Conn
 	key      string
@@ -98,8 +99,14 @@ func (s *stream) find() error {
 		return fmt.Errorf("%w: XINFO STREAM with a last-generated-id %q", wire.ErrProtocol, id)
 	}
 	entries, err := s.conn.Do("XREVRANGE", s.key, "+", "-", "COUNT", "1")
-	if err != nil || len(entries.Array) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(entries.Array) == 0 {
+		if id != "0-0" {
+			return &noStreamError{ForeignError{s.key, "its last entry " + id + " was removed, and the position with it: want a stream that does not exist"}}
+		}
+		return nil
 	}
 	if entry := entries.Array[0].Array; len(entry) == 2 {
 		for i := 0; i+1 < len(entry[1].Array); i += 2 {
@@ -108,9 +115,15 @@ func (s *stream) find() error {
 			}
 		}
 	}
-	if _, err := counter.ParseFeedPosition(s.position); err != nil {
+	at, err := counter.ParseFeedPosition(s.position)
+	switch {
+	case err != nil:
 		return &noStreamError{ForeignError{s.key, "its last entry has no position"}}
+	case at.Offset() < s.last:
+		return &noStreamError{ForeignError{s.key, fmt.Sprintf("its last entry %s was removed, so Redis would refuse changes behind %d-0 that were not written: XSETID %s %d-0 takes them",
+			id, at.Offset(), s.key, at.Offset())}}
 	}
+	s.last = at.Offset() // another process may have added entries since
 	return nil
 }
 
