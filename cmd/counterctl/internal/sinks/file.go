@@ -111,6 +111,13 @@ func (s *file) Write(_ context.Context, b *Batch) error {
 }
 
 func (s *file) append(text []byte) error {
+	info, err := s.f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < s.size { // a gap of zeros would pass for a torn batch, and all behind it would be cut
+		return fmt.Errorf("another process made it shorter: it has %d bytes, want %d. Begin another file with --from and the position that it came to", info.Size(), s.size)
+	}
 	n, err := s.f.WriteAt(text, s.size)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return &BrokenError{err}

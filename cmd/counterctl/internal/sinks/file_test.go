@@ -237,3 +237,25 @@ func TestLargeBatch(t *testing.T) {
 		}
 	}
 }
+
+// TestFileMadeShorter: a file that another process truncates, as rotations of logs do, gets no batch behind a gap.
+func TestFileMadeShorter(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "changes.jsonl")
+	s, err := openFile(name, lines{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p := counter.FeedPosition{Frame: 500}
+	text := []byte(lineStart + p.String() + "\"}\n")
+	b := &Batch{Text: text, Changes: []Change{{Position: p.String(), End: len(text)}}}
+	if err := s.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(t.Context(), b); err == nil || !strings.Contains(err.Error(), "shorter") {
+		t.Errorf("a write behind the new end: %v", err)
+	}
+}
