@@ -13,6 +13,7 @@ import (
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/testkit/setclock"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -56,7 +57,8 @@ func (p *pair) update(t *testing.T, n *pairNode) {
 	}
 	from := p.mid()
 	to := from + p.rng.Uint64N(1000)
-	m := n.state(t).m.clone()
+	m, begin := n.state(t).m.clone(), n.s.data.Log.Position()
+	between := m.clone()
 	changed, err := n.s.Update(query.Query{Counter: def, From: from, To: to}, []Change{{Kind: OpSet, Column: 0, Arg: 1}}, ReturnNothing, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +74,22 @@ func (p *pair) update(t *testing.T, n *pairNode) {
 		t.Fatalf("an update of %d to %d changed %d posts, want %d", from, to, changed, want)
 	}
 	n.acknowledge(t, m)
+	// An update makes its changes in steps, and a frame may end behind each.
+	frames := logBytes(t, n.s, begin)
+	for at := begin; len(frames) > 0; {
+		size := format.FrameHeaderLen + int(format.FramePayloadLen(frames))
+		var rec format.Record
+		for src := frames[format.FrameHeaderLen:size]; len(src) > 0; {
+			length, err := format.DecodeRecord(src, &rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			between["a"][rec.Mid][def.Columns[0].Name] = 1
+			src = src[length:]
+		}
+		at, frames = at+uint64(size), frames[size:]
+		n.states[at] = pairState{between.clone(), n.s.Schema().String(), cursorsText(n.s)}
+	}
 	p.counts["updated"]++
 }
 
