@@ -13,8 +13,8 @@ import (
 )
 
 // window bounds what can be torn at the end of a file: a batch, of which a reply has 1 MiB, or one change that is larger. The
-// largest change has 4 MiB of log, which are 50 MB of JSON.
-const window = 64 << 20
+// largest change has 4 MiB of log. These are 50 MB of JSON, and 60 MB where each part names a counter of 64 bytes.
+const window = 128 << 20
 
 // form is the format of a file.
 type form interface {
