@@ -163,13 +163,19 @@ func TestLockedFile(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		s = opened(t, path)
-		if s.Position() != place(4) {
-			t.Errorf("%s is at %s", name, s.Position())
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		reopensAt(t, path, place(4))
+	}
+}
+
+// reopensAt wants a file to be at a position when it is opened again.
+func reopensAt(t *testing.T, path, want string) {
+	t.Helper()
+	s := opened(t, path)
+	if got := s.Position(); got != want {
+		t.Errorf("%s is at %s, want %s", path, got, want)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -214,13 +220,7 @@ func TestLargeBatch(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		s = opened(t, path)
-		if s.Position() != place(4) {
-			t.Errorf("%s is at %s", name, s.Position())
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		reopensAt(t, path, place(4))
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
@@ -228,13 +228,7 @@ func TestLargeBatch(t *testing.T) {
 		if err := os.Truncate(path, info.Size()-1); err != nil {
 			t.Fatal(err)
 		}
-		s = opened(t, path)
-		if s.Position() != place(3) {
-			t.Errorf("%s, cut, is at %s", name, s.Position())
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		reopensAt(t, path, place(3))
 	}
 }
 

@@ -22,16 +22,7 @@ import (
 // goes on from its last position, sees each value of each post once, in order.
 func TestClusterFeed(t *testing.T) {
 	t.Parallel()
-	k := joinNodes(t, 2)
-	k.create(0)
-	k.do(func(m *topology.Map) (topology.Change, error) {
-		return topology.AddShard(m, []topology.NodeID{k.id(1)}, slot.Set{})
-	})
-	k.await("both shards have primaries", func() bool {
-		m := k.view()
-		return len(m.Shards) == 2 && m.Shards[0].Primary != "" && m.Shards[1].Primary != "" && k.nodes[1].cluster.Now().Writes == ""
-	})
-	k.alter(wireSchema)
+	k := joinTwoShards(t)
 	conns := [2]*wireClient{wireDial(t, k.nodes[0], 2), wireDial(t, k.nodes[1], 2)}
 	for _, c := range conns {
 		c.want("CONFIG SET appendfsync always", "+OK")

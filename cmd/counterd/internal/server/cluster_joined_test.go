@@ -40,6 +40,22 @@ func joinNodes(t testing.TB, n int) *joinedCluster {
 	return k
 }
 
+// joinTwoShards starts a cluster of two nodes, each a shard. The first one has all groups.
+func joinTwoShards(t testing.TB) *joinedCluster {
+	t.Helper()
+	k := joinNodes(t, 2)
+	k.create(0)
+	k.do(func(m *topology.Map) (topology.Change, error) {
+		return topology.AddShard(m, []topology.NodeID{k.id(1)}, slot.Set{})
+	})
+	k.await("both shards have primaries", func() bool {
+		m := k.view()
+		return len(m.Shards) == 2 && m.Shards[0].Primary != "" && m.Shards[1].Primary != "" && k.nodes[1].cluster.Now().Writes == ""
+	})
+	k.alter(wireSchema)
+	return k
+}
+
 // start starts a node in its directory.
 func (k *joinedCluster) start(i, port int) {
 	k.t.Helper()

@@ -18,16 +18,7 @@ import (
 // follow MOVED: no other error is seen, and each post has each change once, with what was done by number.
 func TestMoveGroups(t *testing.T) {
 	t.Parallel()
-	k := joinNodes(t, 2)
-	k.create(0)
-	k.do(func(m *topology.Map) (topology.Change, error) {
-		return topology.AddShard(m, []topology.NodeID{k.id(1)}, slot.Set{})
-	})
-	k.await("both shards have primaries", func() bool {
-		m := k.view()
-		return len(m.Shards) == 2 && m.Shards[0].Primary != "" && m.Shards[1].Primary != "" && k.nodes[1].cluster.Now().Writes == ""
-	})
-	k.alter(wireSchema)
+	k := joinTwoShards(t)
 	waitsForComing(t, k)
 	const posts = 400
 	var stop atomic.Bool

@@ -37,19 +37,7 @@ func TestNoRoomForCopy(t *testing.T) {
 		if err := c.Store().Snapshot(); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(c.Store().Close(), past.GiveUp(c.sim, "data", format.Healing{Reason: "a bad page", Since: 1})); err != nil {
-			t.Fatal(err)
-		}
-		faulty := vfs.NewFaulty(c.sim)
-		c.fs = faulty
-		c.open()
-		l := newTestLink(t, c, true)
-		h, err := past.ReadHealing(c.sim, "data")
-		if err != nil || h == nil {
-			t.Fatal(h, err)
-		}
-		l.node.healing.now.Store(h)
-		faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Glob: "copy-*", Every: 1, Err: syscall.ENOSPC})
+		l, faulty := healsWithoutRoom(t, c)
 		if err := l.hears(said); !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("own changes %v: %v", own, err)
 		}
@@ -69,6 +57,25 @@ func TestNoRoomForCopy(t *testing.T) {
 	}
 }
 
+// healsWithoutRoom sets the data of a replica aside, and returns its link to the primary. The disk has no room for a copy until faulty is cleared.
+func healsWithoutRoom(t *testing.T, c *testHost) (l *Link, faulty *vfs.Faulty) {
+	t.Helper()
+	if err := errors.Join(c.Store().Close(), past.GiveUp(c.sim, "data", format.Healing{Reason: "a bad page", Since: 1})); err != nil {
+		t.Fatal(err)
+	}
+	faulty = vfs.NewFaulty(c.sim)
+	c.fs = faulty
+	c.open()
+	l = newTestLink(t, c, true)
+	h, err := past.ReadHealing(c.sim, "data")
+	if err != nil || h == nil {
+		t.Fatal(h, err)
+	}
+	l.node.healing.now.Store(h)
+	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Glob: "copy-*", Every: 1, Err: syscall.ENOSPC})
+	return l, faulty
+}
+
 // TestNoRoomForCopyAndDamageThere: the primary of a healing replica without room for the copy has a cold file that it cannot read. The replica
 // asks before it removes anything, and keeps its own. It removes them where the primary has read all of the file.
 func TestNoRoomForCopyAndDamageThere(t *testing.T) {
@@ -79,19 +86,7 @@ func TestNoRoomForCopyAndDamageThere(t *testing.T) {
 		if err := newTestLink(t, c, true).hears([]byte(hello + head + files)); !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
-		if err := errors.Join(c.Store().Close(), past.GiveUp(c.sim, "data", format.Healing{Reason: "a bad page", Since: 1})); err != nil {
-			t.Fatal(err)
-		}
-		faulty := vfs.NewFaulty(c.sim)
-		c.fs = faulty
-		c.open()
-		l := newTestLink(t, c, true)
-		h, err := past.ReadHealing(c.sim, "data")
-		if err != nil || h == nil {
-			t.Fatal(h, err)
-		}
-		l.node.healing.now.Store(h)
-		faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Glob: "copy-*", Every: 1, Err: syscall.ENOSPC})
+		l, _ := healsWithoutRoom(t, c)
 		for _, said := range []string{"", reply} {
 			if _, err := c.sim.Stat("data/cold.damaged-1"); err != nil {
 				t.Errorf("%q: the cold files that were set aside, before the primary was asked: %v", reply, err)
