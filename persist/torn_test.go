@@ -49,7 +49,7 @@ func TestPrimaryTail(t *testing.T) {
 		must(t, l.Close())
 		claim, err := logfile.ReadClaim(disk, testDir)
 		must(t, err)
-		if want := (format.Claim{Offset: m.pos[0], ReplID: testHistory.ReplID, Closed: true}); claim != want {
+		if want := (format.Claim{Offset: m.pos[0], ReplID: testHistory.ReplID, Closed: ended}); claim != want {
 			t.Errorf("got %+v, want %+v", claim, want)
 		}
 		path := format.LogDir(testDir) + "/" + format.SegmentName(0)
