@@ -152,6 +152,30 @@ func TestSwitch(t *testing.T) {
 	})
 }
 
+// TestFailoverNotTakenUp: the request for a failover ends before the agent takes it up. The node does not take over later.
+func TestFailoverNotTakenUp(t *testing.T) {
+	for name, kind := range map[string]FailoverKind{"planned": Planned, "forced": Forced} {
+		t.Run(name, func(t *testing.T) {
+			scene(t, three, func(t *testing.T, w *world) {
+				agent, epoch := w.replica(t).proc.agent, w.shard(t).Epoch
+				busy, over := make(chan struct{}), make(chan struct{})
+				go func() { _ = agent.loop.ask(t.Context(), func() { close(busy); <-over }) }()
+				<-busy
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				time.AfterFunc(200*time.Millisecond, func() { close(over) })
+				if _, err := agent.Failover(ctx, kind); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v", err)
+				}
+				time.Sleep(5 * time.Second)
+				if got := w.shard(t).Epoch; got != epoch {
+					t.Errorf("epoch %d became %d", epoch, got)
+				}
+			})
+		})
+	}
+}
+
 // TestDrain: a primary that is shut down hands over before, a replica leaves: nobody waits for either.
 func TestDrain(t *testing.T) {
 	scene(t, three, func(t *testing.T, w *world) {

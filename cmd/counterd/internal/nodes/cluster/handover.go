@@ -163,52 +163,75 @@ var (
 	ErrOutdated  = errors.New("the node's directory is an older copy: it may lack changes that were acknowledged")
 )
 
-// Failover makes the node the primary of its shard, and returns when it leads or ctx ends.
-func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err error) {
-	var outcome chan error
-	askErr := a.loop.ask(ctx, func() {
-		s := a.loop.shard()
-		switch {
-		case s == nil:
-			err = ErrNoShard
-			return
-		case a.role.kind == leading:
-			err = ErrIsPrimary
-			return
-		case a.starts.outdated() && kind != Unclean:
-			err = ErrOutdated
-			return
-		case !s.Has(a.loop.id) && kind != Unclean, a.loop.log.Behind && kind != Unclean:
-			err = ErrNotInSync
-			return
-		}
-		r = Report{Shard: s.ID, From: s.Primary, Epoch: s.Epoch + 1, Has: a.loop.host.Log().Written, Clean: s.Has(a.loop.id) && !a.loop.log.Behind && !a.starts.outdated()}
-		for id, written := range a.spares.written {
-			if n := a.loop.m.Nodes[id]; n != nil && n.Shard == s.ID && id != a.loop.id && written > r.Known {
-				r.Known, r.KnownOf = written, id
-			}
-		}
-		r.Lost = max(r.Known, r.Has) - r.Has
-		switch kind {
-		case Planned:
-			a.handover.asks = s.Epoch
-		case Forced:
-			a.election.forced = s.Epoch
-		case Unclean:
-			outcome = make(chan error, 1)
-			a.loop.conf.Log.Warn("cluster: taking over; acknowledged changes may be missing", "lost", r.Lost, "end", r.Has, "known_end", r.Known, "node", r.KnownOf)
-			a.starts.forceUnclean(s, func(err error) { outcome <- err })
-		}
-	})
-	if err = errors.Join(askErr, err); err != nil {
-		return r, err
+// begun is a failover by hand that the agent has begun, or the reason why it has not.
+type begun struct {
+	report  Report
+	outcome chan error // of the claim; nil: none is made
+	err     error
+}
+
+// begin begins a failover by hand, unless ctx has ended meanwhile. Only the agent's goroutine calls it.
+func (a *Agent) begin(ctx context.Context, kind FailoverKind) (b begun) {
+	s := a.loop.shard()
+	switch {
+	case ctx.Err() != nil:
+		b.err = ctx.Err()
+		return b
+	case s == nil:
+		b.err = ErrNoShard
+		return b
+	case a.role.kind == leading:
+		b.err = ErrIsPrimary
+		return b
+	case a.starts.outdated() && kind != Unclean:
+		b.err = ErrOutdated
+		return b
+	case !s.Has(a.loop.id) && kind != Unclean, a.loop.log.Behind && kind != Unclean:
+		b.err = ErrNotInSync
+		return b
 	}
-	defer func() {
+	r := &b.report
+	*r = Report{Shard: s.ID, From: s.Primary, Epoch: s.Epoch + 1, Has: a.loop.host.Log().Written, Clean: s.Has(a.loop.id) && !a.loop.log.Behind && !a.starts.outdated()}
+	for id, written := range a.spares.written {
+		if n := a.loop.m.Nodes[id]; n != nil && n.Shard == s.ID && id != a.loop.id && written > r.Known {
+			r.Known, r.KnownOf = written, id
+		}
+	}
+	r.Lost = max(r.Known, r.Has) - r.Has
+	switch kind {
+	case Planned:
+		a.handover.asks = s.Epoch
+	case Forced:
+		a.election.forced = s.Epoch
+	case Unclean:
+		outcome := make(chan error, 1)
+		b.outcome = outcome
+		a.loop.conf.Log.Warn("cluster: taking over; acknowledged changes may be missing", "lost", r.Lost, "end", r.Has, "known_end", r.Known, "node", r.KnownOf)
+		a.starts.forceUnclean(s, func(err error) { outcome <- err })
+	}
+	return b
+}
+
+// Failover makes the node the primary of its shard, and returns when it leads or ctx ends.
+func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (Report, error) {
+	// The agent may begin it when ctx has ended already, so it does not write to variables of this goroutine.
+	begins := make(chan begun, 1)
+	forget := func() {
 		_ = a.loop.ask(context.WithoutCancel(ctx), func() { a.handover.asks, a.election.forced = 0, 0 })
-	}()
-	if outcome != nil {
+	}
+	if err := a.loop.ask(ctx, func() { begins <- a.begin(ctx, kind) }); err != nil {
+		forget() // it may have begun
+		return Report{}, err
+	}
+	b := <-begins
+	if b.err != nil {
+		return Report{}, b.err
+	}
+	defer forget()
+	r := b.report
+	if b.outcome != nil {
 		select {
-		case err := <-outcome:
+		case err := <-b.outcome:
 			if err != nil {
 				return r, err
 			}
