@@ -37,6 +37,8 @@ sinks that are away. SIGTERM ends it behind the last batch, with status 0.
   FILE.jsonl.zst           once: the same, compressed
   redis://HOST/STREAM      once: the entry's id is made of the position, and Redis refuses a repeat. ?maxlen=N keeps about
                            N entries, ?db=N chooses a database. rediss:// is TLS
+  kafka://HOST/TOPIC       once for consumers that read with isolation.level=read_committed: a batch is a transaction, and each
+                           record has its position. HOST,HOST names further brokers; ?partition=N, ?sasl=scram-sha-512
   https://HOST/PATH        at least once: POST with lines of JSON, and the headers Counterd-After and Counterd-Position; once if
                            the service compares them. --state FILE keeps the position
   -                        once, to standard output, from the position that --from names
@@ -48,7 +50,7 @@ merged to the last values of each post.
 A sink that was away for too long ends the command with status 1: the node keeps the log of the last changes only (aof-retain).`,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := &feeding{}
-		flags.StringVar(&f.to, "to", "", "`SINK`: -, FILE.jsonl, FILE.jsonl.zst, redis://HOST:PORT/STREAM or https://HOST/PATH")
+		flags.StringVar(&f.to, "to", "", "`SINK`: -, FILE.jsonl, FILE.jsonl.zst, redis://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC or https://HOST/PATH")
 		flags.StringVar(&f.from, "from", "", "where an empty sink begins: `POSITION`, a file of counterctl export --position, NOW or OLDEST")
 		flags.StringVar(&f.state, "state", "", "of a web service: `FILE` that keeps the position")
 		flags.StringSliceVar(&f.counters, "counters", nil, "counters, parted by commas; all unless given")

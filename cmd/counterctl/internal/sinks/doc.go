@@ -1,4 +1,4 @@
-// Package sinks is the places that counterctl feed writes changes to: files, standard output, streams of Redis, web services.
+// Package sinks is the places that counterctl feed writes changes to: files, standard output, streams of Redis, topics of Kafka, web services.
 //
 //	Parse        the text behind --to becomes a Place
 //	Place.Open   a Sink, which tells the position of the last change that it has
@@ -13,6 +13,7 @@
 //	FILE.jsonl      in each line; a torn line at the end is cut           cannot be: another process is locked out
 //	FILE.jsonl.zst  behind each frame; a torn frame at the end is cut     cannot be
 //	redis://        in each entry of the stream, and in the entry's id    is refused by Redis, as ids only grow
+//	kafka://        in a header of each record                            is never committed: a batch is a transaction
 //	http://         in a file of this machine, behind the reply           is possible: the request names the position in front of it
 //	-               nowhere: the reader of standard output has it         is the reader's
 //
@@ -29,6 +30,7 @@
 //	frames.go      the format of a compressed file
 //	stdout.go      standard output
 //	stream.go      a stream of Redis
+//	topic.go       a partition of a topic of Kafka
 //	web.go         a web service
 //	statefile.go   the position of a sink that cannot keep it
 package sinks

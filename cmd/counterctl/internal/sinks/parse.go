@@ -9,6 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
 	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/internal/wire"
@@ -35,8 +40,10 @@ func Parse(to string, o Options) (*Place, error) {
 		p, err = parseStream(to, &o)
 	case scheme == "http" || scheme == "https":
 		return parseWeb(to, &o)
+	case scheme == "kafka":
+		p, err = parseTopic(to, &o)
 	case found:
-		return nil, cli.Misuse("--to %s://: want -, FILE.jsonl, FILE.jsonl.zst, redis://, rediss://, http:// or https://", scheme)
+		return nil, cli.Misuse("--to %s://: want -, FILE.jsonl, FILE.jsonl.zst, redis://, rediss://, kafka://, http:// or https://", scheme)
 	default:
 		p, err = parseFile(to)
 	}
@@ -139,4 +146,83 @@ func parseWeb(to string, o *Options) (*Place, error) {
 		transport.TLSClientConfig = opts.TLS
 		return remember(newWeb(transport, u.String(), opts.User, opts.Password), o.State)
 	}), nil
+}
+
+// parseTopic reads kafka://HOST:PORT,HOST:PORT/TOPIC. Package url takes one host only, so the hosts are taken out before.
+func parseTopic(to string, o *Options) (*Place, error) {
+	rest := strings.TrimPrefix(to, "kafka://")
+	authority, path, _ := strings.Cut(rest, "/")
+	user, hosts, found := cutLast(authority, "@")
+	if !found {
+		user, hosts = "", authority
+	} else {
+		user += "@"
+	}
+	u, err := parseURL("kafka://"+user+"hosts/"+path, o)
+	if err != nil {
+		return nil, err
+	}
+	t := topicOptions{name: strings.TrimPrefix(u.Path, "/")}
+	var brokers []string
+	for _, host := range strings.Split(hosts, ",") {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "9092")
+		}
+		brokers = append(brokers, host)
+	}
+	if t.name == "" || strings.Contains(t.name, "/") || hosts == "" {
+		return nil, cli.Misuse("--to kafka://: want kafka://HOST:PORT[,HOST:PORT...]/TOPIC")
+	}
+	mechanism := ""
+	for name, values := range u.Query() {
+		n, err := strconv.ParseUint(values[0], 10, 31)
+		switch {
+		case name == "sasl":
+			mechanism = values[0]
+		case name == "partition" && err == nil:
+			t.partition = int32(n)
+		default:
+			return nil, cli.Misuse("--to kafka://: got %s=%s, want partition=N or sasl=plain|scram-sha-256|scram-sha-512", name, values[0])
+		}
+	}
+	opts, err := o.Reach.Options(brokers[0])
+	if err != nil {
+		return nil, err
+	}
+	t.client = []kgo.Opt{kgo.SeedBrokers(brokers...)}
+	if opts.TLS != nil {
+		config := opts.TLS.Clone()
+		config.ServerName = o.Reach.SNI // of each broker its own name unless given
+		t.client = append(t.client, kgo.DialTLSConfig(config))
+	}
+	if opts.Password != "" {
+		m, err := saslOf(mechanism, opts.User, opts.Password)
+		if err != nil {
+			return nil, err
+		}
+		t.client = append(t.client, kgo.SASL(m))
+	}
+	name := "kafka://" + hosts + "/" + t.name
+	return NewPlace(name, func(ctx context.Context) (Sink, error) { return openTopic(ctx, t) }), nil
+}
+
+// cutLast is strings.Cut at the last separator.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// saslOf makes the authentication of a user.
+func saslOf(mechanism, user, password string) (sasl.Mechanism, error) {
+	switch strings.ToLower(mechanism) {
+	case "", "plain":
+		return plain.Auth{User: user, Pass: password}.AsMechanism(), nil
+	case "scram-sha-256":
+		return scram.Auth{User: user, Pass: password}.AsSha256Mechanism(), nil
+	case "scram-sha-512":
+		return scram.Auth{User: user, Pass: password}.AsSha512Mechanism(), nil
+	}
+	return nil, cli.Misuse("--to kafka://: got sasl=%s, want plain, scram-sha-256 or scram-sha-512", mechanism)
 }

@@ -3,7 +3,9 @@ package migration
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,6 +22,9 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/internal/testkit/freeport"
@@ -325,9 +330,53 @@ func webTarget(t testing.TB, rng *rand.Rand) *target {
 		}}
 }
 
+// kafkaTarget is a cluster of Kafka that keeps its data. It ends and starts again, or breaks the connections of the next requests.
+func kafkaTarget(t testing.TB, rng *rand.Rand) *target {
+	port, dir := freeport.Take(t), t.TempDir()
+	start := func() *kfake.Cluster {
+		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.SeedTopics(1, "changes"), kfake.DataDir(dir), kfake.SyncWrites())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := start()
+	t.Cleanup(func() { c.Close() })
+	return &target{to: []string{"--to", fmt.Sprintf("kafka://127.0.0.1:%d/changes", port)},
+		kill: func() {
+			if rng.IntN(2) == 0 {
+				c.Close()
+				c = start()
+				return
+			}
+			for _, key := range []kmsg.Key{kmsg.Produce, kmsg.EndTxn, kmsg.InitProducerID} {
+				c.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("cut"), true })
+			}
+		},
+		lines: func() (lines []string) {
+			ctx, cancel := context.WithTimeout(t.Context(), harness.IoTimeout)
+			defer cancel()
+			end := c.PartitionInfo("changes", 0).LastStableOffset
+			reader, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+				kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"changes": {0: kgo.NewOffset().AtStart()}}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer reader.Close()
+			for at := int64(0); at < end && ctx.Err() == nil; {
+				reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+					if at = r.Offset + 1; !r.Attrs.IsControl() {
+						lines = append(lines, string(r.Value))
+					}
+				})
+			}
+			return lines
+		}}
+}
+
 // TestFeedKilled kills the node, the tool and the sink in random order: each change is in the sink once, and in order.
 func TestFeedKilled(t *testing.T) {
-	for _, name := range []string{"jsonl", "jsonl.zst", "redis", "http"} {
+	for _, name := range []string{"jsonl", "jsonl.zst", "redis", "http", "kafka"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rng, _ := harness.Random(t)
@@ -337,6 +386,8 @@ func TestFeedKilled(t *testing.T) {
 				sink = streamTarget(t)
 			case "http":
 				sink = webTarget(t, rng)
+			case "kafka":
+				sink = kafkaTarget(t, rng)
 			default:
 				sink = fileTarget(t, "changes."+name)
 			}
