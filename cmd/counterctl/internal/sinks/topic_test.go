@@ -119,7 +119,8 @@ func TestTopic(t *testing.T) {
 	}
 	s = open(place(8))
 	write(t, s, batch(8, 200))
-	if s = open(place(200)); committed(t, c, 200) != string(batch(0, 200).Text) {
+	open(place(200))
+	if committed(t, c, 200) != string(batch(0, 200).Text) {
 		t.Errorf("the topic has %s", committed(t, c, 200))
 	}
 	if !strings.HasSuffix(p.Name, "/changes") {
