@@ -190,7 +190,7 @@ func (v *Snapshots) Make() error {
 	if twice {
 		v.asked.Add(1)
 	}
-	v.Stats.LastTime = began
+	v.Stats.LastTime = time.UnixMilli(w.manifest.TimeMS) // as a start has it
 	v.count(w.manifest)
 	v.s.Config.Logger.Info("snapshot made", "generation", w.manifest.Generation, "blocks", v.Stats.Blocks, "images_written", w.images,
 		"bytes_written", w.bytes, "replay_from", w.manifest.Replay, "took", time.Since(began).Round(time.Millisecond))
