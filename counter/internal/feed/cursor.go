@@ -73,8 +73,9 @@ type Cursors struct {
 
 // probe is the knowledge of the log behind a cursor.
 type probe struct {
-	position string // of the cursor
-	at       Position
+	position string   // of the cursor
+	begin    uint64   // log offset of the cursor
+	at       Position // up to which the log was read
 	lost     bool
 	since    time.Time // of the first change; the zero time: there is none before at
 }
@@ -156,7 +157,7 @@ func (c *Cursors) Look() []CursorState {
 
 func newProbe(position string) *probe {
 	at, err := ParsePosition(position)
-	return &probe{position: position, at: at, lost: err != nil}
+	return &probe{position: position, begin: at.Offset(), at: at, lost: err != nil}
 }
 
 // look reads what a probe does not know yet. REQUIRES mu.
@@ -167,14 +168,13 @@ func (c *Cursors) look(v format.Cursor, p *probe) CursorState {
 		p.read(c.source, end)
 	}
 	s := CursorState{Cursor: v, Lost: p.lost, Since: p.since}
-	switch from := p.at.Offset(); {
+	switch {
 	case p.lost:
 		s.Since = time.Time{}
 	case !p.since.IsZero():
-		at := newProbe(v.Position).at
-		s.Bytes = end - min(end, at.Offset())
+		s.Bytes = end - min(end, p.begin)
 	default:
-		s.Bytes = end - min(end, from)
+		s.Bytes = end - min(end, p.at.Offset())
 	}
 	return s
 }
