@@ -50,8 +50,9 @@ The posts of a running node are read while it goes on, each as it is when its tu
 node's own counts and sums, and said to be verified if nothing was changed meanwhile. A directory is read as it is at one moment;
 so is what redis-cli --rdb downloads of a running node. Reading one takes the memory that a server would take for it.
 
---position FILE stores the position of what was exported: with the posts and then every change behind the position (counterctl
-feed --from FILE), a consumer has what the node has, without a gap. The command ends when no crash can take back what it wrote.`,
+--position FILE stores the position of the exported posts in the log. A consumer that takes the posts, and then every change
+behind the position (counterctl feed --from FILE), has all posts of the node without a gap. The command ends when no crash can
+take back the exported values.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		e := &exporter{}
 		flags.StringVarP(&e.out, "out", "o", "", "`FILE` to write, - for standard output; {counter} in it is the counter's name")

@@ -16,7 +16,7 @@ import (
 )
 
 // TestPackCut takes a packed log back inside of a packed segment, with a crash at every operation: the log is what it
-// was up to there, and what was cut is saved. So it is where the header of the segment claims that frames behind the cut are durable.
+// was up to there, and the part behind is saved. The same holds where the header of the segment claims that frames behind the cut are durable.
 func TestPackCut(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	for _, restarted := range []bool{false, true} {

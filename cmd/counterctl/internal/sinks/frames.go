@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// frames is the form of a compressed file. zstd reads it as any other file: it skips what it does not know.
+// frames is the form of a compressed file. zstd reads it as any other file, and skips frames that it does not know.
 //
 //	a new file      trailer, without a frame and a position
 //	each batch      frame of zstd: its lines; trailer

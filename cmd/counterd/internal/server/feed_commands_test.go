@@ -133,17 +133,22 @@ func TestFeedBlocks(t *testing.T) {
 	untilBlocked(t, s, 0)
 }
 
+// replPair starts a primary, which has one post, and its replica.
+func replPair(t *testing.T, sync counter.SyncPolicy) (primary, replica *replNode) {
+	t.Helper()
+	primary, replica = newReplNode(t), newReplNode(t)
+	primary.opts.AppendFsync = sync
+	primary.start("")
+	primary.dial().want("SET 1.cntcm 1", "+OK")
+	replica.start(primary.addr())
+	return primary, replica
+}
+
 // TestFeedReplica: positions of a primary are good on its replica and the other way round, nothing is shown that the primary's
 // crash may take back, and after a failover the feed goes on.
 func TestFeedReplica(t *testing.T) {
-	primary := newReplNode(t)
-	primary.opts.AppendFsync = counter.SyncEverySec
-	primary.start("")
-	p := primary.dial()
-	p.want("SET 1.cntcm 1", "+OK")
-	replica := newReplNode(t)
-	replica.start(primary.addr())
-	r := replica.dial()
+	primary, replica := replPair(t, counter.SyncEverySec)
+	p, r := primary.dial(), replica.dial()
 	var at string
 	var changes []string
 	until(t, "the change on the replica", func() bool {
@@ -186,14 +191,8 @@ func TestFeedReplica(t *testing.T) {
 
 // TestCursorCommand: a cursor is on the primary and its replica, INFO tells how far it is behind, and the next primary has it.
 func TestCursorCommand(t *testing.T) {
-	primary := newReplNode(t)
-	primary.opts.AppendFsync = counter.SyncAlways
-	primary.start("")
-	p := primary.dial()
-	p.want("SET 1.cntcm 1", "+OK")
-	replica := newReplNode(t)
-	replica.start(primary.addr())
-	r := replica.dial()
+	primary, replica := replPair(t, counter.SyncAlways)
+	p, r := primary.dial(), replica.dial()
 	at, _ := feedOf(t, p.do("COUNTER.FEED FROM NOW"))
 	p.want("COUNTER.CURSOR LIST", "[]")
 	p.want("COUNTER.CURSOR GET search", "nil")

@@ -17,7 +17,7 @@ import (
 // The log of a primary may lack its end, and no file of the directory tells so: a power failure took changes that were not durable, or the
 // part that was written in the last second before the end of the process is damaged or gone, as DURABLE is written each second. Replicas
 // may have these changes, and WAIT may have confirmed them to clients. A start that went on without them would begin a term at the earlier
-// end, and its replicas would cut what they have behind it.
+// end, and its replicas would cut their changes behind it.
 //
 // So a primary outside of a cluster asks the replicas that it remembers (REPLICAS), before anything is cut, how far their logs go. Only
 // logs in the term of this one count: they are this log, as far as they go. If one goes further, the start gets the missing frames of
