@@ -76,10 +76,7 @@ func TestClusterDamagedAtOnce(t *testing.T) {
 	}
 	c.fill(5000)
 	for _, p := range c.nodes { // else the damaged part may be a torn tail
-		harness.Eventually(t, time.Minute, "the log is known to be durable", func() bool {
-			_, err := os.Stat(filepath.Join(p.dir, "DURABLE"))
-			return err == nil
-		})
+		harness.AwaitClaim(t, p.Addr, p.dir)
 	}
 	rdb := c.client()
 	defer rdb.Close()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/programs"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Counterctl runs the tool and returns what it prints on both streams, and its exit status.
@@ -95,6 +97,22 @@ func Refused(t testing.TB, dir string, words ...string) {
 	if strings.Contains(out, "goroutine ") {
 		t.Errorf("a panic instead of a message:\n%s", out)
 	}
+}
+
+// AwaitClaim waits until the file DURABLE of a server says that all of its log is durable. The server writes it once a second: damage of what
+// came later looks like a torn tail, or like changes that never were.
+func AwaitClaim(t testing.TB, addr, dir string) {
+	t.Helper()
+	Eventually(t, time.Minute, "all of the log is known to be durable", func() bool {
+		_, after, _ := strings.Cut(Ask(addr, "INFO", "replication"), "\nmaster_repl_offset:")
+		field, _, _ := strings.Cut(after, "\r\n")
+		offset, err := strconv.ParseUint(field, 10, 64)
+		if err != nil {
+			return false
+		}
+		file, err := os.ReadFile(format.ClaimPath(dir))
+		return err == nil && slices.ContainsFunc(format.WholeClaims(file), func(c format.Claim) bool { return c.Offset >= offset })
+	})
 }
 
 // InfoValue returns a field of INFO, "" if it is not there.
