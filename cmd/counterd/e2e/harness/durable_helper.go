@@ -99,8 +99,8 @@ func Refused(t testing.TB, dir string, words ...string) {
 	}
 }
 
-// AwaitClaim waits until the file DURABLE of a server says that all of its log is durable. The server writes it once a second: damage of what
-// came later looks like a torn tail, or like changes that never were.
+// AwaitClaim waits until the file DURABLE of a server says that all of its log is durable. The server writes it once a second:
+// damage of later changes looks like a torn tail, or as if they had never been made.
 func AwaitClaim(t testing.TB, addr, dir string) {
 	t.Helper()
 	Eventually(t, time.Minute, "all of the log is known to be durable", func() bool {
