@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// syncLoop syncs each SyncEvery, and early when much is not durable, and heals after disk trouble.
+// syncLoop syncs each SyncEvery, and early when much is not durable or a feed waits for it, and heals after disk trouble.
 func (l *Log) syncLoop() {
 	defer l.loops.Done()
 	ticker := time.NewTicker(l.opts.SyncEvery)
@@ -33,7 +33,7 @@ func (l *Log) Tick() {
 	l.preparer.makeClaim()
 }
 
-// tick syncs if it is time (due) or much is not durable.
+// tick syncs if it is time (due), much is not durable, or a feed waits (hurry).
 func (l *Log) tick(due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,9 +45,12 @@ func (l *Log) tick(due bool) {
 	if !c.calls.healing() && c.healer.due(l.opts.Now()) {
 		c.heal()
 	}
+	early := l.hurry.take(l.opts.Now(), c.stats.LastSync)
 	much := l.tail.position()-l.tail.durable > syncAtBytes || l.progress.behind.Load() || l.judge.late()
 	if much || due && l.Policy() != SyncNo {
 		_ = c.syncTo(l.tail.position()) // an error is kept in trouble and told by Ready
+	} else if early {
+		_ = c.syncTo(l.progress.written.Load())
 	}
 	if due && l.tail.position() == l.tail.durable {
 		l.tail.free = nil
@@ -91,6 +94,7 @@ func (l *Log) Close() error {
 	l.writeDone.Broadcast()
 	c.syncDone.Broadcast()
 	c.announce()
+	c.announceSync()
 	for _, s := range append(l.files.retired, l.files.active) {
 		if s != nil {
 			err = errors.Join(err, s.File.Close())

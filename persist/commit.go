@@ -3,6 +3,8 @@ package persist
 import (
 	"context"
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/counterd/counterd/persist/format"
 )
@@ -82,5 +84,58 @@ func (l *Log) Waits(pos, shown uint64) bool {
 
 // AwaitDurable returns when bytes of a log behind pos are durable, ctx is done (its error) or the log is closed (ErrClosed).
 func AwaitDurable(ctx context.Context, l *Log, pos uint64) error {
-	return l.readers.await(ctx, func() bool { return l.progress.durable.Load() > pos })
+	return l.readers.awaitAt(ctx, l.committer.syncs, func() bool { return l.progress.durable.Load() > pos })
+}
+
+// hurry has the background sync before SyncEvery is over, for callers that wait until bytes are durable: feeds of changes. The
+// background calls the disk, so a caller can leave when its context ends, also while the disk hangs.
+//
+// One sync serves all that wait. A sync of 2 KiB takes 0.6 ms on the disk of the measurements, so 200 a second keep the disk busy for an
+// eighth of the time. A slower disk is asked less often: it has half of the time for others.
+type hurry struct {
+	wanted atomic.Bool
+	after  atomic.Int64 // by the log's clock, nanoseconds since 1970: no hurried sync begins before
+}
+
+// hurryEvery is the shortest time from the beginning of a hurried sync to that of the next. A change waits for it, and for the sync: it
+// is shown after 10 ms at most where a sync takes 5 ms at most.
+const hurryEvery = 5 * time.Millisecond
+
+// take tells whether somebody waits, and begins the time until the next sync. last is how long the last sync took.
+func (h *hurry) take(now time.Time, last time.Duration) bool {
+	if !h.wanted.Swap(false) {
+		return false
+	}
+	h.after.Store(now.Add(max(hurryEvery, 2*last)).UnixNano())
+	return true
+}
+
+// pause is how long a caller has to wait before it asks for a sync.
+func (h *hurry) pause(now time.Time) time.Duration {
+	return time.Duration(h.after.Load() - now.UnixNano())
+}
+
+// HurryDurable is AwaitDurable for a caller that wants the bytes soon. Where they wait for the sync of each SyncEvery, or for the
+// kernel, it has them synced within milliseconds. A Manual log syncs at its Tick only.
+func HurryDurable(ctx context.Context, l *Log, pos uint64) error {
+	if err := l.readers.await(ctx, func() bool { return l.progress.written.Load() > pos }); err != nil || l.Durable() > pos {
+		return err
+	}
+	if l.Policy() != SyncAlways && !l.opts.Manual {
+		if d := l.hurry.pause(l.opts.Now()); d > 0 {
+			timer := time.NewTimer(d)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if l.Durable() > pos {
+			return nil
+		}
+		l.hurry.wanted.Store(true)
+		wake(l.kick)
+	}
+	return AwaitDurable(ctx, l, pos)
 }

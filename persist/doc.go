@@ -149,7 +149,7 @@
 //	progress.go      how far the log is written and durable; read without a lock
 //	admission.go     whether changes are taken
 //	judge.go         judges age, size and space of what is not durable
-//	commit.go        waits until changes may be acknowledged or shown
+//	commit.go        waits until changes may be acknowledged or shown, and syncs ahead of time for feeds
 //	committer.go     does writes and syncs, and waits for them
 //	quorum.go        waits for other nodes
 //	stall.go         roles, and calls of the disk that do not end

@@ -52,6 +52,7 @@ type Log struct {
 	packer   Packer
 
 	kick  chan struct{} // wakes syncLoop early
+	hurry hurry
 	stop  chan struct{}
 	loops sync.WaitGroup
 }

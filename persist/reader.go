@@ -31,6 +31,7 @@ type readers struct {
 	progress  *progress
 	committer interface {
 		growth() (<-chan struct{}, error)
+		syncs() (<-chan struct{}, error)
 	}
 }
 
@@ -199,10 +200,15 @@ func (r *Reader) wait(ctx context.Context) error {
 
 // await returns when reached says so, which is asked when more is written or durable, ctx is done or the log is closed.
 func (rs *readers) await(ctx context.Context, reached func() bool) error {
+	return rs.awaitAt(ctx, rs.committer.growth, reached)
+}
+
+// awaitAt is await for a wait that another channel ends. REQUIRES the lock for grows.
+func (rs *readers) awaitAt(ctx context.Context, grows func() (<-chan struct{}, error), reached func() bool) error {
 	lock := rs.files.lock
 	lock.Lock()
 	for !reached() {
-		grown, err := rs.committer.growth()
+		grown, err := grows()
 		lock.Unlock()
 		if err != nil {
 			return err

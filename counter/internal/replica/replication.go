@@ -153,6 +153,14 @@ func (r *Replication) AwaitDurable(ctx context.Context, pos uint64) error {
 	return persist.AwaitDurable(ctx, r.s.Log, pos)
 }
 
+// HurryDurable is AwaitDurable within milliseconds, by a sync ahead of time: see persist.HurryDurable.
+func (r *Replication) HurryDurable(ctx context.Context, pos uint64) error {
+	if r.s.Log == nil {
+		return core.ErrInMemory
+	}
+	return persist.HurryDurable(ctx, r.s.Log, pos)
+}
+
 // NewReader returns a reader of the log's frames from an offset on, up to Written: see persist.Log.NewReader.
 func (r *Replication) NewReader(from uint64) (*persist.Reader, error) {
 	if r.s.Log == nil {

@@ -15,7 +15,8 @@
 // # Safe changes
 //
 // A change is shown once no crash takes it back, and in a cluster no failover: Conn.Safe. With appendfsync everysec that is up
-// to a second later. With SAFE n it is also on n replicas, as WAIT counts them.
+// to a second later, but a client that waits with BLOCK on a primary makes the log sync within milliseconds (persist.HurryDurable). With
+// SAFE n it is also on n replicas, as WAIT counts them.
 //
 // # How much is read
 //

@@ -239,7 +239,11 @@ func (c *call) wait(ctx context.Context) error {
 			nap(ctx, &pause)
 		default:
 			pause = lookAt
-			if err := log.AwaitDurable(ctx, at); err != nil && ctx.Err() == nil {
+			await := log.HurryDurable
+			if c.store.Replica() { // its primary's word is waited for longer, and a sync here does not bring it
+				await = log.AwaitDurable
+			}
+			if err := await(ctx, at); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}

@@ -1,0 +1,74 @@
+package persist
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// TestHurry: bytes that somebody waits for are durable within milliseconds, long before the sync of each SyncEvery; many that wait share
+// syncs, and there is at most one in hurryEvery. Without anybody who waits there is none.
+func TestHurry(t *testing.T) { synctest.Test(t, testHurry) }
+
+func testHurry(t *testing.T) {
+	l, _, err := OpenLog(LogOptions{FS: vfs.NewSim(), Dir: "d", Create: true, SyncEvery: time.Hour}, 0, nil)
+	must(t, err)
+	defer func() { must(t, l.Close()) }()
+	write := func() uint64 {
+		pos, err := l.Append([]byte("x"))
+		must(t, err)
+		must(t, l.Commit(pos))
+		return pos
+	}
+	write()
+	time.Sleep(time.Minute)
+	first := l.Stats().Syncs
+	write()
+	time.Sleep(time.Second)
+	if n := l.Stats().Syncs; n > first {
+		t.Fatalf("%d syncs, and nobody waits", n-first)
+	}
+	began := time.Now()
+	const waiters, rounds = 8, 40
+	done := make(chan error)
+	for range waiters {
+		go func() {
+			var err error
+			for range rounds {
+				if err == nil {
+					err = HurryDurable(t.Context(), l, l.Durable())
+				}
+			}
+			done <- err
+		}()
+	}
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		for range 10 * rounds {
+			write()
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	for range waiters {
+		must(t, <-done)
+	}
+	took := time.Since(began)
+	if n := l.Stats().Syncs - first; n < rounds || took > 2*rounds*hurryEvery || time.Duration(n-1)*hurryEvery > took {
+		t.Errorf("%d syncs in %v for %d clients that waited %d times", n, took, waiters, rounds)
+	}
+	<-stop
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := HurryDurable(ctx, l, write()); err != context.Canceled {
+		t.Errorf("nothing is written: got %v", err)
+	}
+	l.SetPolicy(SyncAlways)
+	if pos := write(); l.Durable() < pos {
+		t.Error("always: a commit is not durable")
+	}
+	must(t, HurryDurable(t.Context(), l, l.Durable()-1))
+}
