@@ -33,7 +33,7 @@ help:
 	@echo '  make crash          3 million crash points, every damage of each file kind, 200 rounds of kill -9, 200 cut connections (over an hour)'
 	@echo '  make failover       50 failovers by Sentinel and 400 failovers during numbered changes (55 minutes; partitions need root)'
 	@echo '  make fault N=17     run the tests that find a known fault again; BREAK=1 reverses its mend first (docs/internals/faults.md)'
-	@echo '  make faults         run the tests of all known faults; BREAK=1'
+	@echo '  make faults         run the tests of all known faults; BREAK=1 reverses all mends, one at a time, and resumes; LIMIT=5m for the tests of one'
 	@echo '  make mutants        plant mistakes in the source, one at a time, and show which test finds each; N=17 or N=10-20, ONLY=repl'
 	@echo '  make chaos          300 faults in a cluster with real etcd (hours; partitions need root); FAULTS= ONLY= CHAOS_LOG= OLDER=counterd-of-another-version'
 	@echo '  make upgrade        a primary, its replica and a cluster whose nodes are of this version and of an older one; OLDER=commit or program, FAULTS=24'
@@ -232,7 +232,7 @@ fault:
 	@$(GO) run ./internal/testkit/faults -n $(N) $(if $(BREAK),-break)
 
 faults:
-	@$(GO) run ./internal/testkit/faults $(if $(BREAK),-break)
+	@$(GO) run ./internal/testkit/faults $(if $(BREAK),-break -record $(or $(RECORD),bin/faults.jsonl)) $(if $(LIMIT),-limit $(LIMIT))
 
 mutants:
 	@$(GO) run ./internal/testkit/mutations $(if $(N),-n '$(N)') $(if $(ONLY),-only '$(ONLY)')

@@ -6,7 +6,8 @@
 //	make faults               run the tests of all faults, and print a table
 //	make faults BREAK=1       reverse each mend that has a patch, one at a time
 //
-// Reversals of functions are compiled together, and none changes a file (package weave). Others are made in a temporary copy.
+// Reversals of functions are compiled together, and none changes a file (package weave). Others are made in a temporary copy. Results are
+// kept with the state of the tree, so that a run of all, which takes an hour, can be ended and resumed.
 //
 // A patch in breaks/ reverses one mend. It is a unified diff; the line numbers are ignored, so that it still applies when other code
 // of the file changes or when the code moves to another file.

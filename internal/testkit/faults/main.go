@@ -19,7 +19,8 @@ import (
 func main() {
 	n := flag.Int("n", 0, "the number of the fault; 0 is all of them")
 	reverse := flag.Bool("break", false, "reverse the mend, and show that a test fails")
-	timeout := flag.Duration("timeout", 10*time.Minute, "time for the tests of one package")
+	limit := flag.Duration("limit", 5*time.Minute, "time for the tests of one package")
+	record := flag.String("record", "", "with -break: the file that keeps the results; a second run at the same state of the tree resumes")
 	planted := flag.Bool("planted", false, "plant faults in a temporary copy, and look for them with the simulation of the whole system")
 	only := flag.String("only", "", "with -planted: the patches to plant, comma-separated; empty is all")
 	runs := flag.Int("runs", 2000, "with -planted: runs of the simulation for a fault, at most")
@@ -31,7 +32,7 @@ func main() {
 	case *planted:
 		err = runner{root: root}.plant(*only, *runs, *within)
 	default:
-		err = run(root, *n, *reverse, *timeout)
+		err = run(root, *n, *reverse, *limit, *record)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
@@ -39,7 +40,7 @@ func main() {
 	}
 }
 
-func run(root string, n int, reverse bool, timeout time.Duration) error {
+func run(root string, n int, reverse bool, limit time.Duration, record string) error {
 	faults, err := Read(root)
 	if err != nil {
 		return err
@@ -56,19 +57,27 @@ func run(root string, n int, reverse bool, timeout time.Duration) error {
 		faults = faults[i : i+1]
 		fmt.Printf("fault %d, %s\n%s\nCause: %s\n\n", n, faults[0].Subject, faults[0].Users, faults[0].Cause)
 	}
-	r := runner{root: root, tests: tests, timeout: timeout, quiet: n == 0}
+	r := runner{root: root, tests: tests, limit: limit, quiet: n == 0}
 	if reverse {
-		return r.reversed(faults)
+		state, err := treeState(root)
+		if err != nil {
+			return err
+		}
+		results, err := openRecord(record, state)
+		if err != nil {
+			return err
+		}
+		return errors.Join(r.reversed(faults, results), results.close())
 	}
 	return r.plain(faults)
 }
 
 // A runner runs tests of the repository at root.
 type runner struct {
-	root    string
-	tests   map[string][]Test
-	timeout time.Duration
-	quiet   bool // print only what fails
+	root  string
+	tests map[string][]Test
+	limit time.Duration // for the tests of one package
+	quiet bool          // print only what fails
 }
 
 // An outcome is the result of one test in a run.
@@ -79,6 +88,7 @@ const (
 	failed  outcome = "FAIL"
 	skipped outcome = "skipped"
 	absent  outcome = "not run"
+	late    outcome = "out of time"
 )
 
 // plain runs the tests of the faults, each package once, and fails unless all tests pass.
@@ -118,47 +128,6 @@ func (r runner) plain(faults []Fault) error {
 	return nil
 }
 
-// reversed reverses the mends of the faults that have a patch, one at a time, and fails unless a test of each fails then.
-func (r runner) reversed(faults []Fault) error {
-	patches := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return !hasPatch(r.root, f.N) })
-	if len(patches) == 0 {
-		return errors.New("no patch reverses this mend")
-	}
-	r.quiet = true
-	rest, unseen, err := r.reverseWoven(patches)
-	if err == nil && len(rest) > 0 {
-		err = r.inCopy(func(copied string) error {
-			for _, f := range rest {
-				by, err := r.reverse(copied, f)
-				if err != nil {
-					return fmt.Errorf("fault %d: %w", f.N, err)
-				}
-				if tell(f, by); len(by) == 0 {
-					unseen++
-				}
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%d reversals, %d found\n", len(patches), len(patches)-unseen)
-	if unseen > 0 {
-		return fmt.Errorf("%d of %d faults are not found without their mend", unseen, len(patches))
-	}
-	return nil
-}
-
-// tell prints which tests have found a fault without its mend.
-func tell(f Fault, by []string) {
-	if len(by) == 0 {
-		fmt.Printf("%4d  NOT FOUND without its mend by %s\n", f.N, strings.Join(f.Tests, " "))
-		return
-	}
-	fmt.Printf("%4d  found without its mend by %s\n", f.N, strings.Join(by, " "))
-}
-
 // inCopy calls f with a copy of the source tree, and removes the copy.
 func (r runner) inCopy(f func(copied string) error) (err error) {
 	copied, err := os.MkdirTemp("", "counterd-faults-")
@@ -170,29 +139,6 @@ func (r runner) inCopy(f func(copied string) error) (err error) {
 		return err
 	}
 	return f(copied)
-}
-
-// reverse applies the patch of a fault to the copy, runs the tests, and takes the patch back. It returns the tests that failed.
-func (r runner) reverse(copied string, f Fault) (by []string, err error) {
-	back, err := r.patch(copied, patchFile(r.root, f.N))
-	defer func() { err = errors.Join(err, back()) }()
-	if err != nil {
-		return nil, err
-	}
-	for _, cell := range f.Tests {
-		t, err := find(r.tests, cell)
-		if err != nil {
-			return nil, err
-		}
-		got, err := r.run(copied, []Test{t})
-		if err != nil {
-			return nil, err
-		}
-		if got[t.Dir+" "+t.Name] == failed {
-			by = append(by, cell)
-		}
-	}
-	return by, nil
 }
 
 // patch changes a copy of the tree as a patch says. back undoes it, also after an error.
@@ -241,6 +187,12 @@ func (r runner) copyTo(to string) error {
 	})
 }
 
+// errBuild: the tests of a package do not compile.
+var errBuild = errors.New("does not compile")
+
+// ranOut tells by the output of tests whether they ran out of time.
+func ranOut(out []byte) bool { return bytes.Contains(out, []byte("panic: test timed out after")) }
+
 var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\w+) `)
 
 // run runs tests in the tree at root, each package once, and returns an outcome for "dir name" of each.
@@ -263,20 +215,27 @@ func (r runner) run(root string, wanted []Test) (map[string]outcome, error) {
 	slices.Sort(dirs)
 	for _, dir := range dirs {
 		names := strings.Join(byDir[dir], "|")
-		cmd := exec.Command("go", "test", "-trimpath", "-vet=off", "-count=1", "-v", "-timeout", r.timeout.String(), "-tags", tags[dir], "-run", "^("+names+")$", ".")
+		cmd := exec.Command("go", "test", "-trimpath", "-vet=off", "-count=1", "-v", "-timeout", r.limit.String(), "-tags", tags[dir], "-run", "^("+names+")$", ".")
 		cmd.Dir = filepath.Join(root, filepath.FromSlash(dir))      // a folder of another module is tested in that module
 		cmd.Env = append(os.Environ(), "PWD="+cmd.Dir, "SEEDS=120") // clusters that TestSimulation and TestRollBack play
+		if root != r.root {
+			cmd.Env = append(cmd.Env, "COUNTERD_PROGRAMS=", "COUNTERD_BINARY=", "GOFLAGS=-trimpath") // the copy's own programs
+		}
 		out, err := cmd.CombinedOutput()
 		if bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")) {
-			return nil, fmt.Errorf("%s does not compile:\n%s", dir, out)
+			return nil, fmt.Errorf("%w: %s:\n%s", errBuild, dir, out)
 		}
 		for _, m := range verdict.FindAllStringSubmatch(string(out), -1) {
 			got[dir+" "+m[2]] = map[string]outcome{"PASS": passed, "FAIL": failed, "SKIP": skipped}[m[1]]
 		}
 		if err != nil { // a test that ends the process has no verdict
+			end := failed
+			if ranOut(out) {
+				end = late
+			}
 			for _, name := range byDir[dir] {
 				if got[dir+" "+name] == absent {
-					got[dir+" "+name] = failed
+					got[dir+" "+name] = end
 				}
 			}
 		}
