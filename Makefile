@@ -28,7 +28,7 @@ help:
 	@echo 'Search longer for faults'
 	@echo '  make fuzz           run every fuzz target for FUZZTIME=$(FUZZTIME) each'
 	@echo '  make sim            simulate 10,000 clusters through faults; SEEDS=, SEED=n replays one with a trace (6 minutes)'
-	@echo '  make proof-sim      play whole systems, the real servers, through faults; SEEDS=, SEED=n replays one, SHRINK=1, SCENE=moves, QUIET=20 of a thousand'
+	@echo '  make proof-sim      play whole systems, the real servers, through faults; SEEDS=, SEED=n replays one, SHRINK=1, SCENE=moves, QUIET=20 of a thousand, JOBS=processes'
 	@echo '  make proof-checker  plant faults in a copy, and print after how many simulated systems each is found; ONLY=names RUNS= TIME='
 	@echo '  make crash          3 million crash points, every damage of each file kind, 200 rounds of kill -9, 200 cut connections (over an hour)'
 	@echo '  make failover       50 failovers by Sentinel and 400 failovers during numbered changes (55 minutes; partitions need root)'
@@ -208,7 +208,7 @@ sim:
 	SEED=$(SEED) SEEDS=$(SEEDS) $(GO) test -count=1 -v -run 'TestSimulation$$' -timeout 3h ./cmd/counterd/internal/nodes/cluster
 
 proof-sim:
-	SEED=$(SEED) $(GO) test -count=1 -v $(WHOLE_FLAGS) -run '$(or $(TEST),TestWholeSystem)$$' -timeout 24h $(WHOLE) -args -runs $(or $(SEEDS),$(if $(SEED),1,200)) $(if $(SEED),-story) $(if $(SHRINK),-shrink) $(if $(SCENE),-scene $(SCENE)) -quiet $(or $(QUIET),20)
+	SEED=$(SEED) $(GO) test -count=1 -v $(WHOLE_FLAGS) -run '$(or $(TEST),TestWholeSystem)$$' -timeout 24h $(WHOLE) -args -runs $(or $(SEEDS),$(if $(SEED),1,200)) $(if $(SEED),-story) $(if $(SHRINK),-shrink) $(if $(SCENE),-scene $(SCENE)) -quiet $(or $(QUIET),20) -jobs $(or $(JOBS),$(if $(SEED),1,$(shell nproc)))
 
 # Faults planted in a copy of the tree, one at a time: the simulation must find each.
 proof-checker:

@@ -84,7 +84,8 @@ func (r *reshaping) copy(mid uint64) error {
 	b := ks.Lock(mid)
 	var image arena.Span
 	defer func() { s.Copies.Free(image) }()
-	for need := b.Tab.Bytes() + core.ImageSlack; len(image.Data) < need; need = b.Tab.Bytes() + core.ImageSlack {
+	idle := func() bool { return b.Cold != nil || b.Tab.Len() == 0 } // a change of the schema meets many empty blocks
+	for need := b.Tab.Bytes() + core.ImageSlack; len(image.Data) < need && !idle(); need = b.Tab.Bytes() + core.ImageSlack {
 		b.Mu.Unlock() // new memory costs as much as the copy
 		s.Copies.Free(image)
 		var err error
@@ -95,7 +96,7 @@ func (r *reshaping) copy(mid uint64) error {
 		clear(image.Data[:need])
 		b = ks.Lock(mid)
 	}
-	if b.Cold != nil || b.Tab.Len() == 0 {
+	if idle() {
 		b.Mu.Unlock()
 		s.Gate.RUnlock()
 		return ErrReshaped

@@ -8,12 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/cryptotest"
@@ -30,6 +28,7 @@ var (
 	story     = flag.Bool("story", false, "print the story of each run as it happens")
 	within    = flag.Duration("within", 0, "begin no run after this time; 0: make all of them")
 	onlyScene = flag.String("scene", "", "the scenes of all runs, or none: scenes.go has the names")
+	jobs      = flag.Int("jobs", 1, "processes that play beside each other, each a share of the runs")
 	shrink    = flag.Bool("shrink", false, "look for the fewest faults that still make a run fail")
 )
 
@@ -72,10 +71,6 @@ func playAll(t *testing.T, scene string) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(256 << 20))
 	first := testseed.Of(t)
-	var dense, calm tally
-	played := 0
-	met := map[string]int{}
-	began := time.Now()
 	many := *runs
 	if many == 0 {
 		many = 1
@@ -83,6 +78,20 @@ func playAll(t *testing.T, scene string) {
 			many = 2
 		}
 	}
+	began := time.Now()
+	var p played
+	if *jobs > 1 {
+		p = playBeside(t, first, many)
+	} else {
+		p = playFrom(t, scene, first, many)
+	}
+	p.report(t, first, time.Since(began))
+}
+
+// playFrom plays runs until one of them fails.
+func playFrom(t *testing.T, scene string, first uint64, many int) (p played) {
+	p.Met = map[string]int{}
+	began := time.Now()
 	for i := range many * *again {
 		if *within > 0 && time.Since(began) > *within {
 			break
@@ -90,14 +99,13 @@ func playAll(t *testing.T, scene string) {
 		seed := first + uint64(i / *again)
 		before := processor()
 		r := play(t, seed, scene, nil)
-		played++
 		if quiet(seed) {
-			calm.add(r, processor()-before)
+			p.Quiet.add(r, processor()-before)
 		} else {
-			dense.add(r, processor()-before)
+			p.Dense.add(r, processor()-before)
 		}
 		for message, n := range r.met {
-			met[message] += n
+			p.Met[message] += n
 		}
 		if len(r.faults) == 0 {
 			continue
@@ -109,19 +117,11 @@ func playAll(t *testing.T, scene string) {
 			fmt.Fprintln(os.Stderr, r.story)
 		}
 		for _, f := range r.faults {
-			t.Errorf("seed %d, run %d: %s", seed, played, f)
+			t.Errorf("seed %d, run %d: %s", seed, i+1, f)
 		}
 		break
 	}
-	if testing.Verbose() {
-		for _, message := range slices.Sorted(maps.Keys(met)) {
-			t.Logf("%6d %s", met[message], message)
-		}
-	}
-	took := time.Since(began)
-	t.Logf("%d runs from seed %d in %s: %.4f simulated hours a second", played, first, took.Round(time.Millisecond), (dense.simulated+calm.simulated).Hours()/took.Seconds())
-	t.Logf("dense: %s", &dense)
-	t.Logf("quiet: %s", &calm)
+	return p
 }
 
 // play plays one seed without some of its faults.

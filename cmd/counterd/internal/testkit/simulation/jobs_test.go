@@ -1,0 +1,112 @@
+// Scenario: the runs of a test are played by several processes beside each other.
+
+//go:build noepoll || !linux
+
+package simulation
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A run is played on one processor, because goroutines keep their order there, and the random bytes of servers are those of a process.
+// So several processors play by several processes.
+
+var playedInto = flag.String("played", "", "the file that a process of -jobs writes what it has played into")
+
+// played is what a process has played.
+type played struct {
+	Dense, Quiet tally
+	Met          map[string]int // messages in the log, and how often each came
+}
+
+func (p *played) join(other played) {
+	p.Dense.join(other.Dense)
+	p.Quiet.join(other.Quiet)
+	for message, n := range other.Met {
+		p.Met[message] += n
+	}
+}
+
+// report logs what was played, or writes it into the file of a job.
+func (p *played) report(t *testing.T, first uint64, took time.Duration) {
+	t.Helper()
+	if *playedInto != "" {
+		text, err := json.Marshal(p)
+		if err == nil {
+			err = os.WriteFile(*playedInto, text, 0o600)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if testing.Verbose() {
+		for _, message := range slices.Sorted(maps.Keys(p.Met)) {
+			t.Logf("%6d %s", p.Met[message], message)
+		}
+	}
+	hours := (p.Dense.Simulated + p.Quiet.Simulated).Hours()
+	t.Logf("%d runs from seed %d in %s: %.4f simulated hours a second", p.Dense.Runs+p.Quiet.Runs, first, took.Round(time.Millisecond), hours/took.Seconds())
+	t.Logf("dense: %s", &p.Dense)
+	t.Logf("quiet: %s", &p.Quiet)
+}
+
+// playBeside plays runs in several processes, each the runs behind those of the process before. A process ends at its first run that
+// fails; the others play on.
+func playBeside(t *testing.T, first uint64, many int) played {
+	all := played{Met: map[string]int{}}
+	folder := t.TempDir()
+	var mu sync.Mutex // guards all, and what is printed
+	var working sync.WaitGroup
+	for job, from := 0, 0; job < *jobs; job++ {
+		share := (many - from) / (*jobs - job)
+		seed, into := first+uint64(from), filepath.Join(folder, fmt.Sprint(job))
+		from += share
+		if share == 0 {
+			continue
+		}
+		working.Go(func() {
+			out, err := command(t.Name(), seed, share, into).CombinedOutput()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				fmt.Fprintf(os.Stderr, "%s\n", out)
+				t.Errorf("%d runs from seed %d: %v", share, seed, err)
+			}
+			var p played
+			text, err := os.ReadFile(into)
+			if err == nil {
+				err = json.Unmarshal(text, &p)
+			}
+			if err != nil { // it ended within a run
+				t.Error(err)
+				return
+			}
+			all.join(p)
+		})
+	}
+	working.Wait()
+	return all
+}
+
+// command is a process that plays a share of the runs with the flags of this one.
+func command(name string, seed uint64, share int, into string) *exec.Cmd {
+	var args []string
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name != "test.testlogfile" && !strings.HasSuffix(f.Name, "profile") { // files of this process
+			args = append(args, fmt.Sprintf("-%s=%s", f.Name, f.Value))
+		}
+	})
+	args = append(args, "-test.run=^"+name+"$", fmt.Sprintf("-seed=%d", seed), fmt.Sprintf("-runs=%d", share), "-jobs=1", "-played="+into)
+	return exec.Command(os.Args[0], args...)
+}
