@@ -77,7 +77,7 @@ type runner struct {
 	root  string
 	tests map[string][]Test
 	limit time.Duration // for the tests of one package
-	quiet bool          // print only what fails
+	quiet bool          // print failures only
 }
 
 // An outcome is the result of one test in a run.

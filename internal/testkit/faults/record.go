@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// A Shown is what the tests of a fault show when its mend is reversed.
+// A Shown says how the tests of a fault end when its mend is reversed.
 type Shown string
 
 const (
@@ -30,7 +30,7 @@ type Result struct {
 	N       int     `json:"n"`
 	State   string  `json:"state"` // of the tree that was tested
 	Shown   Shown   `json:"shown"`
-	By      string  `json:"by"` // the tests that fail or hang; otherwise the tests that pass, or why the patch cannot be applied
+	By      string  `json:"by"` // the tests that fail or hang; or the tests that pass, or the reason that the patch cannot be applied
 	Seconds float64 `json:"seconds"`
 }
 
@@ -38,8 +38,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("%4d  %-17s  %6.1f s  %s", r.N, r.Shown, r.Seconds, r.By)
 }
 
-// A record keeps results in a file, a line each, so that a run that was ended can go on. Results of another state of the tree stay in
-// the file and are not read.
+// A record keeps results in a file, a line each, so that an interrupted run can be resumed. Results of another state of the tree stay
+// in the file and are not read.
 type record struct {
 	file  *os.File // nil: results are kept for this run alone
 	state string
@@ -102,7 +102,7 @@ func (r *record) close() error {
 	return r.file.Close()
 }
 
-// treeState names the state of the tree at root: its commit, and a checksum of what is not committed.
+// treeState names the state of the tree at root: its commit, and a checksum of the changes that are not committed.
 func treeState(root string) (string, error) {
 	git := func(args ...string) ([]byte, error) {
 		cmd := exec.Command("git", args...)

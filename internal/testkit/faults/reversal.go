@@ -101,7 +101,7 @@ func (r runner) reverse(copied string, f Fault) (one Result, err error) {
 }
 
 // hung is the result of a reversal whose tests exceed their limit. This shows something only if the tests pass in that time with the
-// mend: on a busy machine any may be late.
+// mend: on a busy machine any test may be late.
 func hung(n int, tests string, passWithMend bool) Result {
 	if passWithMend {
 		return Result{N: n, Shown: hangs, By: tests}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestReversed: in a small tree, a reversal is found by a test that fails or that waits for ever. A reversal that no test finds, one that
-// does not compile and one that fits no place are reported, and end nothing.
+// TestReversed: in a small tree, a reversal is found by a failing test and by an endless one. Reversals without a failing
+// test, with an error of the compiler and without a place in the tree are reported, and the run goes on.
 func TestReversed(t *testing.T) {
 	root := t.TempDir()
 	patch := func(old, text string) string {
@@ -62,7 +62,7 @@ func TestReversed(t *testing.T) {
 	}
 }
 
-// TestReversedLater: what an earlier run has shown is not run again.
+// TestReversedLater: a reversal with a result of an earlier run is not run again.
 func TestReversedLater(t *testing.T) {
 	root := t.TempDir()
 	results, err := openRecord("", "now")

@@ -168,7 +168,7 @@ func (r runner) runVersion(tree *weave.Tree, n int, t Test, names []string) (end
 	return failed, by, nil
 }
 
-// within runs a command, and kills it after the limit: tests that no longer listen to their own time limit.
+// within runs a command, and kills it after the limit: some tests no longer listen to their own time limit.
 func within(cmd *exec.Cmd, limit time.Duration) (out []byte, killed bool, err error) {
 	cmd.WaitDelay = 10 * time.Second // for its children, which may hold its output open
 	kill := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })

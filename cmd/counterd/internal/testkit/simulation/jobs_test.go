@@ -22,9 +22,9 @@ import (
 // A run is played on one processor, because goroutines keep their order there, and the random bytes of servers are those of a process.
 // So several processors play by several processes.
 
-var playedInto = flag.String("played", "", "the file that a process of -jobs writes what it has played into")
+var playedInto = flag.String("played", "", "the file for the result of one process of -jobs")
 
-// played is what a process has played.
+// played counts the runs of a process.
 type played struct {
 	Dense, Quiet tally
 	Met          map[string]int // messages in the log, and how often each came
@@ -38,7 +38,7 @@ func (p *played) join(other played) {
 	}
 }
 
-// report logs what was played, or writes it into the file of a job.
+// report logs the result, and a process of -jobs writes it to its file.
 func (p *played) report(t *testing.T, first uint64, took time.Duration) {
 	t.Helper()
 	if *playedInto != "" {
@@ -61,12 +61,11 @@ func (p *played) report(t *testing.T, first uint64, took time.Duration) {
 	t.Logf("quiet: %s", &p.Quiet)
 }
 
-// playBeside plays runs in several processes, each the runs behind those of the process before. A process ends at its first run that
-// fails; the others play on.
+// playBeside splits the runs among several processes. A process ends at its first failure, and the others play on.
 func playBeside(t *testing.T, first uint64, many int) played {
 	all := played{Met: map[string]int{}}
 	folder := t.TempDir()
-	var mu sync.Mutex // guards all, and what is printed
+	var mu sync.Mutex // guards all, and the output
 	var working sync.WaitGroup
 	for job, from := 0, 0; job < *jobs; job++ {
 		share := (many - from) / (*jobs - job)
