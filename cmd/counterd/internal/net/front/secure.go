@@ -21,7 +21,8 @@ import (
 //
 // With 50 connections of one command each that takes 23 % less processor time than a goroutine a connection, with one
 // connection 1 to 1,000 deep 2 to 14 % less (medians of 200 alternating bursts). A turn takes 2 to 3 µs more than
-// without TLS.
+// without TLS. By cachegrind, BenchmarkSecureTurn: a turn of one command takes 10,200 instructions, the client's side included. It took
+// 11,270 when tls.Conn was asked in each turn whether it had another record.
 //
 // An idle connection takes 9.4 KB, of 10,000 (redis-server 28.3, and without TLS 1.7 here). tls.Conn keeps the buffer
 // that a record is decrypted in, which is as large as the largest that the client ever sent, 16 KiB and a half, twice
@@ -87,6 +88,9 @@ func (t *secure) receive(b []byte) (n int, err error) {
 			t.line.partial = 0
 		}
 		switch {
+		case err == nil && n < len(b) && t.line.taken():
+			t.more = false
+			return n, nil
 		case err == errAgain:
 			t.more = false
 			return n, nil
@@ -209,11 +213,14 @@ type line struct {
 	partial int  // bytes of a record that has not come whole, which are in tls.Conn's buffer
 	drained bool // the last read of sock took all that was there
 	enough  bool // the session has something: to ask sock again would be a system call in vain
+	records frames
 }
 
 func (l *line) Read(p []byte) (int, error) {
 	if l.handshake != nil {
-		return l.handshake.Read(p)
+		n, err := l.handshake.Read(p)
+		l.records.follow(p[:n])
+		return n, err
 	}
 	if n := l.partial + len(p); n > l.of.input {
 		l.of.grown(n)
@@ -230,8 +237,13 @@ func (l *line) Read(p []byte) (int, error) {
 	}
 	l.drained = n < len(p)
 	l.partial += n
+	l.records.follow(p[:n])
 	return n, nil
 }
+
+// taken tells whether nothing is left to be read, in tls.Conn or in sock. REQUIRES that a read of tls.Conn has just left room. The usual
+// turn brings one record, and taken spares it a second read that finds nothing and allocates: see frames.
+func (l *line) taken() bool { return l.drained && l.records.whole == 1 && l.records.atEnd() }
 
 // Write takes all of p.
 func (l *line) Write(p []byte) (n int, err error) {
@@ -270,3 +282,57 @@ func (l *line) RemoteAddr() net.Addr             { return nil }
 func (l *line) SetDeadline(time.Time) error      { return nil }
 func (l *line) SetReadDeadline(time.Time) error  { return nil }
 func (l *line) SetWriteDeadline(time.Time) error { return nil }
+
+// frames follows where records begin and end in the bytes that tls.Conn reads (RFC 8446, section 5.1):
+//
+//	type  version  length  contents      type  version  length ...
+//	 1       2       2      length         1      2
+//
+// tls.Conn asks for more bytes only while it holds no whole record. So after its last read it holds as many whole records as these bytes
+// completed, less the records that it has returned. It does not tell its users whether it holds one.
+//
+// The lengths are the other side's claims. They decide only whether tls.Conn is asked once more, and tls.Conn follows the same lengths.
+type frames struct {
+	header [2]byte // of the record that has begun, as far as it came: its length
+	have   int     // bytes of its header
+	left   int     // bytes of its contents that did not come yet
+	whole  int     // records that the last bytes completed
+}
+
+// recordHeader is the length of a record's header.
+const recordHeader = 5
+
+// follow takes note of the next bytes.
+func (f *frames) follow(b []byte) {
+	for f.whole = 0; len(b) > 0; {
+		if f.left > 0 {
+			n := min(f.left, len(b))
+			b = b[n:]
+			if f.left -= n; f.left == 0 {
+				f.whole++
+			}
+			continue
+		}
+		if f.have == 0 && len(b) >= recordHeader { // nearly always: 170 instructions less
+			f.left = int(b[3])<<8 | int(b[4])
+			b = b[recordHeader:]
+			if f.left == 0 {
+				f.whole++
+			}
+			continue
+		}
+		if at := f.have - (recordHeader - len(f.header)); at >= 0 {
+			f.header[at] = b[0]
+		}
+		b = b[1:]
+		if f.have++; f.have == recordHeader {
+			f.have, f.left = 0, int(f.header[0])<<8|int(f.header[1])
+			if f.left == 0 {
+				f.whole++
+			}
+		}
+	}
+}
+
+// atEnd tells whether the bytes end with a record.
+func (f *frames) atEnd() bool { return f.have == 0 && f.left == 0 }

@@ -293,3 +293,95 @@ func TestUnsentEnds(t *testing.T) {
 		t.Errorf("after %d records: %v, %d bytes are held", n, err, l.of.holds())
 	}
 }
+
+// TestFrames: in whatever pieces records come, frames tells how many each piece completes, and whether it ends with one.
+func TestFrames(t *testing.T) {
+	seed := seed.Of(t)
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for range 300 {
+		var all []byte
+		ends := map[int]bool{0: true}
+		for range 1 + rnd.IntN(8) {
+			n := []int{0, 1, 5, 40, 300, 20_000, 65_535}[rnd.IntN(7)]
+			all = append(all, 23, 3, 3, byte(n>>8), byte(n))
+			all = append(all, bytes.Repeat([]byte{255}, n)...)
+			ends[len(all)] = true
+		}
+		var f frames
+		most := []int{1, 3, 6, 100, 50_000}[rnd.IntN(5)]
+		for at := 0; at < len(all); {
+			n := min(1+rnd.IntN(most), len(all)-at)
+			whole := 0
+			for end := at + 1; end <= at+n; end++ {
+				if ends[end] {
+					whole++
+				}
+			}
+			f.follow(all[at : at+n])
+			if at += n; f.whole != whole || f.atEnd() != ends[at] {
+				t.Fatalf("the %d bytes up to %d: got %d whole records, at an end: %v; want %d, %v", n, at, f.whole, f.atEnd(), whole, ends[at])
+			}
+		}
+	}
+}
+
+// gatherConn keeps written bytes in held while gather is set.
+type gatherConn struct {
+	net.Conn
+	gather bool
+	held   []byte
+}
+
+func (c *gatherConn) Write(p []byte) (int, error) {
+	if c.gather {
+		c.held = append(c.held, p...)
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// TestRecordsTogether: records of one command each that come together, cut at any byte, are all executed, though no more bytes come that would
+// wake a loop. The second piece is sent when the commands of the first one are answered.
+func TestRecordsTogether(t *testing.T) {
+	h := serveTLS(t, nil)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		client := h.ca.Client()
+		client.MaxVersion = version
+		line := &gatherConn{Conn: dialLine(t, h)}
+		c := tls.Client(line, client)
+		if err := c.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		for cut := 1; ; cut += 3 {
+			line.gather = true
+			ends := []int{}
+			for range 3 {
+				if _, err := c.Write([]byte("PING\r\n")); err != nil {
+					t.Fatal(err)
+				}
+				ends = append(ends, len(line.held))
+			}
+			line.gather = false
+			all := line.held
+			line.held = nil
+			if cut >= len(all) {
+				break
+			}
+			for _, piece := range [][2]int{{0, cut}, {cut, len(all)}} {
+				if _, err := line.Conn.Write(all[piece[0]:piece[1]]); err != nil {
+					t.Fatal(err)
+				}
+				answers := 0
+				for _, end := range ends {
+					if piece[0] < end && end <= piece[1] {
+						answers++
+					}
+				}
+				if _, err := io.ReadFull(c, make([]byte, answers*len("+PONG\r\n"))); err != nil {
+					t.Fatalf("%s, cut at %d: %v", tls.VersionName(version), cut, err)
+				}
+			}
+		}
+	}
+}
