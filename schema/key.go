@@ -48,6 +48,42 @@ func (s *Schema) ParseKey(b []byte) (k Key, ok bool) {
 	return Key{c, c.Plain, mid}, true
 }
 
+// KeyReader reads keys that mostly name the same column, one after the other. A key is compared with the one before: if all
+// behind the digits of its mid is the same, there is nothing to look up.
+type KeyReader struct {
+	schema *Schema
+	last   Key    // the last key that was looked up
+	tail   int    // bytes of its suffix and the dot, at most 8; 0: it is not known
+	word   uint64 // those, the last bytes of a word
+}
+
+// Reader returns one. It is valid as long as the schema.
+func (s *Schema) Reader() KeyReader { return KeyReader{schema: s} }
+
+// ParseKey is Schema.ParseKey.
+func (r *KeyReader) ParseKey(b []byte) (k Key, ok bool) {
+	if n := uint(len(b) - r.tail - wordSize); n <= wordSize && r.tail > 0 && r.word == binary.LittleEndian.Uint64(b[len(b)-wordSize:])>>(8*uint(wordSize-r.tail)&63) {
+		if mid, ok := parseWords(b, n); ok {
+			return Key{r.last.Counter, r.last.Col, mid}, true
+		}
+	}
+	return r.lookUp(b)
+}
+
+// lookUp is ParseKey of a key unlike the one before.
+func (r *KeyReader) lookUp(b []byte) (k Key, ok bool) {
+	r.tail = 0
+	if k, ok = r.schema.ParseKey(b); !ok || len(b) < wordSize || b[0] > '9' {
+		return k, ok
+	}
+	_, digits := parseDigits(b)
+	if tail := len(b) - digits; tail > 0 && tail <= wordSize {
+		r.last, r.tail = k, tail
+		r.word = binary.LittleEndian.Uint64(b[len(b)-wordSize:]) >> (8 * uint(wordSize-tail) & 63)
+	}
+	return k, ok
+}
+
 // ParseItem reads a key without suffix, MID or NAME:MID, as the whole item, also
 // where a column with the empty suffix makes ParseKey read it as a number. That
 // is how the commands on whole items reach those. It allocates nothing.

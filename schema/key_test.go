@@ -306,6 +306,26 @@ func TestParseKeyRandom(t *testing.T) {
 	}
 }
 
+// TestKeyReader: a reader of keys answers as ParseKey does, whatever key was before.
+func TestKeyReader(t *testing.T) {
+	racetest.Skip(t, "one goroutine parses many keys")
+	rng := newRand(t)
+	for _, s := range []*Schema{Empty(), parse(t, seedScript), parse(t, richScript)} {
+		r := s.Reader()
+		for range 20_000 {
+			mid := strings.Repeat("0", rng.IntN(3)*rng.IntN(3)) + strconv.FormatUint(rng.Uint64()>>rng.IntN(64), 10)
+			key := []byte([]string{"", "", "", "{", "weibo:"}[rng.IntN(5)] + mid + []string{"", ".cntcm", ".cntrn", ".cntrn", ".big", ".none", "}.big"}[rng.IntN(7)])
+			if rng.IntN(20) == 0 {
+				key[rng.IntN(len(key))] = byte(rng.Uint32())
+			}
+			got, ok := r.ParseKey(key)
+			if want, known := s.ParseKey(key); got != want || ok != known {
+				t.Fatalf("%q: got %v, %v, want %v, %v", key, got, ok, want, known)
+			}
+		}
+	}
+}
+
 // TestDigits: eight digits at a time give the number that one at a time gives, of any length and with any bytes behind it.
 func TestDigits(t *testing.T) {
 	racetest.Skip(t, "one goroutine parses many keys")

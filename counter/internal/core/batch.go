@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/block"
-	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -117,6 +116,14 @@ func (b *Batch) Next() *Op {
 	return op
 }
 
+// Extend appends n empty operations for the caller to fill; Truncate takes back those that are too many.
+func (b *Batch) Extend(n int) []Op {
+	at := len(b.ops)
+	b.ops = slices.Grow(b.ops, n)[:at+n]
+	clear(b.ops[at:])
+	return b.ops[at:]
+}
+
 // Grow makes room for n operations: 65,000 that are added one by one move 8 MB several times.
 func (b *Batch) Grow(n int) { b.ops = slices.Grow(b.ops, n) }
 
@@ -125,6 +132,9 @@ func (b *Batch) Len() int { return len(b.ops) }
 
 // Op returns operation i, with its results after Run.
 func (b *Batch) Op(i int) *Op { return &b.ops[i] }
+
+// Ops returns n operations from number first on: see Op.
+func (b *Batch) Ops(first, n int) []Op { return b.ops[first : first+n] }
 
 // Found is how many operations have found their item.
 func (b *Batch) Found() (n int) {
@@ -144,6 +154,28 @@ func (b *Batch) Row(op *Op) []uint64 {
 	}
 	n := int32(len(op.Counter.Columns))
 	return b.rows[op.row : op.row+n : op.row+n]
+}
+
+// Rows returns the columns that the first n of ops, OpReads of one counter, have found, one row behind the other. n is as large as such a
+// list can be, and 0 where the first has found nothing. It is valid until Reset.
+func (b *Batch) Rows(ops []Op) (values []uint64, n int) {
+	if len(ops) == 0 {
+		return nil, 0
+	}
+	columns := int32(len(ops[0].Counter.Columns))
+	first := ops[0].row
+	for i := range ops {
+		op := &ops[i]
+		if !op.Found || op.Err != nil || op.row != first+int32(i)*columns {
+			break
+		}
+		n++
+	}
+	if n == 0 {
+		return nil, 0
+	}
+	end := first + int32(n)*columns
+	return b.rows[first:end:end], n
 }
 
 // retainedOps is how large a batch may stay: a pipeline of thousands must not cost an idle connection memory.
@@ -279,15 +311,24 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 	blk.Used = b.now
 	blk.Work++
 	ks := op.ks
-	if blk == op.block && blk.Shape == ks.Layout && blk.Cold == nil && (op.Kind == OpGet || op.Kind == OpRead) { // nearly all reads
+	if blk == op.block && blk.Shape == ks.Layout && blk.Cold == nil && op.Kind.simple() { // nearly all operations
 		ref, found := blk.Tab.FindAt(op.home)
-		if op.Found = found; found && op.Kind == OpGet {
-			op.Value = blk.Tab.Get(ref, int(op.Column))
-		} else if found {
-			op.row = int32(len(b.rows))
+		switch {
+		case !found && op.Kind == OpAdd: // it makes the item, below
+		case !found:
+			op.Found = false
+			return blk
+		case op.Kind == OpGet:
+			op.Found, op.Value = true, blk.Tab.Get(ref, int(op.Column))
+			return blk
+		case op.Kind == OpRead:
+			op.Found, op.row = true, int32(len(b.rows))
 			b.rows = blk.Tab.AppendRow(b.rows, ref)
+			return blk
+		default:
+			op.Found = true
+			return addInTable(b, blk, op, ref)
 		}
-		return blk
 	}
 	if blk.Cold != nil && (op.Kind == OpGet || op.Kind == OpRead) {
 		if op.Kind == OpRead {
@@ -349,99 +390,6 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 		op.Done = true
 	}
 	return blk
-}
-
-// change is apply for operations that give a column a new value: OpSet, OpAdd, OpAddWithin, and OpReset of an item that is there.
-func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block {
-	ks, col := op.ks, &op.ks.Def.Columns[op.Column]
-	old := col.Default
-	if op.Found && (p.Readable() || !op.blind()) {
-		if old, op.Err = ks.Value(blk, op.Mid, p, int(op.Column)); op.Err != nil {
-			b.data.ReadErrors.Add(1)
-			return blk
-		}
-	}
-
-	// Every refusal comes before the first change.
-	value := op.Arg
-	switch op.Kind {
-	case OpAdd:
-		var ok bool
-		if value, ok = add(old, int64(op.Arg), col.Limit()); !ok {
-			op.Value, op.Err = old, ErrOutOfRange
-			return blk
-		}
-		op.Value = value
-	case OpAddWithin:
-		w, ok := &b.within[op.row], false
-		if value, ok = w.add(old, int64(op.Arg), col.Limit()); !ok {
-			op.Value, w.applied = old, 0
-			return blk
-		}
-		op.Value, w.applied = value, int64(value-old)
-	case OpReset:
-		op.Value, value = old, col.Default
-	default:
-		if op.Found {
-			op.Value = old
-		}
-		if op.Cond == IfAbsent && op.Found || op.Cond == IfPresent && !op.Found {
-			return blk
-		}
-		if value > col.Limit() {
-			op.Err = ErrOutOfRange
-			return blk
-		}
-	}
-	if op.Err = b.refused; op.Err != nil {
-		return blk
-	}
-	if b.full && p.Where != block.InTable {
-		op.Err = ErrMaxMemory
-		return blk
-	}
-	if !p.Readable() {
-		if op.Err = ks.SetPartial(blk, op.Mid, col.ID, value); op.Err == nil {
-			b.changed(blk, op, value)
-		}
-		return blk
-	}
-	// The column comes before the row: without memory for it there must be no row either.
-	// The default is what a block without the column answers anyway.
-	if value != col.Default && blk.Shape != ks.Layout && blk.Span.Data != nil && ks.Field(blk, int(op.Column)) < 0 {
-		if blk, p, op.Err = b.withColumns(blk, op); op.Err != nil {
-			return blk
-		}
-	}
-	if p.Where != block.InTable { // what takes blk's place may be several
-		b.stretch.log(blk)
-	}
-	var ref hot.Ref
-	if blk, ref, op.Err = ks.Ensure(blk, op.Mid, p); op.Err != nil {
-		return blk
-	}
-	f := ks.Field(blk, int(op.Column))
-	if f >= 0 {
-		blk.Tab.Set(ref, f, value)
-	}
-	b.changed(blk, op, value)
-	if blk.Tab.Crowded() {
-		b.stretch.log(blk)
-		blk = ks.Widen(blk, op.Mid)
-	}
-	return blk
-}
-
-// withColumns packs blk anew, so that its table has all present columns, and finds op's item there. It returns the block
-// that is locked afterwards.
-func (b *Batch) withColumns(blk *block.Block, op *Op) (*block.Block, block.Location, error) {
-	b.stretch.log(blk)
-	blk, err := op.ks.Repack(blk, op.Mid)
-	if err != nil {
-		return blk, block.Location{}, err
-	}
-	p, err := op.ks.Find(blk, op.Mid)
-	return blk, p, err
 }
 
 // Truncate takes back all operations from number n on, before they have run.

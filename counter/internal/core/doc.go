@@ -17,7 +17,8 @@
 //	schemachange.go            changes of the schema, and of all posts at once
 //	owned.go moving.go         groups of hash slots: which clients may touch, which are on their way
 //	batch.go op.go ack.go      operations, run together; their acknowledgement
-//	bounds.go setrow.go        additions within bounds; several columns of a post at once
+//	change.go bounds.go        a new value of a column; additions within bounds
+//	setrow.go                  several columns of a post at once
 //	locate.go                  the blocks of operations, and the pages of cold files that a batch waits for
 //	stretch.go sight.go        changes that are logged at once; how far the log must be for the results
 //	changeset.go setlock.go    operations that stand or fall together; the locks of their blocks
@@ -25,8 +26,8 @@
 //	once.go ledger.go          numbered changes, and the table of their producers
 //	definelog.go               which producer a number in the log stood for
 //	cursors.go                 named places in the feed of changes
-//	update.go updaterow.go     changes of the posts that a query finds
-//	view.go scancache.go       a batch as queries see it; sorted mids of blocks, for scans
+//	update.go updaterow.go     changes of the posts that a query finds, and a batch as queries see it
+//	scancache.go               sorted mids of blocks, for scans
 //	replay.go                  records of the log, made again at the start and on a replica
 //	pace.go                    turns of background work
 package core

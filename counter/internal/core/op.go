@@ -71,6 +71,9 @@ func (op *Op) blind() bool {
 // changes tells whether an operation of this kind can change something.
 func (k OpKind) changes() bool { return k != OpGet && k != OpRead && k != OpExists }
 
+// simple tells whether an operation of this kind is one of those that have a short way through Batch.apply.
+func (k OpKind) simple() bool { return k == OpGet || k == OpRead || k == OpAdd }
+
 // result is the column of an OpSet, OpAdd, OpAddWithin or OpReset that was done and its value afterwards.
 func (op *Op) result() format.ColumnValue {
 	col := &op.Counter.Columns[op.Column]

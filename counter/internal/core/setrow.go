@@ -123,11 +123,11 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 				break
 			}
 		}
-		b.rowChanged(blk, op, columns, values)
+		rowChanged(b, blk, op, columns, values)
 		return blk
 	}
 	if blk.Span.Data != nil && ks.Lacking(blk, columns, values) {
-		if blk, p, op.Err = b.withColumns(blk, op); op.Err != nil {
+		if blk, p, op.Err = withColumns(b, blk, op); op.Err != nil {
 			return blk
 		}
 	}
@@ -138,7 +138,7 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 		return blk
 	}
 	ks.SetFields(blk, p, columns, values)
-	b.rowChanged(blk, op, columns, values)
+	rowChanged(b, blk, op, columns, values)
 	if blk.Tab.Crowded() {
 		b.stretch.log(blk)
 		blk = ks.Widen(blk, op.Mid)
@@ -147,7 +147,7 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 }
 
 // rowChanged is changed for an OpSetRow.
-func (b *Batch) rowChanged(blk *block.Block, op *Op, columns []int16, values []uint64) {
+func rowChanged(b *Batch, blk *block.Block, op *Op, columns []int16, values []uint64) {
 	mark(b, blk, op.Mid)
 	if len(columns) > 1 && b.changeSets.number == 0 {
 		blk.ChangeSet = b.data.changeSets.Add(1)

@@ -124,7 +124,7 @@ func mark(b *Batch, blk *block.Block, mid uint64) {
 }
 
 // changed notes for the log that op gave its column a value.
-func (b *Batch) changed(blk *block.Block, op *Op, value uint64) {
+func changed(b *Batch, blk *block.Block, op *Op, value uint64) {
 	mark(b, blk, op.Mid)
 	switch {
 	case b.silent:

@@ -8,6 +8,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/schema"
 )
 
 // Change is what an Update does to each item: OpSet, OpAdd and OpReset to a column, OpDelete to the item.
@@ -382,3 +383,14 @@ func (u *Update) Changed() int { return u.changed }
 
 // Unfit is how many items meet the query and stay as they are, as a value would leave its column.
 func (u *Update) Unfit() int { return u.unfit }
+
+// View is a batch as queries see it.
+type View Batch
+
+func (v *View) Schema() *schema.Schema { return (*Batch)(v).Schema() }
+
+func (v *View) Space(counter uint32) block.Space { return v.data.Spaces[counter] }
+
+func (v *View) Owned() block.Ownership { return v.data.Own }
+
+func (v *View) NoteSeen(pos uint64) { v.seen.noteSeen(pos) }

@@ -43,7 +43,7 @@ func TestDecidedOnce(t *testing.T) {
 	}
 	var posts strings.Builder
 	for mid := range 20 {
-		fmt.Fprintf(&posts, "HGETALL %d\n", mid)
+		fmt.Fprintf(&posts, "HGETALL %d\nHGETALL %d\n", mid, 123456789000+mid)
 	}
 	if a, b := wireDial(t, servers[0], 2).exchange(posts.String()), wireDial(t, servers[1], 2).exchange(posts.String()); a != b {
 		t.Errorf("seed %d: posts\n in pipelines %q\n one by one   %q", seed, a, b)
@@ -53,16 +53,17 @@ func TestDecidedOnce(t *testing.T) {
 // randomPipeline is lines of commands, most of them like the one before.
 func randomPipeline(rng *rand.Rand) string {
 	var b strings.Builder
+	mids := []int{0, 123456789000}[rng.IntN(2)]
 	key := func() string {
-		return fmt.Sprintf("%d.%s", rng.IntN(20), []string{"cntcm", "cntrn", "none"}[rng.IntN(5)/2])
+		return fmt.Sprintf("%d.%s", mids+rng.IntN(20), []string{"cntcm", "cntrn", "none"}[rng.IntN(5)/2])
 	}
 	for range 1 + rng.IntN(12) {
 		line := []func() string{
 			func() string { return "GET " + key() }, func() string { return "INCR " + key() }, func() string { return "INCRBY " + key() + " -1" },
-			func() string { return "get " + key() }, func() string { return "STRLEN " + key() }, func() string { return "GET 7" },
+			func() string { return "DECR " + key() }, func() string { return "get " + key() }, func() string { return "STRLEN " + key() }, func() string { return "GET 7" },
 			func() string { return fmt.Sprintf("COUNTER.MGET weibo %d 7 %d", rng.IntN(20), rng.IntN(20)) }, func() string { return "MGET " + key() + " " + key() + " " + key() },
 			func() string { return fmt.Sprintf("HSET %d comment %d repost 2", rng.IntN(20), rng.IntN(20)) },
-		}[rng.IntN(9)]
+		}[rng.IntN(10)]
 		for range rng.IntN(20) {
 			b.WriteString(line() + "\n")
 		}

@@ -116,15 +116,18 @@ func (c *client) Command(args [][]byte) {
 	c.carryOut(d, cmd, args)
 }
 
-// Again is Command for a command with the name and the number of arguments of the command before. While the batch of that
-// command is open, the decision on it holds for this one too: see decided.
-func (c *client) Again(args [][]byte) {
-	if d := &c.call.decided; d.cmd != nil {
-		d.join(&c.call, args)
-		return
+// Joins tells how many commands with one argument, of the name of the last one, Join takes: while the batch of that command is open, the
+// decision on it holds for them too (see decided), until the batch is full.
+func (c *client) Joins() int {
+	d := &c.call.decided
+	if d.cmd == nil || d.cmd.PlanEach == nil || d.args != 2 {
+		return 0
 	}
-	c.Command(args)
+	return maxBatch - c.call.items.Batch.Len()
 }
+
+// Join plans commands with the name of the last one and with these keys, one each.
+func (c *client) Join(keys [][]byte) { c.call.decided.joinEach(&c.call, keys) }
 
 // Flush executes the planned operations. If other shards have a part in them, it asks them. In a loop Commit waits for their answers, elsewhere
 // Flush does.
@@ -302,6 +305,15 @@ func (d *decided) note(c *client, cmd *row, args [][]byte) {
 	if c.plain && (len(args) < 4 || cmd.Flags&command.Idmp == 0) && k.items.Batch.Opened() && len(k.items.Owed) > 0 && !k.observed && !k.executing &&
 		k.numbers.Producer == nil && c.login.user.Load().Unlimited() {
 		d.cmd, d.args = cmd, len(args)
+	}
+}
+
+// joinEach is join for commands that have one key each.
+func (d *decided) joinEach(c *call, keys [][]byte) {
+	c.runs[len(c.runs)-1].n += int64(len(keys))
+	d.cmd.PlanEach(&c.items, keys)
+	if full(&c.items) {
+		c.flush()
 	}
 }
 

@@ -62,7 +62,7 @@ var hidden = map[string]command.Flags{
 func stringCommands() []*row {
 	return []*row{
 		{Name: "get", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Returns the value of a counter.", Syntax: "key", Plan: items.Get},
+			Summary: "Returns the value of a counter.", Syntax: "key", Plan: items.Get, PlanEach: items.GetEach},
 		{Name: "mget", Arity: -2, Flags: command.ReadOnly | command.Fast, First: 1, Last: -1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(N)",
 			Summary: "Returns the values of several counters.", Syntax: "key [key ...]", Plan: items.MGet},
 		{Name: "set", Arity: -3, Flags: command.Write | command.Idmp | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
@@ -76,11 +76,11 @@ func stringCommands() []*row {
 		{Name: "getdel", Arity: 2, Flags: command.Write | command.Idmp | command.Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "6.2.0", Complexity: "O(1)",
 			Summary: "Returns the value of a counter and resets it to its default.", Syntax: "key" + command.IdmpSyntax, Plan: items.GetDel},
 		{Name: "incr", Arity: 2, Flags: command.Write | command.Idmp | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Increments a counter by one.", Syntax: "key" + command.IdmpSyntax, Plan: items.Incr},
+			Summary: "Increments a counter by one.", Syntax: "key" + command.IdmpSyntax, Plan: items.Incr, PlanEach: items.IncrEach},
 		{Name: "incrby", Arity: 3, Flags: command.Write | command.Idmp | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Increments a counter by a number.", Syntax: "key increment" + command.IdmpSyntax, Plan: items.IncrBy},
 		{Name: "decr", Arity: 2, Flags: command.Write | command.Idmp | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Decrements a counter by one. A counter cannot fall below 0.", Syntax: "key" + command.IdmpSyntax, Plan: items.Decr},
+			Summary: "Decrements a counter by one. A counter cannot fall below 0.", Syntax: "key" + command.IdmpSyntax, Plan: items.Decr, PlanEach: items.DecrEach},
 		{Name: "decrby", Arity: 3, Flags: command.Write | command.Idmp | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Decrements a counter by a number. A counter cannot fall below 0.", Syntax: "key decrement" + command.IdmpSyntax, Plan: items.DecrBy},
 		{Name: "increx", Arity: -2, Flags: command.Write | command.Idmp | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "8.8.0", Complexity: "O(1)",

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -54,6 +55,38 @@ func TestTurnAllocates(t *testing.T) {
 			if n := testing.AllocsPerRun(1000, once); n > 0 {
 				t.Errorf("%s: %v allocations a command", line, n)
 			}
+		}
+	}
+}
+
+// TestPipelineAllocates holds that a pipeline of commands on one key each costs no allocation either.
+func TestPipelineAllocates(t *testing.T) {
+	racetest.Skip(t, "it makes sync.Pool forget")
+	s := wireServe(t, nil)
+	for _, name := range []string{"GET", "INCR", "TTL"} {
+		c := wireDial(t, s, 2)
+		var packet []byte
+		for i := range 64 {
+			packet = resptest.Append(packet, name, fmt.Sprint(123456789000+i, ".cntrn"))
+		}
+		reply := make([]byte, 64<<10)
+		once := func() {
+			if _, err := c.conn.Write(packet); err != nil {
+				t.Fatal(err)
+			}
+			for lines := 0; lines < 64; { // INCR has one line a reply, a null too
+				n, err := c.conn.Read(reply)
+				if err != nil || reply[0] == '-' {
+					t.Fatalf("%s: %q %v", name, reply[:n], err)
+				}
+				lines += bytes.Count(reply[:n], []byte{'\n'})
+			}
+		}
+		for range 64 {
+			once()
+		}
+		if n := testing.AllocsPerRun(500, once); n > 0 {
+			t.Errorf("%s: %v allocations a pipeline", name, n)
 		}
 	}
 }

@@ -29,6 +29,9 @@ type Row[C any] struct {
 	//
 	// Plan adds operations to the call's batch and says how to reply after they have run. args are gone afterwards.
 	Plan func(c *items.Call, args [][]byte)
+	// PlanEach, where it is set, is Plan of several commands that have one argument each, a key. Pipelines of such commands take fewer
+	// instructions by it.
+	PlanEach func(c *items.Call, keys [][]byte)
 	// Run does it all at once; all commands before it have been answered.
 	Run func(c C, args [][]byte)
 	Sub []*Row[C]

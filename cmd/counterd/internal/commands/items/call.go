@@ -46,11 +46,11 @@ type Owed struct {
 	text  string // of an error or status
 
 	once  int32 // of the first reply of a numbered command: number of its counter.Once, from 1 on; 0: it has none
-	count int32 // of the first of several replies that are one: how many they are, itself included; see oweArray, Numbered
+	count int32 // of the first of several replies that are one: how many they are, itself included; see oweArray, Numbered; or series
 }
 
 // Answer appends reply i of those that are owed, and returns the number of the one to go on with: it may stand for
-// several. REQUIRES the batch run.
+// several, and may have to be called again for the rest of those. REQUIRES the batch run.
 func (c *Call) Answer(i int) (next int) {
 	o := &c.Owed[i]
 	if o.once > 0 && c.answerOnce(c.Batch.OnceAt(int(o.once-1))) {
@@ -60,6 +60,9 @@ func (c *Call) Answer(i int) (next int) {
 		return c.answerArray(i)
 	}
 	o.reply(c, o)
+	if o.count == series && o.n > 0 {
+		return i
+	}
 	return i + 1
 }
 

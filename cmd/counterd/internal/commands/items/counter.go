@@ -23,6 +23,7 @@ func CounterMGet(c *Call, args [][]byte) {
 		return
 	}
 	first, reply := c.Batch.Len(), replyRows
+	ops := c.Batch.Extend(len(args) - 2)
 	for i, a := range args[2:] {
 		c.Breathe(i)
 		mid, ok := schema.ParseMid(a)
@@ -30,6 +31,7 @@ func CounterMGet(c *Call, args [][]byte) {
 			text := ErrNoMid(a)
 			if i > 0 && resp.EqualFold(a, "COLUMNS") {
 				if reply, text = chosenRows(def, args[2+i+1:]); text == "" {
+					c.Batch.Truncate(first + i)
 					break
 				}
 			}
@@ -37,7 +39,7 @@ func CounterMGet(c *Call, args [][]byte) {
 			c.oweError(text)
 			return
 		}
-		op := c.Batch.Next()
+		op := &ops[i]
 		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
 	}
 	c.Batch.ChangeSet(first)
@@ -57,7 +59,7 @@ func chosenRows(def *schema.Counter, names [][]byte) (reply func(*Call, *Owed), 
 		}
 		columns[i] = uint8(column)
 	}
-	return func(c *Call, o *Owed) { c.rows(o, columns) }, ""
+	return func(c *Call, o *Owed) { c.replyColumns(o, columns) }, ""
 }
 
 // ErrNoCounter is the answer to a name that is no counter's.

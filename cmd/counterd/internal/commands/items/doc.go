@@ -26,6 +26,7 @@
 //	keys.go strings.go hash.go     Redis's commands on any key, on numbers, on items
 //	counter.go packed.go mset.go   counterd's own; pages of other nodes; COUNTER.MSET
 //	increx.go object.go            INCREX; OBJECT
+//	each.go                        GET, INCR and DECR of a pipeline: planned and answered together
 //	reply.go array.go aborted.go   replies that several commands owe; arrays, and the errors that may stand in them; a refused EXEC
 //	scanoptions.go                 what SCAN and HSCAN are given
 //	numbered.go                    commands with a number (IDMP), which are made once

@@ -119,29 +119,48 @@ func replyFoundCount(c *Call, o *Owed) {
 }
 
 // replyRows answers, for n items, all columns as an array of integers, null where absent.
-func replyRows(c *Call, o *Owed) { c.rows(o, nil) }
+func replyRows(c *Call, o *Owed) {
+	start := c.beginArray(int(o.n))
+	for i, n := 0, int(o.n); i < n; {
+		end := min(n, i-i%breath+breath) // a pause comes behind no other
+		ops := c.Batch.Ops(int(o.op)+i, end-i)
+		if values, found := c.Batch.Rows(ops); found > 0 {
+			c.Out.Rows(values, found)
+			i += found
+		} else if !c.replyNoRow(start, o, &ops[0]) {
+			return
+		} else {
+			i++
+		}
+		c.Breathe(i - 1)
+	}
+}
 
-// rows is replyRows of some columns; nil: of all.
-func (c *Call) rows(o *Owed, columns []uint8) {
+// replyNoRow answers for one of the items of an array that o is owed for and that begins at start: it is absent, or could not be read. false:
+// the whole array was answered by an error.
+func (c *Call) replyNoRow(start int, o *Owed, op *counter.Op) bool {
+	if op.Err == nil {
+		c.Out.NullArray()
+		return true
+	}
+	if c.opError(op); c.spoilt != nil {
+		c.spoil(start, 0, int(o.n))
+		return false
+	}
+	return true
+}
+
+// replyColumns is replyRows of some columns.
+func (c *Call) replyColumns(o *Owed, columns []uint8) {
 	start := c.beginArray(int(o.n))
 	for i := range int(o.n) {
 		c.Breathe(i)
 		op := c.Batch.Op(int(o.op) + i)
-		if op.Err != nil {
-			c.opError(op)
-			if c.spoilt != nil {
-				c.spoil(start, 0, int(o.n))
+		row := c.Batch.Row(op)
+		if row == nil {
+			if !c.replyNoRow(start, o, op) {
 				return
 			}
-			continue
-		}
-		if !op.Found {
-			c.Out.NullArray()
-			continue
-		}
-		row := c.Batch.Row(op)
-		if columns == nil {
-			c.Out.Ints(row)
 			continue
 		}
 		c.Out.Array(len(columns))

@@ -22,6 +22,11 @@ func Get(c *Call, args [][]byte) {
 	}
 }
 
+// GetEach is Get of each of several keys.
+func GetEach(c *Call, keys [][]byte) {
+	c.each(keys, counter.OpGet, 0, replyGets, func(key []byte) { Get(c, [][]byte{nil, key}) })
+}
+
 // MGet answers null for whole items, as Redis does for keys that are not strings.
 func MGet(c *Call, args [][]byte) {
 	first := c.Batch.Len()
@@ -82,6 +87,16 @@ func Incr(c *Call, args [][]byte) { add(c, args[1], 1) }
 
 // Decr is DECR key.
 func Decr(c *Call, args [][]byte) { add(c, args[1], -1) }
+
+// IncrEach is Incr of each of several keys.
+func IncrEach(c *Call, keys [][]byte) {
+	c.each(keys, counter.OpAdd, 1, replyAdds, func(key []byte) { add(c, key, 1) })
+}
+
+// DecrEach is Decr of each of several keys.
+func DecrEach(c *Call, keys [][]byte) {
+	c.each(keys, counter.OpAdd, -1, replyAdds, func(key []byte) { add(c, key, -1) })
+}
 
 // IncrBy is INCRBY key increment.
 func IncrBy(c *Call, args [][]byte) {

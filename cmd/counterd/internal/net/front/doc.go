@@ -16,7 +16,8 @@
 // once. At the end of a round of turns Handler.Commit makes safe what the others tell of, which for the first of them is
 // one write of the log for all, and then those are sent. The replies of a round lie in one resp.Arena.
 //
-// The border between the two sides is crossed by one call a command, and six a turn. A turn without a command waiting
+// The border between the two sides is crossed by one call a command, or one for many of the same name and one argument each
+// (Handler.Join), and six a turn. A turn without a command waiting
 // costs no memory: buffers are lent to a session for the time it has something to do (scratch.go), and so is the
 // memory that its handler works in (Handler.Attach, Detach).
 //

@@ -55,6 +55,7 @@ type echo struct {
 	Session
 	host   *echoes
 	out    resp.Replies
+	last   string // the name of the last command
 	later  []string
 	unsafe bool // a reply of LATER is not settled
 	memory *echoMemory
@@ -164,11 +165,25 @@ func (e *echo) Detach() any {
 	return m
 }
 
-func (e *echo) Again(args [][]byte) { e.Command(args) }
+// Joins takes a hundred of the commands that do not wait.
+func (e *echo) Joins() int {
+	switch e.last {
+	case "ECHO", "LATER", "ASK":
+		return 100
+	}
+	return 0
+}
+
+func (e *echo) Join(args [][]byte) {
+	for _, arg := range args {
+		e.Command([][]byte{[]byte(e.last), arg})
+	}
+}
 
 func (e *echo) Command(args [][]byte) {
 	text := func() string { return string(args[len(args)-1]) }
-	switch strings.ToUpper(string(args[0])) {
+	e.last = strings.ToUpper(string(args[0]))
+	switch e.last {
 	case "PING":
 		e.Flush()
 		e.out.Status("PONG")

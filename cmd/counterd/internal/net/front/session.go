@@ -73,8 +73,10 @@ type Handler interface {
 	// Command executes a command, or plans it to be executed together with others. Where it cannot go on without
 	// waiting, and the session is in a loop, it calls Postpone and returns; then it is called again, elsewhere.
 	Command(args [][]byte)
-	// Again is Command for a command with the name and the number of arguments of the session's command before.
-	Again(args [][]byte)
+	// Joins tells how many commands, if they have the name of the last command and one argument as that, Join takes.
+	Joins() int
+	// Join is Command for so many commands at once: args are the arguments, one of each command.
+	Join(args [][]byte)
 	// Malformed answers bytes that are no command; the session ends.
 	Malformed(err error)
 	// Flush executes the planned operations, or calls LeaveLoop.

@@ -82,7 +82,7 @@ func (s *Session) goOn() error {
 func (s *Session) process() error {
 	s.cut = false
 	for n := 0; !s.Closing; n++ {
-		if n == maxCommands {
+		if n >= maxCommands {
 			if s.InLoop() {
 				s.cut = true
 				break
@@ -95,11 +95,10 @@ func (s *Session) process() error {
 			s.Closing = true
 			break
 		}
-		args, again := s.postponed, false
+		args := s.postponed
 		var err error
 		if args == nil {
 			args, err = s.rd.Next()
-			again = s.rd.Repeated()
 		} else {
 			s.postponed = nil
 		}
@@ -115,10 +114,9 @@ func (s *Session) process() error {
 			s.Closing = true
 			break
 		}
-		if again {
-			s.handler.Again(args)
-		} else {
-			s.handler.Command(args)
+		s.handler.Command(args)
+		if !s.waits {
+			n += join(s, maxCommands-1-n)
 		}
 		if s.waits {
 			return errWaits
@@ -133,6 +131,20 @@ func (s *Session) process() error {
 		return errWaits
 	}
 	return nil
+}
+
+// join executes the commands of s that follow the last one and are like it, at most so many. It returns how many they are.
+func join(s *Session, most int) int {
+	if s.rd.Followed() {
+		if most = min(most, s.handler.Joins()); most > 0 {
+			args := s.rd.Series(most)
+			if len(args) > 0 {
+				s.handler.Join(args)
+			}
+			return len(args)
+		}
+	}
+	return 0
 }
 
 // processed notes the rest of the bytes read: the beginning of a command, or nothing.

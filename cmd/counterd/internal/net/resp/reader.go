@@ -205,9 +205,6 @@ func (r *Reader) Next() (args [][]byte, err error) {
 			}
 			continue
 		}
-		if args := r.repeated(); args != nil {
-			return args, nil
-		}
 		n, width := short(binary.LittleEndian.Uint64(r.buf[r.pos:]), '*')
 		if width != 0 && n != 0 && n <= r.limits.MaxArgs && r.pos+width <= r.end {
 			if args := r.whole(n, width); args != nil {

@@ -122,6 +122,9 @@ func (r *Replies) Int(n int64) { r.b = redcon.AppendInt(r.b, n) }
 // Ints appends an array of integers that are below 2^63.
 func (r *Replies) Ints(values []uint64) { r.b = AppendInts(r.b, values) }
 
+// Rows is Ints of each of so many rows, which share the values evenly. REQUIRES rows > 0.
+func (r *Replies) Rows(values []uint64, rows int) { r.b = appendRows(r.b, values, rows) }
+
 // Bulk appends a bulk string.
 func (r *Replies) Bulk(p []byte) { r.b = redcon.AppendBulk(r.b, p) }
 
@@ -130,6 +133,12 @@ func (r *Replies) BulkString(s string) { r.b = redcon.AppendBulkString(r.b, s) }
 
 // BulkUint appends v in decimal as a bulk string.
 func (r *Replies) BulkUint(v uint64) { r.b = AppendBulkUint(r.b, v) }
+
+// BulkUints is BulkUint of each of several values.
+func (r *Replies) BulkUints(values []uint64) { r.b = appendEachBulk(r.b, values) }
+
+// EachInt is Int of each of several values, which are below 2^63.
+func (r *Replies) EachInt(values []uint64) { r.b = appendEachInt(r.b, values) }
 
 // BulkHead appends the head of a bulk string of n bytes, which follow by another way, and their line end too.
 func (r *Replies) BulkHead(n int64) { r.b = appendHead(r.b, '$', int(n)) }

@@ -148,11 +148,25 @@ func AppendError(dst []byte, msg string) []byte {
 }
 
 // AppendInts writes an array of integers, each below 2^63: the columns of a post.
-// There is room for all of it before the first is written. A number of one digit,
-// as most counters are, is one store then.
 func AppendInts(dst []byte, values []uint64) []byte {
+	return appendEachInt(appendHead(dst, '*', len(values)), values)
+}
+
+// appendRows writes so many arrays of integers, which share the values evenly.
+func appendRows(dst []byte, values []uint64, rows int) []byte {
+	columns := len(values) / rows
+	for i := range rows {
+		dst = AppendInts(dst, values[i*columns:(i+1)*columns])
+	}
+	return dst
+}
+
+// appendEachInt writes integers, each below 2^63. There is room for all of them
+// before the first is written. A number of one digit, as most counters are, is
+// one store then.
+func appendEachInt(dst []byte, values []uint64) []byte {
 	const most = len(":9223372036854775807\r\n")
-	dst = slices.Grow(appendHead(dst, '*', len(values)), len(values)*most)
+	dst = slices.Grow(dst, len(values)*most)
 	for _, v := range values {
 		n := len(dst)
 		if v < 10 {
@@ -164,6 +178,30 @@ func AppendInts(dst []byte, values []uint64) []byte {
 		dst = dst[:end+2]
 		dst[n], dst[end], dst[end+1] = ':', '\r', '\n'
 		putDecimal(dst[n+1:end], v)
+	}
+	return dst
+}
+
+// appendEachBulk writes bulk strings, as AppendBulkUint does, with room for all
+// of them. One of one or two digits is one store.
+//
+//	$ 1 CR LF 7 CR LF          $ 2 CR LF 4 2 CR LF
+func appendEachBulk(dst []byte, values []uint64) []byte {
+	const most = len("$20\r\n") + 20 + len("\r\n")
+	dst = slices.Grow(dst, len(values)*most)
+	for _, v := range values {
+		n := len(dst)
+		switch {
+		case v < 10:
+			binary.LittleEndian.PutUint64(dst[n:n+8], '$'|'1'<<8|crlf<<16|('0'+v)<<32|crlf<<40)
+			dst = dst[:n+7]
+		case v < 100:
+			tens := v * 205 >> 11
+			binary.LittleEndian.PutUint64(dst[n:n+8], '$'|'2'<<8|crlf<<16|('0'+tens)<<32|('0'+v-10*tens)<<40|crlf<<48)
+			dst = dst[:n+8]
+		default:
+			dst = AppendBulkUint(dst, v)
+		}
 	}
 	return dst
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // Commands that have arrived whole, which nearly all have, need no spans: their arguments are found once. A command that
-// whole and repeated do not take is read by the other methods from its beginning, and they alone know errors. So whole and
-// repeated find the same commands as these, in less time (FuzzReader).
+// whole and Series do not take is read by the other methods from its beginning, and they alone know errors. So whole and
+// Series find the same commands as these, in less time (FuzzReader).
 
 // whole takes the command at pos of n arguments, whose header has so many bytes, if all arguments are there, within the
 // limits and of less than 100 bytes; else nil, and nothing is changed. REQUIRES n >= 1, and left == 0: bytes that
@@ -63,22 +63,6 @@ func cut(args [][]byte, b []byte, i, most int) (end int, ok bool) {
 	return i, true
 }
 
-// short finds the argument whose header is at i: where it begins and ends. tail is 0 unless it ends before stop, has less
-// than 100 bytes and is within the limits.
-func (r *Reader) short(b []byte, i, stop int) (data, tail int) {
-	if i >= stop {
-		return 0, 0
-	}
-	// A header that was read partly from the slack, or from bytes that a previous command left behind end, ends after stop.
-	n, width := short(word(b, i), '$')
-	data = i + width
-	tail = data + n
-	if width == 0 || tail+2 > stop || n > r.limits.MaxBulk || b[tail] != '\r' || b[tail+1] != '\n' {
-		return 0, 0
-	}
-	return data, tail
-}
-
 // word is the eight bytes at i. The third index saves the compiler the case of a slice that is empty.
 func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8 : i+8]) }
 
@@ -89,63 +73,85 @@ func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8 
 //
 // Equal bytes mean the same under the same limits. The zero value is like no command.
 type head struct {
-	words      [2]uint64
-	mask       uint64 // of the second word
-	size       int    // 0: none
-	name, rest int    // where the name begins and ends
-	same       bool   // the last command returned had the head of the one before
+	words [2]uint64
+	mask  uint64 // of the second word
+	size  int    // 0: none
 }
 
-// headMost is two words.
-const headMost = 16
+const (
+	// headMost is two words.
+	headMost = 16
+	// leastArgument is an argument without a byte: $0 CR LF CR LF.
+	leastArgument = 6
+	// mostLike is more bytes than a command of a head and an argument of less than 100 bytes has.
+	mostLike = 128
+)
 
 // set remembers the head of a command, which has these arguments.
 func (h *head) set(command []byte, args [][]byte, header int) {
-	h.size, h.same = 0, false
+	h.size = 0
 	if len(args) != 2 || len(command) < headMost {
 		return
 	}
-	name := header + 4 // of less than 10 bytes, else the head is too long
-	size := name + len(args[0]) + 2
+	// The header of the name has 4 bytes: a name of 10 bytes is too long.
+	size := header + 4 + len(args[0]) + 2
 	if size > headMost || len(args[0]) == 0 {
 		return
 	}
 	h.words[0], h.words[1] = binary.LittleEndian.Uint64(command), binary.LittleEndian.Uint64(command[8:])
 	h.mask = ^uint64(0) >> (8 * uint(headMost-size))
-	h.size, h.name, h.rest = size, name, size-2
+	h.size = size
 }
 
 // forget makes the next command unlike the last.
-func (h *head) forget() { h.size, h.same = 0, false }
+func (h *head) forget() { h.size = 0 }
 
-// repeated takes the command at pos if its head is that of the command before, and its second argument is within the bounds of
-// whole; else nil, and nothing is changed.
-func (r *Reader) repeated() [][]byte {
-	h, at := &r.head, r.pos
-	if h.size == 0 || r.end-at < headMost {
+// Followed tells whether a command follows that Series may take.
+func (r *Reader) Followed() bool { return r.head.size > 0 && r.pos < r.end }
+
+// Series takes the commands that follow the last command and are like it: of the same name and of one argument, as the commands
+// of a pipeline mostly are. It returns their arguments, of at most so many commands. It does not notice all such commands, and
+// returns none where another command follows, or a part of a command. REQUIRES: called behind Next, or behind another Series.
+func (r *Reader) Series(most int) [][]byte {
+	if r.head.size == 0 || r.left > 0 || r.limits.MaxCommand < mostLike {
 		return nil
 	}
-	b := r.buf
-	r.examined += headMost
-	if word(b, at) != h.words[0] || (word(b, at+8)^h.words[1])&h.mask != 0 {
-		return nil
-	}
-	data, tail := r.short(b, at+h.size, min(r.end, at+r.limits.MaxCommand))
-	if tail == 0 {
-		return nil
-	}
-	name, rest, first := at+h.name, at+h.rest, len(r.args)
-	if cap(r.args)-first < 2 {
-		r.args = slices.Grow(r.args, 2)
-	}
-	r.args = r.args[:first+2]
-	args := r.args[first : first+2 : first+2]
-	args[0], args[1] = b[name:rest:rest], b[data:tail:tail]
-	r.start, r.pos = tail+2, tail+2
-	h.same = true
-	return args
+	most = min(most, (r.end-r.pos)/(r.head.size+leastArgument))
+	first := len(r.args)
+	r.args = slices.Grow(r.args, most)
+	n, end := r.head.cut(r.args[first:first+most], r.buf[:r.end+slack], r.pos, r.limits.MaxBulk)
+	r.args = r.args[:first+n]
+	r.examined += headMost + 8 + 2
+	r.start, r.pos = end, end
+	return r.args[first : first+n : first+n]
 }
 
-// Repeated tells whether the last command that Next returned has the name and the number of arguments of the one before.
-// It does not notice all of them.
-func (r *Reader) Repeated() bool { return r.head.same }
+// cut finds the arguments of commands with the head, the first of which is at i, until one is not like that or all of args
+// are found. It returns how many they are and where the last one ends. As for the function cut, headers of arguments are
+// compared with the one before.
+//
+//go:noinline
+func (h *head) cut(args [][]byte, b []byte, i, most int) (n, end int) {
+	last, mask := uint64(1), uint64(0) // no header is like that
+	width, length := 0, 0              // of a header, and of the argument with it
+	for n < len(args) && i+headMost <= len(b)-slack && word(b, i) == h.words[0] && (word(b, i+8)^h.words[1])&h.mask == 0 {
+		at := i + h.size
+		w := word(b, at)
+		if w&mask != last {
+			size, bytes := short(w, '$')
+			if bytes == 0 || size > most {
+				break
+			}
+			mask = ^uint64(0) >> (64 - 8*uint(bytes))
+			last, width, length = w&mask, bytes, bytes+size
+		}
+		// A header that was read partly from the slack, or from bytes that a previous command left behind, ends there too.
+		tail := at + length
+		if tail+2 > len(b)-slack || binary.LittleEndian.Uint16(b[tail:]) != crlf {
+			break
+		}
+		args[n] = b[at+width : tail : tail]
+		n, i = n+1, tail+2
+	}
+	return n, i
+}
