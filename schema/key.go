@@ -48,13 +48,13 @@ func (s *Schema) ParseKey(b []byte) (k Key, ok bool) {
 	return Key{c, c.Plain, mid}, true
 }
 
-// KeyReader reads keys that mostly name the same column, one after the other. A key is compared with the one before: if all
-// behind the digits of its mid is the same, there is nothing to look up.
+// KeyReader reads keys that mostly have suffixes of the same length, one after the other: then the end of the digits is known, and they
+// are read as two words. The suffix is looked up if it is not that of the key before.
 type KeyReader struct {
 	schema *Schema
-	last   Key    // the last key that was looked up
-	tail   int    // bytes of its suffix and the dot, at most 8; 0: it is not known
-	word   uint64 // those, the last bytes of a word
+	last   address // of the suffix that was looked up last
+	word   uint64  // that suffix and its dot
+	tail   int     // bytes of those, at most 8; 0: not known
 }
 
 // Reader returns one. It is valid as long as the schema.
@@ -62,24 +62,34 @@ func (s *Schema) Reader() KeyReader { return KeyReader{schema: s} }
 
 // ParseKey is Schema.ParseKey.
 func (r *KeyReader) ParseKey(b []byte) (k Key, ok bool) {
-	if n := uint(len(b) - r.tail - wordSize); n <= wordSize && r.tail > 0 && r.word == binary.LittleEndian.Uint64(b[len(b)-wordSize:])>>(8*uint(wordSize-r.tail)&63) {
-		if mid, ok := parseWords(b, n); ok {
-			return Key{r.last.Counter, r.last.Col, mid}, true
+	if n := uint(len(b) - r.tail - wordSize); n <= wordSize && r.tail > 0 {
+		mid, ok := parseWords(b, n)
+		if ok && (binary.LittleEndian.Uint64(b[len(b)-wordSize:])>>(8*uint(wordSize-r.tail)&63) == r.word || r.find(b)) {
+			return Key{r.last.counter, r.last.col, mid}, true
 		}
 	}
-	return r.lookUp(b)
+	return r.parse(b)
 }
 
-// lookUp is ParseKey of a key unlike the one before.
-func (r *KeyReader) lookUp(b []byte) (k Key, ok bool) {
+// find looks up the suffix of a key that has one of the known length, but for a dot perhaps.
+func (r *KeyReader) find(b []byte) bool {
+	a := r.schema.suffixes.find(b, r.tail-1)
+	if a.counter == nil || b[len(b)-r.tail] != '.' {
+		return false
+	}
+	r.last, r.word = a, suffixWord(b, r.tail)
+	return true
+}
+
+// parse is ParseKey of a key that may be of any form. The length of its suffix is remembered.
+func (r *KeyReader) parse(b []byte) (k Key, ok bool) {
 	r.tail = 0
 	if k, ok = r.schema.ParseKey(b); !ok || len(b) < wordSize || b[0] > '9' {
 		return k, ok
 	}
 	_, digits := parseDigits(b)
-	if tail := len(b) - digits; tail > 0 && tail <= wordSize {
-		r.last, r.tail = k, tail
-		r.word = binary.LittleEndian.Uint64(b[len(b)-wordSize:]) >> (8 * uint(wordSize-tail) & 63)
+	if tail := len(b) - digits; tail > 1 && tail <= wordSize {
+		r.last, r.word, r.tail = address{k.Counter, k.Col}, suffixWord(b, tail), tail
 	}
 	return k, ok
 }

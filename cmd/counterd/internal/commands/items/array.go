@@ -38,7 +38,9 @@ func (c *Call) answerArray(i int) (next int) {
 	for k := i + 1; k < next; k++ {
 		c.Breathe(k)
 		part := &c.Owed[k]
-		part.reply(c, part)
+		for part.reply(c, part); part.count == series && part.n > 0 && c.spoilt == nil; {
+			part.reply(c, part)
+		}
 		if c.spoilt != nil {
 			c.spoil(start, c.made(o), int(o.n))
 			break

@@ -81,6 +81,13 @@ func (c *Call) Breathe(i int) {
 	}
 }
 
+// breatheBetween is Breathe where of some parts a few were planned, or answered, at once: so many were left, and so many are left now.
+func (c *Call) breatheBetween(before, now int) {
+	if before/breath != now/breath {
+		c.Breathe(breath - 1)
+	}
+}
+
 // Owe notes a reply that is not of package items.
 func (c *Call) Owe(reply func(*Call, *Owed)) { c.owe(reply, 0, 0) }
 

@@ -52,6 +52,7 @@ func replyGets(c *Call, o *Owed) {
 			values = append(values, op.Value)
 		}
 		c.Out.BulkUints(values)
+		c.breatheBetween(len(ops), len(ops)-len(values))
 		if ops = ops[len(values):]; len(ops) == 0 || ops[0].Found && ops[0].Err == nil {
 			continue
 		}
@@ -94,6 +95,14 @@ func (c *Call) answerError(o *Owed, ops []counter.Op) []counter.Op {
 	}
 	c.opError(&ops[0])
 	return ops[1:]
+}
+
+// replyNulls answers n nulls.
+func replyNulls(c *Call, o *Owed) {
+	for i := range int(o.n) {
+		c.Breathe(i)
+		c.Out.Null()
+	}
 }
 
 // leave notes how many replies of a series are left.

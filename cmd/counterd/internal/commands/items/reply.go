@@ -122,7 +122,7 @@ func replyFoundCount(c *Call, o *Owed) {
 func replyRows(c *Call, o *Owed) {
 	start := c.beginArray(int(o.n))
 	for i, n := 0, int(o.n); i < n; {
-		end := min(n, i-i%breath+breath) // a pause comes behind no other
+		end := min(n, i-i%seriesPart+seriesPart) // breath is a multiple
 		ops := c.Batch.Ops(int(o.op)+i, end-i)
 		if values, found := c.Batch.Rows(ops); found > 0 {
 			c.Out.Rows(values, found)

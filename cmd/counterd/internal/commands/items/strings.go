@@ -29,17 +29,45 @@ func GetEach(c *Call, keys [][]byte) {
 
 // MGet answers null for whole items, as Redis does for keys that are not strings.
 func MGet(c *Call, args [][]byte) {
-	first := c.Batch.Len()
+	first, head := c.Batch.Len(), len(c.Owed)
 	c.oweArray(first, len(args)-1)
+	reader, ops := c.Batch.Schema().Reader(), c.Batch.Extend(len(args)-1)
+	n, nulls := 0, 0 // operations, and keys of none since the last one
+	from := 0        // the first operation whose reply is not owed yet
 	for i, a := range args[1:] {
 		c.Breathe(i)
-		if k, ok := c.key(a); ok && !whole(k) {
-			c.owe(replyGet, c.op(counter.OpGet, k, 0), 0)
-		} else {
-			c.owe(replyNull, 0, 0)
+		k, ok := reader.ParseKey(a)
+		if !ok || whole(k) {
+			from = c.oweGets(first, from, n)
+			nulls++
+			continue
 		}
+		nulls = c.oweNulls(nulls)
+		op := &ops[n]
+		op.Kind, op.Counter, op.Column, op.Mid = counter.OpGet, k.Counter, int16(k.Col), k.Mid
+		n++
 	}
+	c.oweGets(first, from, n)
+	c.oweNulls(nulls)
+	c.Batch.Truncate(first + n)
 	c.Batch.ChangeSet(first)
+	c.Owed[head].count = int32(len(c.Owed) - head)
+}
+
+// oweGets owes the replies of GETs from number from on, below to, behind number first of the batch. It returns to.
+func (c *Call) oweGets(first, from, to int) int {
+	if from < to {
+		c.Owed = append(c.Owed, Owed{reply: replyGets, op: int32(first + from), n: int32(to - from), count: series})
+	}
+	return to
+}
+
+// oweNulls owes so many nulls. It returns 0.
+func (c *Call) oweNulls(n int) int {
+	if n > 0 {
+		c.owe(replyNulls, 0, n)
+	}
+	return 0
 }
 
 // Strlen is STRLEN key.

@@ -101,8 +101,8 @@ func (q *lanes) room(s *Session) int {
 	if arrived, _ := s.Buffered(); arrived >= inputSize {
 		return math.MaxInt
 	}
-	if s.port == Forward {
-		return forwardInput
+	if wide(s) {
+		return wideInput
 	}
 	return inputSize
 }
@@ -127,6 +127,7 @@ func (q *lanes) answered() { q.turns, q.owed = 0, false }
 type seat struct {
 	queued bool // it is to have a turn
 	load   int  // bytes that a turn brings, on average
+	large  bool // the commands of the last turn that brought much had wideCommand bytes or more
 }
 
 // short tells whether it is in the short lane.

@@ -15,9 +15,16 @@ type scratch struct {
 // 16 KiB.
 const inputSize = 8 << 10
 
-// forwardInput is how many bytes a turn of a session on a forward port reads at most, where its turns bring much. Each turn waits for other shards, which
-// takes ten system calls of all nodes: 64 pages of 20 posts are 21 KB, and take one turn instead of three.
-const forwardInput = 32 << 10
+// wideInput is how many bytes a turn reads at most where few are enough for much work: 64 pages of 20 posts are 27 KB, and take one
+// turn, of 0.2 ms, instead of four, each with two system calls. Sessions on a forward port have such turns too: a turn waits for
+// other shards, which takes ten system calls of all nodes.
+const wideInput = 32 << 10
+
+// wideCommand is the least average size of the commands in turns that read wideInput: a page of a dozen posts.
+const wideCommand = 256
+
+// wide tells whether turns of s read wideInput.
+func wide(s *Session) bool { return (s.port == Forward || s.seat.large) && !s.seat.short() }
 
 // space is where the next read goes.
 func (s *Session) space() []byte {
@@ -33,8 +40,8 @@ func (s *Session) space() []byte {
 			s.out.TakeMemory(&w.out)
 		}
 	}
-	if s.port == Forward && !s.seat.short() {
-		return s.rd.Space(forwardInput)
+	if wide(s) {
+		return s.rd.Space(wideInput)
 	}
 	return s.rd.Space(readSize)
 }
@@ -69,7 +76,7 @@ func (s *Session) release() {
 		s.out.GiveMemory(&w.out)
 		s.account.set(s.holding())
 	}
-	if n := w.input.Size(); n == inputSize || s.port == Forward && n <= 2*forwardInput {
+	if n := w.input.Size(); n == inputSize || wide(s) && n <= 2*wideInput {
 		s.front.scratches.Put(w)
 	}
 }

@@ -81,7 +81,8 @@ func (s *Session) goOn() error {
 // it may stop with errWaits: called again elsewhere, it goes on.
 func (s *Session) process() error {
 	s.cut = false
-	for n := 0; !s.Closing; n++ {
+	n := 0
+	for ; !s.Closing; n++ {
 		if n >= maxCommands {
 			if s.InLoop() {
 				s.cut = true
@@ -127,6 +128,7 @@ func (s *Session) process() error {
 			}
 		}
 	}
+	s.seat.large = s.read >= inputSize/2 && n*wideCommand <= s.read
 	if s.handler.Flush(); s.waits {
 		return errWaits
 	}
@@ -159,8 +161,8 @@ func (s *Session) processed() {
 	}
 	s.moved = false
 	most := resp.MaxRetained
-	if s.port == Forward {
-		most = forwardInput
+	if wide(s) {
+		most = wideInput
 	}
 	if s.read > most && !s.handler.Asking() { // or their arguments would be cleared
 		s.rd.Shrink()

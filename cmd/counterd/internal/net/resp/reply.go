@@ -155,18 +155,34 @@ func AppendInts(dst []byte, values []uint64) []byte {
 // appendRows writes so many arrays of integers, which share the values evenly.
 func appendRows(dst []byte, values []uint64, rows int) []byte {
 	columns := len(values) / rows
+	if columns >= 10 {
+		for i := range rows {
+			dst = AppendInts(dst, values[i*columns:(i+1)*columns])
+		}
+		return dst
+	}
+	head := '*' | uint32('0'+columns)<<8 | crlf<<16
+	dst = slices.Grow(dst, 4*rows+mostInt*len(values))
 	for i := range rows {
-		dst = AppendInts(dst, values[i*columns:(i+1)*columns])
+		n := len(dst)
+		dst = dst[:n+4]
+		binary.LittleEndian.PutUint32(dst[n:], head)
+		dst = putInts(dst, values[i*columns:(i+1)*columns])
 	}
 	return dst
 }
 
-// appendEachInt writes integers, each below 2^63. There is room for all of them
-// before the first is written. A number of one digit, as most counters are, is
-// one store then.
+// mostInt is the most bytes of an integer.
+const mostInt = len(":9223372036854775807\r\n")
+
+// appendEachInt writes integers, each below 2^63.
 func appendEachInt(dst []byte, values []uint64) []byte {
-	const most = len(":9223372036854775807\r\n")
-	dst = slices.Grow(dst, len(values)*most)
+	return putInts(slices.Grow(dst, len(values)*mostInt), values)
+}
+
+// putInts is appendEachInt where dst has room for all. A number of one digit, as
+// most counters are, is one store then.
+func putInts(dst []byte, values []uint64) []byte {
 	for _, v := range values {
 		n := len(dst)
 		if v < 10 {
