@@ -22,15 +22,20 @@ var feedCommand = command{
 	Name:    "feed",
 	Data:    true,
 	Args:    "HOST:PORT[,HOST:PORT...]",
-	Summary: "write every change to a file, a stream of Redis or a web service",
-	Details: `Writes every change of a node, in order, as lines of JSON, and waits for further ones until it is stopped.
+	Summary: "write every change to a file, a stream of Redis, a topic of Kafka or a web service",
+	Details: `Writes every change of a node, or of all shards of a cluster, as lines of JSON, and waits for further ones until it is stopped.
 
   counterctl export 127.0.0.1:6379 weibo --out weibo.tsv --position weibo.position     # the posts, and where to go on
   counterctl feed 127.0.0.1:6379 --from weibo.position --to changes.jsonl              # every change since then
 
 Give the same command again after a stop, a crash or kill -9: it goes on where the sink is. --from is only for an empty sink. Several
-addresses are nodes with the same log, a primary and its replicas: when one fails, another is read. The command waits for nodes and
-sinks that are away. SIGTERM ends it behind the last batch, with status 0.
+addresses are nodes with the same log, a primary and its replicas: when one fails, another is read. Of a cluster, any nodes will do: the
+command finds the primaries of all shards, follows failovers and moves of hash slots, and writes the changes of each post in order.
+The command waits for nodes and sinks that are away. SIGTERM ends it behind the last batch, with status 0.
+
+With --cursor NAME, the nodes keep the log behind the sink, up to feed-retain, in a named cursor: see COUNTER.CURSOR. It is moved once a
+second behind the changes that the sink has. An empty sink begins at the cursor if it is there, else at --from. Delete the cursor with
+COUNTER.CURSOR DEL, on each shard of a cluster, when the sink is no longer needed.
 
   --to                     how often a change is written if the command, the node or the sink is killed
   FILE.jsonl               once: each line has its position, and a torn line is cut. Another process is locked out
@@ -47,11 +52,13 @@ A line is {"position":"...","time":1700000000000,"parts":[{"kind":"set","counter
 docs/reference/feed-json.md describes it. Values are those after the change. With --latest, changes that are read together are
 merged to the last values of each post.
 
-A sink that was away for too long ends the command with status 1: the node keeps the log of the last changes only (aof-retain).`,
+A sink that was away for too long ends the command with status 1: the node keeps the log of the last changes (aof-retain), and of those
+behind a cursor (feed-retain).`,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := &feeding{}
 		flags.StringVar(&f.to, "to", "", "`SINK`: -, FILE.jsonl, FILE.jsonl.zst, redis://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC or https://HOST/PATH")
 		flags.StringVar(&f.from, "from", "", "where an empty sink begins: `POSITION`, a file of counterctl export --position, NOW or OLDEST")
+		flags.StringVar(&f.cursor, "cursor", "", "`NAME` of a cursor that is moved behind the sink, and where an empty sink begins")
 		flags.StringVar(&f.state, "state", "", "of a web service: `FILE` that keeps the position")
 		flags.StringSliceVar(&f.counters, "counters", nil, "counters, parted by commas; all unless given")
 		flags.StringSliceVar(&f.columns, "columns", nil, "columns, parted by commas; all unless given")
@@ -72,6 +79,7 @@ A sink that was away for too long ends the command with status 1: the node keeps
 // feeding holds the options.
 type feeding struct {
 	to, from, state   string
+	cursor            string
 	counters, columns []string
 	latest            bool
 	safe              int
@@ -94,7 +102,10 @@ func (f *feeding) run(ctx context.Context, out output, addrs []string) error {
 	if err != nil {
 		return err
 	}
-	if !place.Keeps && from == "" {
+	if f.cursor != "" && !counter.ValidCursorName(f.cursor) {
+		return misuse("--cursor: %v", &counter.CursorNameError{Got: f.cursor})
+	}
+	if !place.Keeps && from == "" && f.cursor == "" {
 		return misuse("%s keeps no position: want --from", place.Name)
 	}
 	for _, addr := range addrs {
@@ -112,7 +123,7 @@ func (f *feeding) run(ctx context.Context, out output, addrs []string) error {
 	}
 	log := newFollowLog(out.Stderr)
 	done, err := feed.Run(ctx, feed.Options{
-		Addrs: addrs, Dial: dial, Place: place, From: from,
+		Addrs: addrs, TLS: f.reach.TLS, Dial: dial, Place: place, Cursor: f.cursor, From: from,
 		Counters: f.counters, Columns: f.columns, Latest: f.latest, Safe: f.safe,
 		UntilCaughtUp: f.untilCaughtUp, MarkEvery: markEvery, Log: log.printf, Progress: (&feedProgress{log: log}).show,
 	})
@@ -133,7 +144,7 @@ func feedStart(word string) (string, error) {
 	if upper := strings.ToUpper(word); word == "" || upper == "NOW" || upper == "OLDEST" {
 		return upper, nil
 	}
-	if _, err := counter.ParseFeedPosition(word); err == nil {
+	if _, err := sinks.Offset(word); err == nil {
 		return word, nil
 	}
 	position, err := sinks.ReadPosition(word)
@@ -143,7 +154,7 @@ func feedStart(word string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("--from: %w", err)
 	}
-	if _, err := counter.ParseFeedPosition(position); err != nil {
+	if _, err := sinks.Offset(position); err != nil {
 		return "", fmt.Errorf("--from %s: %w", word, err)
 	}
 	return position, nil

@@ -105,7 +105,7 @@
 //	change.go batch.go update.go        changes
 //	drain.go setrows.go                 changes of many posts
 //	read.go find.go aggregate.go        reads
-//	feed.go feedcluster.go              every change of a node, or of all shards of a cluster: COUNTER.FEED
+//	feed.go feedcluster.go              every change of a node, or of all shards of a cluster: COUNTER.FEED, through internal/feedjoin
 //	aggregator.go shard.go tick.go      sums: what is added, where, and how it is sent
 //	cluster.go                          what is otherwise with the nodes of a cluster
 //	trace.go                            spans of OpenTelemetry

@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/counterd/counterd/internal/feedjoin"
 )
 
 // Positions for Feed that stand for no change.
 const (
-	FeedNow    = "NOW"    // the changes from now on
-	FeedOldest = "OLDEST" // all changes that the log still has
+	FeedNow    = feedjoin.Now    // the changes from now on
+	FeedOldest = feedjoin.Oldest // all changes that the log still has
 )
 
 // FeedChange is one change of a node's log: all that one command or transaction did.
@@ -59,12 +57,8 @@ func (e *PositionError) Error() string { return "client: COUNTER.FEED: " + e.Err
 // Unwrap returns the server's error.
 func (e *PositionError) Unwrap() error { return e.Err }
 
-const (
-	// feedBlock is how long the server waits for a change. It is below the time that go-redis waits for a reply.
-	feedBlock = time.Second
-	// feedLeast and feedMost are the pauses between attempts that fail.
-	feedLeast, feedMost = 10 * time.Millisecond, time.Second
-)
+// feedBlock is how long the server waits for a change. It is below the time that go-redis waits for a reply.
+const feedBlock = time.Second
 
 // errFeedCluster: a client says that it is one of a cluster, and does not know the nodes.
 var errFeedCluster = errors.New("client: the feed of a cluster needs a *redis.ClusterClient")
@@ -78,74 +72,80 @@ var errFeedCluster = errors.New("client: the feed of a cluster needs a *redis.Cl
 //
 // It ends when ctx ends (the error of ctx), the loop is left, or the server refuses for good: a *PositionError if the position
 // cannot be continued. The error is the last element. Until the first reply FeedNow is the moment of the last attempt.
+//
+// It reads the next reply of each shard, 1,000 changes or 1 MiB, while the loop works on the last.
 func (c *Client) Feed(ctx context.Context, from string) iter.Seq2[FeedChange, error] {
 	return func(yield func(FeedChange, error) bool) {
-		switch {
-		case c.cluster && c.owners.cluster == nil:
-			yield(FeedChange{}, errFeedCluster)
-			return
-		case c.cluster:
-			c.feedCluster(ctx, from, yield)
+		source, err := c.feedSource()
+		if err != nil {
+			yield(FeedChange{}, err)
 			return
 		}
-		for pause := feedLeast; ; {
-			next, changes, err := readFeed(ctx, c.rdb, from)
-			if ctx.Err() != nil {
-				yield(FeedChange{}, ctx.Err())
-				return
-			}
-			if err != nil {
-				if err = feedError(err); err != nil {
-					yield(FeedChange{}, err)
-					return
-				}
-				feedPause(ctx, pause)
-				pause = min(2*pause, feedMost)
-				continue
-			}
-			for _, change := range changes {
-				if !yield(change, nil) {
-					return
-				}
-			}
-			from, pause = next, feedLeast
+		ctx, cancel := context.WithCancel(ctx)
+		defer source.close() // ends reads of nodes that are this feed's own
+		defer cancel()       // a read of the caller's client ends within feedBlock
+		if err := giveFeed(ctx, source, from, yield); err != nil {
+			yield(FeedChange{}, feedEnd(err))
 		}
 	}
 }
 
-// doer is a client of one node or of several.
-type doer interface {
-	Do(ctx context.Context, args ...any) *redis.Cmd
-}
-
-// readFeed reads the changes behind a position, and waits for the next one.
-func readFeed(ctx context.Context, node doer, from string) (next string, changes []FeedChange, err error) {
-	reply, err := node.Do(ctx, "COUNTER.FEED", "FROM", from, "BLOCK", feedBlock.Milliseconds()).Slice()
+// giveFeed gives changes until it has to end. nil: the consumer has left.
+func giveFeed(ctx context.Context, source *feedSource, from string, yield func(FeedChange, error) bool) error {
+	f, err := feedjoin.Open(ctx, source, feedjoin.Options{From: from})
 	if err != nil {
-		return from, nil, err
+		return err
 	}
-	return parseFeed(reply)
+	for {
+		b, err := f.Next()
+		if err != nil {
+			return err
+		}
+		for i := range b.Changes {
+			change := b.Changes[i].Value
+			change.Shard, change.Position = b.Shard, b.Position(i)
+			if !yield(change, nil) {
+				return nil
+			}
+		}
+	}
 }
 
-// feedPause waits for about a time.
-func feedPause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d/2 + rand.N(d/2)):
-	case <-ctx.Done():
+// FeedCursor returns the position of a named cursor, for Feed; empty: there is none. In a cluster each shard has its own.
+func (c *Client) FeedCursor(ctx context.Context, name string) (position string, err error) {
+	source, err := c.feedSource()
+	if err != nil {
+		return "", err
 	}
+	defer source.close()
+	return feedjoin.Cursor(ctx, source, name)
+}
+
+// SetFeedCursor makes or moves a named cursor: the server keeps the log behind it. Call it with a position of Feed when the changes up to it
+// are stored, for example once a second: each call is a record in the log of each shard. It may be repeated after any error.
+func (c *Client) SetFeedCursor(ctx context.Context, name, position string) error {
+	source, err := c.feedSource()
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	return feedjoin.SetCursor(ctx, source, name, position)
+}
+
+// feedEnd is the error of a feed as its consumer sees it.
+func feedEnd(err error) error {
+	if gone, ok := errors.AsType[*feedjoin.PositionError](err); ok {
+		return &PositionError{History: gone.History, Next: gone.Next, Err: gone.Err}
+	}
+	return err
 }
 
 // feedError is the error that ends a feed; nil: the same may go well later, as reading changes nothing.
 func feedError(err error) error {
-	word, rest, _ := strings.Cut(err.Error(), " ")
-	if word == "POSGONE" || word == "POSHISTORY" {
-		next, _, _ := strings.Cut(rest, " ")
-		if next == "-" {
-			next = ""
-		}
-		return &PositionError{History: word == "POSHISTORY", Next: next, Err: err}
+	if gone := feedjoin.Refusal(err.Error(), err); gone != nil {
+		return gone
 	}
-	if errors.Is(err, errFeedReply) || ClassOf(err) == Permanent {
+	if errors.Is(err, errFeedReply) || errors.Is(err, errFeedPosition) || ClassOf(err) == Permanent {
 		return err
 	}
 	return nil
@@ -155,7 +155,7 @@ func feedError(err error) error {
 var errFeedReply = errors.New("client: a reply that is none of COUNTER.FEED")
 
 // parseFeed reads the reply of COUNTER.FEED.
-func parseFeed(reply []any) (next string, changes []FeedChange, err error) {
+func parseFeed(reply []any) (next string, changes []feedjoin.Change[FeedChange], err error) {
 	defer func() {
 		if recover() != nil { // a type or a length that the reply must not have
 			err = fmt.Errorf("%w: %.200v", errFeedReply, reply)
@@ -164,14 +164,20 @@ func parseFeed(reply []any) (next string, changes []FeedChange, err error) {
 	next = reply[0].(string)
 	for _, v := range reply[1].([]any) {
 		fields := v.([]any)
-		c := FeedChange{Position: fields[0].(string), Time: time.UnixMilli(fields[1].(int64))}
+		position := fields[0].(string)
+		c := FeedChange{Position: position, Time: time.UnixMilli(fields[1].(int64))}
+		var gains []feedjoin.Gain
 		for _, v := range fields[2].([]any) {
-			c.Parts = append(c.Parts, parsePart(v.([]any)))
+			p := parsePart(v.([]any))
+			c.Parts = append(c.Parts, p)
+			if p.Kind == "gain" {
+				gains = append(gains, feedjoin.Gain{Groups: p.Groups, From: p.From, Offset: p.Offset})
+			}
 		}
 		if c.Numbered = len(fields) > 3; c.Numbered && fields[3] != nil {
 			c.Producer, c.Seq = fields[3].(string), parseSeq(fields[4])
 		}
-		changes = append(changes, c)
+		changes = append(changes, feedjoin.Change[FeedChange]{Position: position, Gains: gains, Value: c})
 	}
 	return next, changes, nil
 }

@@ -85,7 +85,7 @@ func TestFeedNumbered(t *testing.T) {
 		{nil, false, "", 0}, {[]any{nil, nil}, true, "", 0}, {[]any{"p", int64(7)}, true, "p", 7}, {[]any{"p", "18446744073709551615"}, true, "p", 1<<64 - 1},
 	} {
 		_, changes, err := parseFeed([]any{"1", []any{append([]any{"1", int64(1), []any{[]any{"flush"}}}, c.fields...)}})
-		if err != nil || len(changes) != 1 || changes[0].Numbered != c.numbered || changes[0].Producer != c.producer || changes[0].Seq != c.seq {
+		if err != nil || len(changes) != 1 || changes[0].Value.Numbered != c.numbered || changes[0].Value.Producer != c.producer || changes[0].Value.Seq != c.seq {
 			t.Errorf("%v: got %+v, %v", c.fields, changes, err)
 		}
 	}

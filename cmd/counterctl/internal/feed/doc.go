@@ -1,13 +1,13 @@
 // Package feed keeps a sink up to date with every change of a counterd: counterctl feed.
 //
-//	node  ──COUNTER.FEED──▶  reader: a Batch of JSON lines  ──▶  Sink.Write: durable, with the position  ──▶  the next batch
+//	nodes  ──COUNTER.FEED──▶  a reader for each shard  ──▶  internal/feedjoin  ──▶  Sink.Write: durable, with the position  ──▶  the next batch
 //
 // # Promises
 //
 //   - The sink gets every change behind its position, in the order of the log, each once as far as the sink can do that (package
 //     sinks). Nothing is kept anywhere else, so a kill at any moment needs no repair.
-//   - Memory is bounded: one batch, which is a reply of COUNTER.FEED, 1 MiB or one change. The next reply is asked for when a batch is
-//     read, and stays in the buffers of the connection until the sink has taken it. A slow sink therefore slows down nothing but the feed.
+//   - Memory is bounded: two replies of COUNTER.FEED for each shard, of 1 MiB or one change. The next reply is read while the sink takes
+//     the last. A slow sink therefore slows down nothing but the feed.
 //   - Errors that may pass (a lost connection, a failover, a sink that is away) are waited for. The node may be one of several
 //     addresses: another one is tried after each error. The end of the context ends Run behind the batch that is being written.
 //
@@ -19,7 +19,9 @@
 //
 // # Files
 //
-//	run.go     Run: the loop, and the meaning of errors
-//	reader.go  the nodes, and their replies
+//	run.go     Run: the loop
+//	nodes.go   the nodes, and the meaning of their errors
+//	reader.go  one node, and its replies
+//	cursor.go  the named cursor that follows the sink
 //	line.go    a change as a line of JSON
 package feed

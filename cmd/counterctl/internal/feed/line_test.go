@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/internal/feedjoin"
 )
 
 // rule is a schema of JSON, with the keywords that the schema of a line uses.
@@ -124,24 +126,31 @@ func TestLines(t *testing.T) {
 	schema := lineSchema(t)
 	const position = "1-00112233445566aa-0-100+12-3f2a"
 	bulk := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
-	reply := "*2\r\n" + bulk("1-00112233445566aa-0-200-3f2a") + "*1\r\n*4\r\n" + bulk(position) + ":1795200000123\r\n*7\r\n" +
+	text := "*2\r\n" + bulk("1-00112233445566aa-0-200-3f2a") + "*1\r\n*4\r\n" + bulk(position) + ":1795200000123\r\n*8\r\n" +
 		"*7\r\n" + bulk("set") + bulk("weibo") + ":9223372036854775807\r\n" + bulk("comment") + ":5\r\n" + bulk("a\"b") + ":-1\r\n" +
 		"*3\r\n" + bulk("set") + bulk("weibo") + ":3\r\n" +
 		"*3\r\n" + bulk("del") + bulk("weibo") + ":7\r\n" +
 		"*1\r\n" + bulk("flush") +
 		"*2\r\n" + bulk("schema") + bulk("add \"x\"\n\u2028") +
 		"*3\r\n" + bulk("gain") + bulk("m1") + bulk("0-3") +
+		"*5\r\n" + bulk("gain") + bulk("m3") + bulk("5") + ":2\r\n:77\r\n" +
 		"*3\r\n" + bulk("lose") + bulk("m2") + bulk("4") +
 		"*2\r\n" + bulk("a newer node") + ":1\r\n"
-	r := scripted(reply)
-	b, next, err := r.next(t.Context())
-	if b == nil {
+	r := scripted(t, text)
+	reply, err := r.Read(t.Context(), feedjoin.Oldest)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if next != "1-00112233445566aa-0-200-3f2a" || len(b.Changes) != 1 || b.Changes[0].Position != position || b.Changes[0].End != len(b.Text) {
-		t.Fatalf("got %+v, %s", b, next)
+	if reply.Next != "1-00112233445566aa-0-200-3f2a" || len(reply.Changes) != 1 || reply.Changes[0].Position != position ||
+		!slices.Equal(reply.Changes[0].Gains, []feedjoin.Gain{{From: 2, Offset: 77}}) {
+		t.Fatalf("got %+v", reply)
 	}
-	got := checkLine(t, schema, string(b.Line(0)))
+	f := &feeder{}
+	f.lines(&feedjoin.Batch[[]byte]{Changes: reply.Changes})
+	if b := f.batch; len(b.Changes) != 1 || b.Changes[0].Position != position || b.Changes[0].End != len(b.Text) {
+		t.Fatalf("got %+v", b)
+	}
+	got := checkLine(t, schema, string(f.batch.Line(0)))
 	want := map[string]any{"position": position, "time": json.Number("1795200000123"), "parts": []any{
 		map[string]any{"kind": "set", "counter": "weibo", "mid": "9223372036854775807", "values": map[string]any{"comment": json.Number("5"), "a\"b": json.Number("-1")}},
 		map[string]any{"kind": "set", "counter": "weibo", "mid": "3", "values": map[string]any{}},
@@ -149,12 +158,18 @@ func TestLines(t *testing.T) {
 		map[string]any{"kind": "flush"},
 		map[string]any{"kind": "schema", "schema": "add \"x\"\n\u2028"},
 		map[string]any{"kind": "gain", "move": "m1", "groups": "0-3"},
+		map[string]any{"kind": "gain", "move": "m3", "groups": "5", "shard": json.Number("2"), "offset": json.Number("77")},
 		map[string]any{"kind": "lose", "move": "m2", "groups": "4"},
 	}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
-	checkLine(t, schema, strings.TrimSuffix(string(r.mark(position).Text), "\n"))
+	f.lines(&feedjoin.Batch[[]byte]{Shard: 2, Head: "c1,2=", Changes: reply.Changes, Tail: ",3=" + position})
+	if got := checkLine(t, schema, string(f.batch.Line(0))); got["position"] != "c1,2="+position+",3="+position || got["shard"] != json.Number("2") || f.batch.Position() != got["position"] {
+		t.Errorf("of a cluster: got %v", got)
+	}
+	f.mark(position)
+	checkLine(t, schema, string(f.batch.Line(0)))
 	for _, wrong := range []string{`{"position":"1-00112233445566aa-0-1-3f2a","time":1,"parts":[{"kind":"set"}]}`, `{"time":1,"parts":[]}`, `{"position":"1-00112233445566aa-0-1-3f2a","time":1.5,"parts":[]}`} {
 		var fields map[string]any
 		decoder := json.NewDecoder(strings.NewReader(wrong))

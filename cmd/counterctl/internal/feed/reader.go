@@ -4,108 +4,91 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterctl/internal/sinks"
+	"github.com/counterd/counterd/internal/feedjoin"
 	"github.com/counterd/counterd/internal/wire"
 )
 
 const (
-	// block is how long a node waits for a change. So an end of the context, or of the connection, is noticed about as fast.
+	// block is how long a node waits for a change. So the end of a connection is noticed about as fast.
 	block = time.Second
 	// answer is how long a node may take for a reply behind that: it reads 256 MiB of log at most.
 	answer = time.Minute
 	// atOnce is how many changes a reply has at most. 1 MiB has about 8,000 single changes.
 	atOnce = 10_000
-	// now is where a feed begins that wants no older changes.
-	now = "NOW"
+	// keptText is how much memory is kept for the next reply but one; a usual one has 2 MB.
+	keptText = 8 << 20
 )
 
-// reader reads a feed from one of several nodes that have the same log.
-//
-// Invariant: while asked, the reply to the changes behind from is on its way on conn.
+// change is a change as a line of JSON without its beginning, the position.
+type change = feedjoin.Change[[]byte]
+
+// reader reads the log of one node.
 type reader struct {
-	addrs []string
-	dial  func(ctx context.Context, addr string) (*wire.Conn, error)
-	words []string // of the command, behind its name and position
-	wait  bool     // for a change
-
-	at    int // in addrs
+	nodes *nodes
+	shard uint64
+	addr  string
 	conn  *wire.Conn
-	asked bool
-	from  string
-	batch sinks.Batch
+	pages [2]page // the user has the last reply while the next one is read
+	turn  int
 }
 
-// seek makes the reader go on from a position.
-func (r *reader) seek(from string) {
-	if r.from != from {
-		r.drop()
-	}
-	r.from = from
+// page is the memory of a reply.
+type page struct {
+	text    []byte
+	changes []change
+	ends    []int // of the changes, in text
 }
 
-// drop closes the connection.
-func (r *reader) drop() {
-	if r.conn != nil {
-		r.conn.Close()
+func (p *page) reset() {
+	if cap(p.text) > keptText {
+		p.text = nil
 	}
-	r.conn, r.asked = nil, false
+	clear(p.changes)
+	p.text, p.changes, p.ends = p.text[:0], p.changes[:0], p.ends[:0]
 }
 
-// failed closes the connection, so that another node is tried.
-func (r *reader) failed() {
-	r.drop()
-	r.at = (r.at + 1) % len(r.addrs)
+// Read asks for the changes behind a position, and reads the reply.
+func (r *reader) Read(_ context.Context, from string) (reply feedjoin.Reply[[]byte], err error) {
+	p := &r.pages[r.turn]
+	p.reset()
+	if err = r.ask(from); err == nil {
+		reply.Next, err = r.reply(p)
+	}
+	if err != nil {
+		return reply, &nodeError{r.addr, err}
+	}
+	at := 0
+	for i, end := range p.ends {
+		p.changes[i].Value = p.text[at:end:end]
+		at = end
+	}
+	reply.Changes = p.changes
+	r.turn = 1 - r.turn
+	r.nodes.answered(r.shard, r.addr)
+	return reply, nil
 }
 
-// addr is the node that is asked.
-func (r *reader) addr() string { return r.addrs[r.at] }
-
-// next returns the next reply: the changes behind the position, and the position behind these and those that were not wanted. The
-// batch may be empty, and is valid until the next call. After an error the position is the same as before.
-func (r *reader) next(ctx context.Context) (b *sinks.Batch, next string, err error) {
-	if r.conn == nil {
-		if r.conn, err = r.dial(ctx, r.addr()); err != nil {
-			return nil, "", err
-		}
-	}
-	if !r.asked {
-		if err := r.ask(); err != nil {
-			return nil, "", err
-		}
-	}
-	r.asked = false
-	if next, err = r.reply(); err != nil {
-		return nil, "", err
-	}
-	r.from = next
-	if len(r.batch.Changes) > 0 {
-		err = r.ask() // the node looks for the next changes while these are written
-	}
-	return &r.batch, next, err
+// Close closes the connection, and has another node tried.
+func (r *reader) Close() {
+	r.conn.Close()
+	r.nodes.suspect(r.shard, r.addr)
 }
 
 // ask sends the command.
-func (r *reader) ask() error {
+func (r *reader) ask(from string) error {
 	_ = r.conn.SetDeadline(time.Now().Add(answer))
-	words := append([]string{"COUNTER.FEED", "FROM", r.from, "COUNT", strconv.Itoa(atOnce)}, r.words...)
-	if r.wait && r.from != now { // the first position is needed at once
+	words := append([]string{"COUNTER.FEED", "FROM", from, "COUNT", strconv.Itoa(atOnce)}, r.nodes.words...)
+	if r.nodes.waits && from != feedjoin.Now { // the first position is needed at once
 		words = append(words, "BLOCK", strconv.FormatInt(block.Milliseconds(), 10))
 	}
 	r.conn.Out = wire.AppendCommand(r.conn.Out[:0], words...)
-	if err := r.conn.Flush(); err != nil {
-		return err
-	}
-	r.asked = true
-	return nil
+	return r.conn.Flush()
 }
 
-// reply reads a reply into the batch.
-func (r *reader) reply() (next string, err error) {
-	r.batch.Reset()
-	_ = r.conn.SetDeadline(time.Now().Add(answer))
+// reply reads a reply.
+func (r *reader) reply(p *page) (next string, err error) {
 	more, err := r.array(2)
 	if err != nil {
 		return "", err
@@ -117,7 +100,7 @@ func (r *reader) reply() (next string, err error) {
 	next = string(text)
 	n, _, err := r.conn.ReadArray()
 	for ; n > 0 && err == nil; n-- {
-		err = r.change()
+		err = r.change(p)
 	}
 	if err == nil {
 		err = r.skip(more)
@@ -144,8 +127,8 @@ func (r *reader) skip(n int) error {
 	return nil
 }
 
-// change reads a change, and appends its line.
-func (r *reader) change() error {
+// change reads a change.
+func (r *reader) change(p *page) error {
 	more, err := r.array(3)
 	if err != nil {
 		return err
@@ -154,7 +137,7 @@ func (r *reader) change() error {
 	if err != nil {
 		return err
 	}
-	position := string(text)
+	c := change{Position: string(text)}
 	ms, err := r.conn.ReadInt()
 	if err != nil {
 		return err
@@ -163,23 +146,22 @@ func (r *reader) change() error {
 	if err != nil {
 		return err
 	}
-	b := &r.batch
-	b.Text = appendLineStart(b.Text, []byte(position), ms)
+	p.text = appendTime(p.text, ms)
 	for i := range n {
 		if i > 0 {
-			b.Text = append(b.Text, ',')
+			p.text = append(p.text, ',')
 		}
-		if err := r.part(); err != nil {
+		if err := r.part(p, &c); err != nil {
 			return err
 		}
 	}
-	b.Text = appendLineEnd(b.Text)
-	b.Changes = append(b.Changes, sinks.Change{Position: position, End: len(b.Text)})
+	p.text = appendLineEnd(p.text)
+	p.changes, p.ends = append(p.changes, c), append(p.ends, len(p.text))
 	return r.skip(more)
 }
 
 // part reads a part of a change.
-func (r *reader) part() error {
+func (r *reader) part(p *page, c *change) error {
 	n, _, err := r.conn.ReadArray()
 	if err != nil {
 		return err
@@ -188,90 +170,88 @@ func (r *reader) part() error {
 	if err != nil {
 		return err
 	}
-	b := &r.batch
 	kind := string(text)
-	b.Text = append(b.Text, `{"kind":"`...)
-	b.Text = append(b.Text, kind...)
-	b.Text = append(b.Text, '"')
+	p.text = append(p.text, `{"kind":"`...)
+	p.text = append(p.text, kind...)
+	p.text = append(p.text, '"')
 	switch {
 	case kind == "set" && n >= 3 && n%2 == 1, kind == "del" && n == 3:
-		err = r.post(kind == "set", n-3)
+		err = r.post(p, kind == "set", n-3)
 	case kind == "flush" && n == 1:
 	case kind == "schema" && n == 2:
-		err = r.fields("schema")
+		err = r.fields(p, "schema")
 	case (kind == "gain" || kind == "lose") && n == 3:
-		err = r.fields("move", "groups")
+		err = r.fields(p, "move", "groups")
+	case kind == "gain" && n == 5:
+		err = r.gain(p, c)
 	default:
 		return fmt.Errorf("%w: a part %.20q of %d words, which this version of counterctl does not know", wire.ErrProtocol, kind, n)
 	}
-	b.Text = append(b.Text, '}')
+	p.text = append(p.text, '}')
 	return err
 }
 
+// gain reads the part that says from which shard groups came, and where they end in its log.
+func (r *reader) gain(p *page, c *change) error {
+	if err := r.fields(p, "move", "groups"); err != nil {
+		return err
+	}
+	shard, err := r.conn.ReadInt()
+	if err != nil {
+		return err
+	}
+	offset, err := r.conn.ReadInt()
+	if err != nil {
+		return err
+	}
+	p.text = appendShard(p.text, uint64(shard))
+	p.text = append(p.text, `,"offset":`...)
+	p.text = strconv.AppendUint(p.text, uint64(offset), 10)
+	c.Gains = append(c.Gains, feedjoin.Gain{From: uint64(shard), Offset: uint64(offset)})
+	return nil
+}
+
 // fields reads texts, and appends them with names.
-func (r *reader) fields(names ...string) error {
+func (r *reader) fields(p *page, names ...string) error {
 	for _, name := range names {
 		text, _, err := r.conn.ReadBulk()
 		if err != nil {
 			return err
 		}
-		r.batch.Text = appendField(r.batch.Text, name, text)
+		p.text = appendField(p.text, name, text)
 	}
 	return nil
 }
 
 // post reads the counter and the id of a post, and columns with their values.
-func (r *reader) post(set bool, words int) error {
-	if err := r.fields("counter"); err != nil {
+func (r *reader) post(p *page, set bool, words int) error {
+	if err := r.fields(p, "counter"); err != nil {
 		return err
 	}
 	mid, err := r.conn.ReadInt()
 	if err != nil {
 		return err
 	}
-	b := &r.batch
-	b.Text = appendMid(b.Text, mid)
+	p.text = appendMid(p.text, mid)
 	if !set {
 		return nil
 	}
-	b.Text = append(b.Text, `,"values":{`...)
+	p.text = append(p.text, `,"values":{`...)
 	for i := range words / 2 {
 		name, _, err := r.conn.ReadBulk()
 		if err != nil {
 			return err
 		}
 		if i > 0 {
-			b.Text = append(b.Text, ',')
+			p.text = append(p.text, ',')
 		}
-		b.Text = append(appendString(b.Text, name), ':')
+		p.text = append(appendString(p.text, name), ':')
 		value, err := r.conn.ReadInt()
 		if err != nil {
 			return err
 		}
-		b.Text = strconv.AppendInt(b.Text, value, 10)
+		p.text = strconv.AppendInt(p.text, value, 10)
 	}
-	b.Text = append(b.Text, '}')
+	p.text = append(p.text, '}')
 	return nil
-}
-
-// mark makes a batch of the position alone.
-func (r *reader) mark(position string) *sinks.Batch {
-	b := &r.batch
-	b.Reset()
-	b.Text = appendLineEnd(appendLineStart(b.Text, []byte(position), time.Now().UnixMilli()))
-	b.Changes = append(b.Changes, sinks.Change{Position: position, End: len(b.Text)})
-	return b
-}
-
-// refusal is the error of a node that cannot go on from a position; nil: the error is another one.
-func refusal(err *wire.ServerError) *PositionError {
-	word, rest, _ := strings.Cut(err.Text, " ")
-	if word != "POSGONE" && word != "POSHISTORY" {
-		return nil
-	}
-	next, _, _ := strings.Cut(rest, " ")
-	if next == "-" {
-		next = ""
-	}
-	return &PositionError{History: word == "POSHISTORY", Next: next, Err: err}
 }

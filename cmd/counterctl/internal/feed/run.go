@@ -4,22 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
 	"github.com/counterd/counterd/cmd/counterctl/internal/sinks"
-	"github.com/counterd/counterd/cmd/internal/cli"
+	"github.com/counterd/counterd/internal/feedjoin"
 	"github.com/counterd/counterd/internal/sleep"
 	"github.com/counterd/counterd/internal/wire"
 )
 
 // Options name the nodes and the sink, and select changes.
 type Options struct {
-	Addrs []string // nodes that have the same log; one at least
-	Dial  func(ctx context.Context, addr string) (*wire.Conn, error)
-	Place *sinks.Place
-	From  string // where a sink begins that has no position: a position, NOW or OLDEST; empty: that is an error
+	Addrs  []string // nodes that have the same log, or nodes of a cluster; one at least
+	TLS    bool     // Dial makes connections by TLS
+	Dial   func(ctx context.Context, addr string) (*wire.Conn, error)
+	Place  *sinks.Place
+	Cursor string // a named cursor: where a sink begins that has no position, if the cursor is there. It is moved behind the sink; empty: none
+	From   string // where a sink begins that has none either: a position, NOW or OLDEST; empty: that is an error
 
 	Counters, Columns []string // nil: all
 	Latest            bool
@@ -79,41 +79,49 @@ const (
 // feeder is the state of Run.
 type feeder struct {
 	Options
-	reader   reader
-	sink     sinks.Sink // nil: to be opened
+	nodes    *nodes
+	feed     *feedjoin.Feed[[]byte] // nil: to be opened
+	sink     sinks.Sink             // nil: to be opened
+	batch    sinks.Batch
+	keeper   *keeper // nil: no cursor
 	progress Progress
+	began    bool      // a position of the feed is known
 	written  time.Time // when the sink took its last batch
 	pause    time.Duration
-	told     string              // the error that the last attempts ended with; empty: the last one went well
-	refusals map[string]struct{} // nodes that refused the position since another one went on from it
-	life     context.Context     // ends some time after that of Run, so that the sink can take the last batch
+	life     context.Context // ends some time after that of Run, so that the sink can take the last batch
 }
 
 // Run feeds the sink until ctx ends, which is no error, or an error that does not pass.
 func Run(ctx context.Context, o Options) (Progress, error) {
 	life, end := outlasting(ctx)
 	defer end()
-	f := &feeder{Options: o, pause: firstPause, refusals: map[string]struct{}{}, life: life}
-	f.reader = reader{addrs: o.Addrs, dial: o.Dial, words: o.words(), wait: !o.UntilCaughtUp}
-	defer f.reader.drop()
+	f := &feeder{Options: o, pause: firstPause, life: life}
+	f.nodes = &nodes{addrs: o.Addrs, tls: o.TLS, dial: o.Dial, words: o.words(), waits: !o.UntilCaughtUp, log: o.Log, refusals: map[string]struct{}{}, told: map[uint64]string{}}
+	keeping, stop := context.WithCancel(ctx)
+	defer stop()
+	if o.Cursor != "" {
+		f.keeper = keep(keeping, f.nodes, o.Cursor)
+	}
 	var err error
 	for more := true; more && err == nil && ctx.Err() == nil; {
 		if more, err = f.attempt(ctx); err == nil || ctx.Err() != nil {
 			continue
 		}
-		if !f.passes(err) {
+		if !errors.Is(err, sinks.ErrBroken) {
 			break
 		}
-		if text := cli.Text(err); text != f.told {
-			f.Log("waiting: %s", text)
-			f.told = text
-		}
+		f.nodes.waiting(ofSink, err)
 		err = nil
 		more = sleep.For(ctx, f.pause)
 		f.pause = min(2*f.pause, lastPause)
 	}
 	if ctx.Err() != nil {
 		err = f.finish()
+	}
+	f.drop()
+	if f.keeper != nil {
+		stop()
+		f.keeper.finish(life, f.progress.Position)
 	}
 	if f.sink != nil {
 		if failed := f.sink.Close(); err == nil {
@@ -140,110 +148,136 @@ func (o *Options) words() (words []string) {
 	return words
 }
 
-// passes tells whether an error may pass. One of several nodes may refuse a position that others go on from, as it was the primary
-// before a failover, or keeps less log; and a replica does not answer SAFE.
-func (f *feeder) passes(err error) bool {
-	var node *nodeError
-	var position *PositionError
-	switch {
-	case errors.Is(err, sinks.ErrBroken):
-		return true
-	case errors.As(err, &position):
-		return len(f.refusals) < len(f.Addrs)
-	case errors.As(err, &node):
-		return patience.Passes(node.err) || len(f.Addrs) > 1 && strings.HasPrefix(node.err.Error(), "server: ERR SAFE is answered by a primary only")
-	}
-	return false
-}
-
-// nodeError is an error of a node.
-type nodeError struct {
-	addr string
-	err  error
-}
-
-func (e *nodeError) Error() string { return e.addr + ": " + e.err.Error() }
-func (e *nodeError) Unwrap() error { return e.err }
-
-// attempt connects and opens the sink if needed, and feeds one reply. It is false where there is no more to do.
+// attempt opens the sink and the feed if needed, and gives the sink the next batch. It is false where there is no more to do.
 func (f *feeder) attempt(ctx context.Context) (more bool, err error) {
 	if f.sink == nil {
-		if err := f.open(); err != nil {
+		if f.sink, err = f.Place.Open(f.life); err != nil {
 			return false, err
 		}
+		f.progress.Position, f.written = f.sink.Position(), time.Now()
 	}
-	before, addr := f.reader.from, f.reader.addr()
-	b, next, err := f.reader.next(ctx)
-	if b == nil {
+	if f.feed == nil {
+		if err := f.begin(ctx); err != nil {
+			return false, f.refused(err)
+		}
+	}
+	b, err := f.feed.Next()
+	if err != nil {
 		return false, f.refused(err)
 	}
-	if err != nil { // the next reply could not be asked for: the next attempt connects again
-		f.reader.failed()
+	if !f.began && f.feed.Settled() {
+		if f.began = true; f.From == feedjoin.Now { // a sink that refuses its first batch begins here again, and not at a later NOW
+			f.From = f.feed.Position()
+		}
 	}
-	clear(f.refusals)
-	if before == now { // a sink that refuses its first batch begins here again, and not at a later NOW
-		b.Reset()
-		f.From = next
+	changes, ends := uint64(len(b.Changes)), f.UntilCaughtUp && f.feed.CaughtUp()
+	f.lines(&b)
+	position := f.feed.Position()
+	if changes == 0 && f.feed.Settled() && position != f.progress.Position && (f.progress.Position == "" || time.Since(f.written) >= f.MarkEvery || ends) {
+		f.mark(position)
 	}
-	changes := uint64(len(b.Changes))
-	if changes == 0 && next != f.progress.Position && (f.progress.Position == "" || time.Since(f.written) >= f.MarkEvery || f.ends(next, before)) {
-		b = f.reader.mark(next)
-	}
-	if err := f.write(b); err != nil {
+	if err := f.write(); err != nil {
 		return false, err
 	}
-	if f.told != "" {
-		f.Log("going on, from %s", addr)
-	}
-	f.told, f.pause = "", firstPause
+	f.pause = firstPause
 	f.progress.Changes += changes
-	f.progress.CaughtUp = changes == 0
+	f.progress.CaughtUp = f.feed.CaughtUp()
+	if f.keeper != nil && f.progress.Position != "" {
+		f.keeper.move(f.progress.Position, changes > 0)
+	}
 	if f.Progress != nil {
 		f.Progress(f.progress)
 	}
-	return changes > 0 || !f.ends(next, before), nil
+	return !ends, nil
 }
 
-// ends tells whether a reply without changes is the last one.
-func (f *feeder) ends(next, before string) bool { return f.UntilCaughtUp && next == before }
-
-// open opens the sink, and makes the reader go on from its position.
-func (f *feeder) open() error {
-	sink, err := f.Place.Open(f.life)
-	if err != nil {
-		return err
+// begin opens the feed behind the position of the sink. Where it has none, at the cursor or at From.
+func (f *feeder) begin(ctx context.Context) error {
+	from := f.progress.Position
+	if from == "" && f.Cursor != "" && !f.began {
+		at, err := f.cursor(ctx)
+		if err != nil {
+			return err
+		}
+		if at != "" {
+			f.From = at
+		}
 	}
-	from := sink.Position()
-	f.progress.Position = from
 	if from == "" {
 		from = f.From
 	}
 	if from == "" {
-		return errors.Join(ErrNoStart, sink.Close())
+		return ErrNoStart
 	}
-	f.sink = sink
-	f.written = time.Now()
-	f.reader.seek(from)
+	feed, err := feedjoin.Open(ctx, f.nodes, feedjoin.Options{From: from, Polls: f.UntilCaughtUp})
+	if err != nil {
+		return err
+	}
+	f.feed = feed
 	return nil
 }
 
-// refused names the node in an error of the reader, and tells a refused position from other errors.
-func (f *feeder) refused(err error) error {
-	addr := f.reader.addr()
-	f.reader.failed()
-	var server *wire.ServerError
-	if errors.As(err, &server) {
-		if e := refusal(server); e != nil {
-			f.refusals[addr] = struct{}{}
-			e.At = f.reader.from
-			return &nodeError{addr, e}
+// cursor asks for the named cursor until the nodes answer.
+func (f *feeder) cursor(ctx context.Context) (string, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		at, err := feedjoin.Cursor(ctx, f.nodes, f.Cursor)
+		if err == nil || ctx.Err() != nil {
+			return at, err
+		}
+		if err = f.nodes.Ends(0, "", err); err != nil {
+			return "", err
+		}
+		if !sleep.For(ctx, pause) {
+			return "", ctx.Err()
 		}
 	}
-	return &nodeError{addr, err}
 }
 
-// write gives a batch to the sink.
-func (f *feeder) write(b *sinks.Batch) error {
+// drop closes the feed.
+func (f *feeder) drop() {
+	if f.feed != nil {
+		f.feed.Close()
+	}
+	f.feed = nil
+}
+
+// refused makes the error of a refused position one for people.
+func (f *feeder) refused(err error) error {
+	gone, ok := errors.AsType[*feedjoin.PositionError](err)
+	if !ok {
+		return err
+	}
+	e := &PositionError{History: gone.History, At: gone.At, Next: gone.Next, Err: gone.Err}
+	if node, ok := errors.AsType[*nodeError](gone.Err); ok {
+		e.Err = node.err
+		return &nodeError{node.addr, e}
+	}
+	return e
+}
+
+// lines makes the batch of changes of the feed.
+func (f *feeder) lines(b *feedjoin.Batch[[]byte]) {
+	to := &f.batch
+	to.Reset()
+	for i := range b.Changes {
+		c := &b.Changes[i]
+		to.Text = appendLineStart(to.Text, b.Head, c.Position, b.Tail, b.Shard)
+		to.Text = append(to.Text, c.Value...)
+		to.Changes = append(to.Changes, sinks.Change{Position: b.Position(i), End: len(to.Text)})
+	}
+}
+
+// mark makes a batch of the position alone.
+func (f *feeder) mark(position string) {
+	b := &f.batch
+	b.Reset()
+	b.Text = appendLineEnd(appendTime(appendLineStart(b.Text, "", position, "", 0), time.Now().UnixMilli()))
+	b.Changes = append(b.Changes, sinks.Change{Position: position, End: len(b.Text)})
+}
+
+// write gives the batch to the sink.
+func (f *feeder) write() error {
+	b := &f.batch
 	if len(b.Changes) == 0 {
 		return nil
 	}
@@ -253,9 +287,10 @@ func (f *feeder) write(b *sinks.Batch) error {
 	if err := f.sink.Write(f.life, b); err != nil {
 		_ = f.sink.Close() // the error to tell is that of the write
 		f.sink = nil
-		f.reader.drop() // the sink says where to go on
+		f.drop() // the sink says where to go on
 		return fmt.Errorf("%s: %w", f.Place.Name, err)
 	}
+	f.nodes.answered(ofSink, f.Place.Name)
 	f.written = time.Now()
 	f.progress.Position = b.Position()
 	f.progress.Bytes += uint64(len(b.Text))
@@ -272,11 +307,11 @@ func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// finish writes the position that the reader has come to, so that the next run need not read the log up to there again.
+// finish writes the position that the feed has come to, so that the next run need not read the log up to there again.
 func (f *feeder) finish() error {
-	position := f.reader.from
-	if f.sink == nil || f.progress.Position == "" || position == f.progress.Position {
+	if f.sink == nil || f.feed == nil || f.progress.Position == "" || !f.feed.Settled() || f.feed.Position() == f.progress.Position {
 		return nil
 	}
-	return f.write(f.reader.mark(position))
+	f.mark(f.feed.Position())
+	return f.write()
 }

@@ -35,8 +35,8 @@ func numberAt(position string) uint64 {
 	return p.Frame / 10
 }
 
-// nodes are nodes with the same log of so many changes, of which each third is not wanted. They break connections and refuse.
-type nodes struct {
+// servers are nodes with the same log of so many changes, of which each third is not wanted. They break connections and refuse.
+type servers struct {
 	log    uint64
 	rng    *rand.Rand
 	trials atomic.Int64
@@ -44,7 +44,7 @@ type nodes struct {
 }
 
 // dial connects to a node, which serves a few requests.
-func (n *nodes) dial(_ context.Context, addr string) (*wire.Conn, error) {
+func (n *servers) dial(_ context.Context, addr string) (*wire.Conn, error) {
 	if n.trials.Add(1)%5 == 4 {
 		return nil, io.ErrUnexpectedEOF
 	}
@@ -55,7 +55,7 @@ func (n *nodes) dial(_ context.Context, addr string) (*wire.Conn, error) {
 	return wire.NewConn(ours, 4096), nil
 }
 
-func (n *nodes) serve(c net.Conn, addr string, requests, cut int) {
+func (n *servers) serve(c net.Conn, addr string, requests, cut int) {
 	defer c.Close()
 	r := wire.NewReader(c, 4096)
 	for i := range requests {
@@ -63,7 +63,10 @@ func (n *nodes) serve(c net.Conn, addr string, requests, cut int) {
 		if err != nil {
 			return
 		}
-		text := n.answer(addr, v.Array[2].Str, i)
+		text := "-ERR unknown command 'HELLO'\r\n"
+		if v.Array[0].Str != "HELLO" {
+			text = n.answer(addr, v.Array[2].Str, i)
+		}
 		if i == requests-1 {
 			text = text[:min(cut, len(text))]
 		}
@@ -73,7 +76,7 @@ func (n *nodes) serve(c net.Conn, addr string, requests, cut int) {
 	}
 }
 
-func (n *nodes) answer(addr, from string, i int) string {
+func (n *servers) answer(addr, from string, i int) string {
 	if refused := n.refuse[addr]; refused != "" {
 		return "-" + refused + "\r\n"
 	}
@@ -144,7 +147,7 @@ func TestRun(t *testing.T) { synctest.Test(t, testRun) }
 func testRun(t *testing.T) {
 	rng := seed.Rand(t)
 	for round := range 20 {
-		n := &nodes{log: 100, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), refuse: map[string]string{}}
+		n := &servers{log: 100, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), refuse: map[string]string{}}
 		if round%2 == 1 {
 			n.refuse["b"] = "POSHISTORY - another log"
 		}
@@ -183,6 +186,10 @@ func testRunFromNow(t *testing.T) {
 			defer theirs.Close()
 			r := wire.NewReader(theirs, 4096)
 			for v, err := r.ReadValue(); err == nil; v, err = r.ReadValue() {
+				if v.Array[0].Str == "HELLO" {
+					_, _ = io.WriteString(theirs, "*2\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n")
+					continue
+				}
 				at, from := log, v.Array[2].Str
 				switch {
 				case from != "NOW":
@@ -243,7 +250,7 @@ func TestRunEnds(t *testing.T) { synctest.Test(t, testRunEnds) }
 func testRunEnds(t *testing.T) {
 	rng := seed.Rand(t)
 	s := &store{rng: rng}
-	run := func(ctx context.Context, n *nodes, o Options) error {
+	run := func(ctx context.Context, n *servers, o Options) error {
 		n.rng = rng
 		o.Dial, o.Log = n.dial, t.Logf
 		if o.Place == nil {
@@ -252,19 +259,19 @@ func testRunEnds(t *testing.T) {
 		_, err := Run(ctx, o)
 		return err
 	}
-	if err := run(t.Context(), &nodes{}, Options{Addrs: []string{"a"}}); !errors.Is(err, ErrNoStart) {
+	if err := run(t.Context(), &servers{}, Options{Addrs: []string{"a"}}); !errors.Is(err, ErrNoStart) {
 		t.Errorf("without a start: %v", err)
 	}
 	gone := map[string]string{"a": "POSGONE " + place(9) + " gone", "b": "POSGONE " + place(9) + " gone"}
-	err := run(t.Context(), &nodes{refuse: gone}, Options{Addrs: []string{"a", "b"}, From: place(5)})
+	err := run(t.Context(), &servers{refuse: gone}, Options{Addrs: []string{"a", "b"}, From: place(5)})
 	if e := (*PositionError)(nil); !errors.As(err, &e) || e.History || e.At != place(5) || e.Next != place(9) {
 		t.Errorf("gone: %v", err)
 	}
-	if err := run(t.Context(), &nodes{refuse: map[string]string{"a": "NOPERM no"}}, Options{Addrs: []string{"a"}, From: "OLDEST"}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+	if err := run(t.Context(), &servers{refuse: map[string]string{"a": "NOPERM no"}}, Options{Addrs: []string{"a"}, From: "OLDEST"}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("not permitted: %v", err)
 	}
 	broken := sinks.NewPlace("another", func(context.Context) (sinks.Sink, error) { return nil, errors.New("no such place") })
-	if err := run(t.Context(), &nodes{}, Options{Addrs: []string{"a"}, Place: broken, From: "OLDEST"}); err == nil || !strings.Contains(err.Error(), "another: no such place") {
+	if err := run(t.Context(), &servers{}, Options{Addrs: []string{"a"}, Place: broken, From: "OLDEST"}); err == nil || !strings.Contains(err.Error(), "another: no such place") {
 		t.Errorf("no place: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -273,7 +280,7 @@ func testRunEnds(t *testing.T) {
 			stop()
 		}
 	}}
-	if err := run(ctx, &nodes{log: 30}, o); err != nil || s.at != place(30) || len(s.kept) != 20 {
+	if err := run(ctx, &servers{log: 30}, o); err != nil || s.at != place(30) || len(s.kept) != 20 {
 		t.Errorf("stopped: %v, %v at %s", err, s.kept, s.at)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/feedjoin"
 )
 
 // Sink takes changes in order. It belongs to one goroutine and must be closed.
@@ -52,6 +55,26 @@ func (b *Batch) Line(i int) []byte {
 		from = b.Changes[i-1].End
 	}
 	return b.Text[from : b.Changes[i].End-1]
+}
+
+// Offset is where a position is in the log: of a cluster, the sum of the offsets of all shards. It grows with each change of a feed. The
+// error says that a text is no position.
+func Offset(position string) (uint64, error) {
+	if !feedjoin.IsCluster(position) {
+		p, err := counter.ParseFeedPosition(position)
+		return p.Offset(), err
+	}
+	p, err := feedjoin.ParsePosition(position)
+	if err != nil {
+		return 0, err
+	}
+	for _, at := range p {
+		if _, err := counter.ParseFeedPosition(at); err != nil {
+			return 0, err
+		}
+	}
+	sum, _ := p.Sum()
+	return sum, nil
 }
 
 // ErrBroken: a sink does not work now, and may work when it is opened again. Matches every *BrokenError.

@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/internal/atomicfile"
+	"github.com/counterd/counterd/internal/feedjoin"
 )
 
-// MaxPositionFile bounds a file with a position, in bytes: a position has 256.
-const MaxPositionFile = 4096
+// MaxPositionFile bounds a file with a position, in bytes.
+const MaxPositionFile = feedjoin.MaxText + 4096
 
 // ReadPosition reads a file that has a position as its first line. There is no such file: an error that matches os.ErrNotExist.
 func ReadPosition(name string) (string, error) {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
-	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/feedjoin"
 	"github.com/counterd/counterd/internal/wire"
 )
 
 // stream is a stream of Redis. Each change is an entry:
 //
-//	id        <offset>-0: where the log ends behind the change. Redis refuses an id that is not above the last one
+//	id        <offset>-0: where the log ends behind the change. Redis refuses an id that is not above the last one. In a cluster, the
+//	          sum of the offsets of all shards
 //	position  the position
 //	change    the line of JSON
 //
@@ -115,15 +116,15 @@ func (s *stream) find() error {
 			}
 		}
 	}
-	at, err := counter.ParseFeedPosition(s.position)
+	at, err := Offset(s.position)
 	switch {
 	case err != nil:
 		return &noStreamError{ForeignError{s.key, "its last entry has no position"}}
-	case at.Offset() < s.last:
+	case at < s.last:
 		return &noStreamError{ForeignError{s.key, fmt.Sprintf("its last entry %s was removed, so Redis would refuse changes behind %d-0 that were not written: XSETID %s %d-0 takes them",
-			id, at.Offset(), s.key, at.Offset())}}
+			id, at, s.key, at)}}
 	}
-	s.last = at.Offset() // another process may have added entries since
+	s.last = at // another process may have added entries since
 	return nil
 }
 
@@ -138,25 +139,56 @@ func (s *stream) Position() string { return s.position }
 
 // Write sends the entries of a part of the batch, and reads their replies.
 func (s *stream) Write(_ context.Context, b *Batch) error {
+	joined := feedjoin.IsCluster(b.Position())
 	for at := 0; at < len(b.Changes); {
+		if joined {
+			if err := s.watch(); err != nil {
+				return broken(err)
+			}
+			s.conn.Out = wire.AppendCommand(s.conn.Out, "MULTI")
+		}
 		sent := 0
 		for ; at < len(b.Changes) && len(s.conn.Out) < streamAtOnce; at++ {
 			position := b.Changes[at].Position
-			p, err := counter.ParseFeedPosition(position)
+			offset, err := Offset(position)
 			if err != nil {
 				return err
 			}
-			if offset := p.Offset(); offset > s.last {
+			if offset > s.last {
 				s.add(offset, position, b.Line(at))
 				s.last = offset
 				sent++
 			}
 		}
-		if err := s.settle(sent); err != nil {
+		if joined {
+			s.conn.Out = wire.AppendCommand(s.conn.Out, "EXEC")
+		}
+		if err := s.settle(sent, joined); err != nil {
 			return broken(err)
 		}
 	}
 	s.position = b.Position()
+	return nil
+}
+
+// watch has Redis refuse the next transaction if another process adds an entry, and fails if an entry was added since the last call. The feeds of
+// shards may be joined in another order by another process: so two of them must not add entries in turns, though each id is above the last.
+func (s *stream) watch() error {
+	_ = s.conn.SetDeadline(time.Now().Add(streamAnswer))
+	if _, err := s.conn.Do("WATCH", s.key); err != nil {
+		return err
+	}
+	entries, err := s.conn.Do("XREVRANGE", s.key, "+", "-", "COUNT", "1")
+	if err != nil {
+		return err
+	}
+	id := "0-0"
+	if len(entries.Array) > 0 && len(entries.Array[0].Array) > 0 {
+		id = entries.Array[0].Array[0].Str
+	}
+	if id != strconv.FormatUint(s.last, 10)+"-0" {
+		return errTaken
+	}
 	return nil
 }
 
@@ -182,13 +214,16 @@ func (s *stream) add(offset uint64, position string, line []byte) {
 }
 
 // settle sends the appended commands, and reads all of their replies, also behind an error.
-func (s *stream) settle(sent int) (err error) {
-	if sent == 0 {
+func (s *stream) settle(sent int, joined bool) (err error) {
+	if sent == 0 && !joined {
 		return nil
 	}
 	_ = s.conn.SetDeadline(time.Now().Add(streamAnswer))
 	if err := s.conn.Flush(); err != nil {
 		return err
+	}
+	if joined {
+		return s.executed(sent)
 	}
 	for range sent {
 		_, _, failed := s.conn.ReadBulk()
@@ -205,6 +240,28 @@ func (s *stream) settle(sent int) (err error) {
 		}
 	}
 	return err
+}
+
+// executed reads the replies to a transaction.
+func (s *stream) executed(sent int) error {
+	for range 1 + sent { // OK, and QUEUED
+		if _, err := s.conn.ReadValue(); err != nil && !errors.As(err, new(*wire.ServerError)) {
+			return err
+		} // EXEC is refused behind an entry that is
+	}
+	done, err := s.conn.ReadValue()
+	switch {
+	case err != nil:
+		return err
+	case done.Null:
+		return errTaken
+	}
+	for _, v := range done.Array {
+		if v.IsErr {
+			return &wire.ServerError{Text: v.Str}
+		}
+	}
+	return nil
 }
 
 // errTaken passes: it is no error of a server.

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"time"
-
-	"github.com/counterd/counterd/counter"
 )
 
 // Headers of a request. A service that keeps PositionHeader in the transaction in which it uses the changes, and compares its own with
@@ -82,7 +80,7 @@ func (w *web) Write(ctx context.Context, b *Batch) error {
 		return nil
 	case code == http.StatusConflict:
 		at := answer.Header.Get(PositionHeader)
-		if _, err := counter.ParseFeedPosition(at); err != nil {
+		if _, err := Offset(at); err != nil {
 			return fmt.Errorf("it answered %s, with %s: %w", answer.Status, PositionHeader, err)
 		}
 		return &BrokenError{&elsewhereError{at}}

@@ -1,0 +1,326 @@
+package feed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
+	"github.com/counterd/counterd/cmd/internal/cli"
+	"github.com/counterd/counterd/internal/feedjoin"
+	"github.com/counterd/counterd/internal/wire"
+)
+
+// nodes are where the logs are read: some nodes that have the same log, or the primaries of a cluster's shards. It is the Source of a
+// feed. Safe for concurrent use.
+type nodes struct {
+	addrs []string // that the user gave
+	tls   bool
+	dial  func(ctx context.Context, addr string) (*wire.Conn, error)
+	words []string // of COUNTER.FEED, behind its name and position
+	waits bool     // for a change
+	log   func(format string, args ...any)
+
+	mu       sync.Mutex
+	cluster  bool
+	at       int                 // of one log: the node that is read, in addrs
+	leads    map[uint64]string   // of a cluster: the address of each shard's primary
+	asked    time.Time           // when the cluster was asked last
+	told     map[uint64]string   // by shard: the error that the last attempts ended with, if the last one did not go well
+	refusals map[string]struct{} // nodes that refused the position since another one went on from it
+}
+
+var _ feedjoin.Source[[]byte] = (*nodes)(nil)
+
+// lookEach is how often a cluster is asked which nodes lead, at most.
+const lookEach = 100 * time.Millisecond
+
+// nodeError is an error of a node.
+type nodeError struct {
+	addr string
+	err  error
+}
+
+func (e *nodeError) Error() string { return e.addr + ": " + e.err.Error() }
+func (e *nodeError) Unwrap() error { return e.err }
+
+// errNoPrimary: nobody is known to lead a shard. The same may go well later.
+var errNoPrimary = errors.New("the shard has no primary now")
+
+// errNoCluster: a position of the feed of a cluster was given, and the node is of none.
+var errNoCluster = fmt.Errorf("%w: the position is one of all shards of a cluster, and the node is of no cluster", wire.ErrProtocol)
+
+// Shards asks a node whether it is one of a cluster, and which shards that has.
+func (n *nodes) Shards(ctx context.Context) (ids []uint64, err error) {
+	for _, addr := range n.known() {
+		var cluster bool
+		if ids, cluster, err = n.ask(ctx, addr); err == nil {
+			n.mu.Lock()
+			n.cluster = cluster
+			n.mu.Unlock()
+			return ids, nil
+		}
+		err = &nodeError{addr, err}
+		if refused := (*wire.ServerError)(nil); errors.As(err, &refused) && !patience.Passes(err) {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// known is all addresses that may answer: first those that the user gave.
+func (n *nodes) known() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := slices.Concat(n.addrs[n.at:], n.addrs[:n.at])
+	for _, addr := range n.leads {
+		if !slices.Contains(list, addr) {
+			list = append(list, addr)
+		}
+	}
+	return list
+}
+
+// ask asks one node for the shards and their primaries. A primary that does not answer is left out.
+func (n *nodes) ask(ctx context.Context, addr string) (ids []uint64, cluster bool, err error) {
+	conn, err := n.dial(ctx, addr)
+	if err != nil {
+		return nil, false, err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(answer))
+	hello, err := conn.Do("HELLO")
+	if err != nil {
+		if errors.As(err, new(*wire.ServerError)) && !patience.Passes(err) { // a server that does not know it has no cluster either
+			return []uint64{0}, false, nil
+		}
+		return nil, false, err
+	}
+	if field(hello, "mode") != "cluster" {
+		return []uint64{0}, false, nil
+	}
+	shards, err := conn.Do("CLUSTER", "SHARDS")
+	if err != nil {
+		return nil, true, err
+	}
+	for _, primary := range n.primaries(shards, addr) {
+		id, failed := n.shardOf(ctx, primary)
+		if failed != nil {
+			err = &nodeError{primary, failed}
+			continue
+		}
+		ids = append(ids, id)
+		n.mu.Lock()
+		if n.leads == nil {
+			n.leads = make(map[uint64]string)
+		}
+		n.leads[id] = primary
+		n.mu.Unlock()
+	}
+	return ids, true, err
+}
+
+// primaries are the addresses of the nodes that lead a shard, of the answer to CLUSTER SHARDS.
+func (n *nodes) primaries(shards wire.Value, asked string) (list []string) {
+	for _, shard := range shards.Array {
+		for _, node := range value(shard, "nodes").Array {
+			if field(node, "role") != "master" || field(node, "health") != "online" {
+				continue
+			}
+			port := field(node, "port")
+			if secure := field(node, "tls-port"); n.tls && secure != "" {
+				port = secure
+			}
+			host := cmp.Or(field(node, "endpoint"), field(node, "ip"))
+			if host == "" || host == "?" {
+				host, _, _ = net.SplitHostPort(asked)
+			}
+			list = append(list, net.JoinHostPort(host, port))
+		}
+	}
+	return list
+}
+
+// value is a field of a map; the zero value: it is not there.
+func value(v wire.Value, name string) wire.Value {
+	for i := 0; i+1 < len(v.Array); i += 2 {
+		if v.Array[i].Str == name {
+			return v.Array[i+1]
+		}
+	}
+	return wire.Value{}
+}
+
+func field(v wire.Value, name string) string { return value(v, name).Text() }
+
+// shardOf asks a node for its shard.
+func (n *nodes) shardOf(ctx context.Context, addr string) (uint64, error) {
+	conn, err := n.dial(ctx, addr)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(answer))
+	name, err := conn.Do("CLUSTER", "MYSHARDID")
+	if err != nil {
+		return 0, err
+	}
+	id, err := strconv.ParseUint(strings.TrimLeft(name.Str, "0"), 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: CLUSTER MYSHARDID answered %.40q", wire.ErrProtocol, name.Str)
+	}
+	return id, nil
+}
+
+// node is the address where a shard is read.
+func (n *nodes) node(ctx context.Context, shard uint64) (string, error) {
+	n.mu.Lock()
+	addr, due := n.leads[shard], time.Since(n.asked) > lookEach
+	if shard == 0 {
+		addr = n.addrs[n.at]
+	}
+	if addr == "" && due {
+		n.asked = time.Now()
+	}
+	n.mu.Unlock()
+	if addr != "" {
+		return addr, nil
+	}
+	err := error(errNoPrimary)
+	if due {
+		if _, failed := n.Shards(ctx); failed != nil {
+			err = failed
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch addr = n.leads[shard]; {
+	case addr != "":
+		return addr, nil
+	case due && err == errNoPrimary && !n.cluster:
+		return "", &nodeError{n.addrs[n.at], errNoCluster}
+	}
+	return "", err
+}
+
+// Reader connects to the node where a shard is read.
+func (n *nodes) Reader(ctx context.Context, shard uint64) (feedjoin.Reader[[]byte], error) {
+	addr, err := n.node(ctx, shard)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := n.dial(ctx, addr)
+	if err != nil {
+		n.suspect(shard, addr)
+		return nil, &nodeError{addr, err}
+	}
+	return &reader{nodes: n, shard: shard, addr: addr, conn: conn}, nil
+}
+
+// suspect has another node tried.
+func (n *nodes) suspect(shard uint64, addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if shard == 0 && n.addrs[n.at] == addr {
+		n.at = (n.at + 1) % len(n.addrs)
+	}
+	if n.leads[shard] == addr {
+		delete(n.leads, shard)
+	}
+}
+
+// ofSink stands for the sink where a shard is expected.
+const ofSink = math.MaxUint64
+
+// answered notes that a node, or the sink, works.
+func (n *nodes) answered(shard uint64, addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if shard != ofSink {
+		clear(n.refusals)
+	}
+	if n.told[shard] != "" {
+		delete(n.told, shard)
+		n.log("going on, with %s", addr)
+	}
+}
+
+// waiting tells once of an error that may pass.
+func (n *nodes) waiting(shard uint64, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if text := cli.Text(err); text != n.told[shard] {
+		n.log("waiting: %s", text)
+		n.told[shard] = text
+	}
+}
+
+// Ends tells whether an error ends the feed. One of several nodes may refuse a position that others go on from, as it was the
+// primary before a failover, or keeps less log; and a replica does not answer SAFE.
+func (n *nodes) Ends(shard uint64, _ string, err error) error {
+	var node *nodeError
+	addr := ""
+	if errors.As(err, &node) {
+		addr = node.addr
+	}
+	var server *wire.ServerError
+	if errors.As(err, &server) {
+		if gone := feedjoin.Refusal(server.Text, err); gone != nil {
+			n.mu.Lock()
+			n.refusals[addr] = struct{}{}
+			last := n.cluster || len(n.refusals) >= len(n.addrs)
+			n.mu.Unlock()
+			if last {
+				return gone
+			}
+			n.waiting(shard, err)
+			return nil
+		}
+	}
+	if errors.Is(err, errNoPrimary) || patience.Passes(err) || len(n.addrs) > 1 && server != nil && strings.HasPrefix(server.Text, "ERR SAFE is answered by a primary only") {
+		n.waiting(shard, err)
+		return nil
+	}
+	return err
+}
+
+// Do sends a command about cursors to the primary of a shard: of some nodes with the same log, to the first that takes it.
+func (n *nodes) Do(ctx context.Context, shard uint64, words ...string) (text string, ok bool, err error) {
+	list := n.known()
+	if shard != 0 {
+		addr, err := n.node(ctx, shard)
+		if err != nil {
+			return "", false, err
+		}
+		list = []string{addr}
+	}
+	for _, addr := range list {
+		var v wire.Value
+		if v, err = n.do(ctx, addr, words); err == nil {
+			return v.Str, !v.Null, nil
+		}
+		if shard != 0 {
+			n.suspect(shard, addr)
+		}
+		err = &nodeError{addr, err}
+	}
+	return "", false, err
+}
+
+func (n *nodes) do(ctx context.Context, addr string, words []string) (wire.Value, error) {
+	conn, err := n.dial(ctx, addr)
+	if err != nil {
+		return wire.Value{}, err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(answer))
+	return conn.Do(words...)
+}
