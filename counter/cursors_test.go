@@ -136,6 +136,44 @@ func TestCursorKeepsLog(t *testing.T) {
 	}
 }
 
+// TestCursorOfAnotherHistory: a cursor from which no feed goes on, as behind a restore of an older backup, is lost and keeps no log.
+func TestCursorOfAnotherHistory(t *testing.T) {
+	s, _ := openFeed(t, func(o *Options) { o.RetainBytes, o.SegmentBytes, o.FeedRetainBytes = 0, 512, 1<<40 })
+	feedIncr(t, s, "1.v", 1)
+	at, err := s.Feeds().Now(s.data.Log.Durable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Term[0]++
+	if err := s.repl.AdmitCursors(); err != nil {
+		t.Fatal(err)
+	}
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	err = CursorsOf(b).Set(format.Cursor{Name: "search", Position: at.String(), Offset: at.Frame})
+	b.End()
+	if err := errors.Join(err, b.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	if list := s.Cursors(); len(list) != 1 || !list[0].Lost {
+		t.Fatalf("got %+v, want it lost", list)
+	}
+	first := s.repl.First()
+	for i := range 180 {
+		feedIncr(t, s, "1.v", 1)
+		if i%60 == 59 {
+			if err := s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if s.repl.First() == first {
+		t.Error("it keeps log")
+	}
+}
+
 // TestCursorRefused: bad names, positions and too many cursors change nothing.
 func TestCursorRefused(t *testing.T) {
 	s, _ := openFeed(t)

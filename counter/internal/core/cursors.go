@@ -23,8 +23,9 @@ type Cursors struct {
 
 	mu     sync.Mutex // a lock of level 6: the log is appended to while it is held
 	list   map[string]format.Cursor
-	seen   bool   // a record or a manifest had cursors
-	logged uint64 // log offset behind the last record; 0: it was replayed
+	seen   bool              // a record or a manifest had cursors
+	logged uint64            // log offset behind the last record; 0: it was replayed
+	dead   map[string]string // positions, by name, that no feed goes on from
 }
 
 // ErrNoCursor: there is no cursor of that name.
@@ -61,12 +62,23 @@ func (c *Cursors) Seen() bool {
 	return c.seen
 }
 
-// From is the lowest log offset that a cursor needs. Cursors that need log below first do not count: it is gone.
+// NoteDead says that no feed of this log goes on from the position of a cursor, as its history was taken back. So it keeps no log. It is
+// forgotten at a start, and when the cursor is set.
+func (c *Cursors) NoteDead(name, position string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead == nil {
+		c.dead = make(map[string]string)
+	}
+	c.dead[name] = position
+}
+
+// From is the lowest log offset that a cursor needs. Cursors that need log below first do not count, as it is gone, nor do dead ones.
 func (c *Cursors) From(first uint64) (offset uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, v := range c.list {
-		if v.Offset >= first && (!ok || v.Offset < offset) {
+		if v.Offset >= first && (!ok || v.Offset < offset) && c.dead[v.Name] != v.Position {
 			offset, ok = v.Offset, true
 		}
 	}
@@ -93,6 +105,7 @@ func (c *Cursors) apply(rec *format.Record, logged uint64) {
 
 // put makes, moves or removes a cursor. REQUIRES mu.
 func (c *Cursors) put(v format.Cursor) {
+	delete(c.dead, v.Name)
 	if v.Position == "" {
 		delete(c.list, v.Name)
 		return

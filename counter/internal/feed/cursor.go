@@ -167,6 +167,9 @@ func (c *Cursors) look(v format.Cursor, p *probe) CursorState {
 	if !p.lost && p.since.IsZero() && p.at.Offset() < end {
 		p.read(c.source, end)
 	}
+	if p.lost && !c.source.repl.Lineage().Replica { // a replica may not have heard of the history yet
+		c.source.data.Cursors.NoteDead(v.Name, v.Position)
+	}
 	s := CursorState{Cursor: v, Lost: p.lost, Since: p.since}
 	switch {
 	case p.lost:
