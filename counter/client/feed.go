@@ -76,7 +76,7 @@ var errFeedCluster = errors.New("client: the feed of a cluster needs a *redis.Cl
 // It reads the next reply of each shard, 1,000 changes or 1 MiB, while the loop works on the last.
 func (c *Client) Feed(ctx context.Context, from string) iter.Seq2[FeedChange, error] {
 	return func(yield func(FeedChange, error) bool) {
-		source, err := c.feedSource()
+		source, err := newFeedSource(c)
 		if err != nil {
 			yield(FeedChange{}, err)
 			return
@@ -113,7 +113,7 @@ func giveFeed(ctx context.Context, source *feedSource, from string, yield func(F
 
 // FeedCursor returns the position of a named cursor, for Feed; empty: there is none. In a cluster each shard has its own.
 func (c *Client) FeedCursor(ctx context.Context, name string) (position string, err error) {
-	source, err := c.feedSource()
+	source, err := newFeedSource(c)
 	if err != nil {
 		return "", err
 	}
@@ -124,7 +124,7 @@ func (c *Client) FeedCursor(ctx context.Context, name string) (position string, 
 // SetFeedCursor makes or moves a named cursor: the server keeps the log behind it. Call it with a position of Feed when the changes up to it
 // are stored, for example once a second: each call is a record in the log of each shard. It may be repeated after any error.
 func (c *Client) SetFeedCursor(ctx context.Context, name, position string) error {
-	source, err := c.feedSource()
+	source, err := newFeedSource(c)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ type doer interface {
 
 var _ feedjoin.Source[FeedChange] = (*feedSource)(nil)
 
-// feedSource makes the source of a feed.
-func (c *Client) feedSource() (*feedSource, error) {
+// newFeedSource makes the source of a client's feed.
+func newFeedSource(c *Client) (*feedSource, error) {
 	s := &feedSource{rdb: c.rdb}
 	if !c.cluster {
 		return s, nil

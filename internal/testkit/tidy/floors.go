@@ -31,6 +31,8 @@ var floors = map[string]int{
 	"packaging": 10,
 	"docs":      200,
 
+	"internal/feedjoin": 15,
+
 	"persist/vfs":                10,
 	"persist/format":             12,
 	"persist/logfile":            20,
