@@ -228,7 +228,7 @@ failover:
 	$(GO) test -count=1 -run 'NumberedFailovers' -timeout 3h -v ./cmd/counterd/e2e/sentinel -failovers 100
 
 fault:
-	@test -n '$(N)' || { echo 'make fault N=17: docs/internals/faults.md lists the numbers'; exit 2; }
+	@test -n '$(N)' || { echo 'make fault N=17, or N=10-20: docs/internals/faults.md lists the numbers'; exit 2; }
 	@$(GO) run ./internal/testkit/faults -n $(N) $(if $(BREAK),-break)
 
 faults:

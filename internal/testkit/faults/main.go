@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	n := flag.Int("n", 0, "the number of the fault; 0 is all of them")
+	n := flag.String("n", "", "the numbers of the faults, as in 17 or 270-309; empty: all")
 	reverse := flag.Bool("break", false, "reverse the mend, and show that a test fails")
 	limit := flag.Duration("limit", 5*time.Minute, "time for the tests of one package")
 	record := flag.String("record", "", "with -break: the file that keeps the results; a second run at the same state of the tree resumes")
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-func run(root string, n int, reverse bool, limit time.Duration, record string) error {
+func run(root, n string, reverse bool, limit time.Duration, record string) error {
 	faults, err := Read(root)
 	if err != nil {
 		return err
@@ -49,15 +49,13 @@ func run(root string, n int, reverse bool, limit time.Duration, record string) e
 	if err != nil {
 		return err
 	}
-	if n != 0 {
-		i := slices.IndexFunc(faults, func(f Fault) bool { return f.N == n })
-		if i < 0 {
-			return fmt.Errorf("there is no fault %d: faults have the numbers 1 to %d", n, len(faults))
-		}
-		faults = faults[i : i+1]
-		fmt.Printf("fault %d, %s\n%s\nCause: %s\n\n", n, faults[0].Subject, faults[0].Users, faults[0].Cause)
+	if faults, err = chosen(faults, n); err != nil {
+		return err
 	}
-	r := runner{root: root, tests: tests, limit: limit, quiet: n == 0}
+	if len(faults) == 1 {
+		fmt.Printf("fault %d, %s\n%s\nCause: %s\n\n", faults[0].N, faults[0].Subject, faults[0].Users, faults[0].Cause)
+	}
+	r := runner{root: root, tests: tests, limit: limit, quiet: len(faults) > 1}
 	if reverse {
 		state, err := treeState(root)
 		if err != nil {
@@ -70,6 +68,22 @@ func run(root string, n int, reverse bool, limit time.Duration, record string) e
 		return errors.Join(r.reversed(faults, results), results.close())
 	}
 	return r.plain(faults)
+}
+
+// chosen returns the faults with a number, or with the numbers from one to another.
+func chosen(faults []Fault, numbers string) ([]Fault, error) {
+	if numbers == "" {
+		return faults, nil
+	}
+	var from, to int
+	if k, _ := fmt.Sscanf(numbers, "%d-%d", &from, &to); k < 2 {
+		to = from
+	}
+	some := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return f.N < from || f.N > to })
+	if len(some) == 0 {
+		return nil, fmt.Errorf("there is no fault %q: faults have the numbers 1 to %d; want one, or two as in 10-20", numbers, len(faults))
+	}
+	return some, nil
 }
 
 // A runner runs tests of the repository at root.
