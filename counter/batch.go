@@ -102,3 +102,8 @@ const MaxResult = core.MaxResult
 
 // MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce.
 const MaxOnceChanges = core.MaxOnceChanges
+
+// UseDoor makes a batch enter its store by door n, not negative, from its next Begin on. There are as many doors as processors, and n counts on
+// from the first again. Goroutines with different doors do not write each other's cache lines when they begin and end batches. REQUIRES the batch
+// to be closed. UseDoor is for the goroutine that owns the batch.
+func UseDoor(b *Batch, n int) { core.UseDoor(b, n) }

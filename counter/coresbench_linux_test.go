@@ -19,23 +19,29 @@ import (
 
 // BenchmarkCores runs batches of 64 in one goroutine and in as many as there are processors, in turns of less than a
 // millisecond, and reports the medians of the processor time an operation takes in either and their quotient, x: 1 is a
-// store whose users do not hinder each other. wall-x is how much longer a turn lasts. Turns count in which no goroutine
+// store whose users do not hinder each other. control is the same quotient where each goroutine has a store of its own, so it is the
+// processors' part: caches, memory and cores that they share. wall-x is how much longer a turn lasts. Turns count in which no goroutine
 // had to give its processor away. Posts are any of the store's, or among the newest, which share a block. With a log
 // the changes of a turn are written to it behind the turn, and that is not counted.
 func BenchmarkCores(b *testing.B) {
 	for _, logged := range []bool{false, true} {
-		dir := ""
-		if logged {
-			dir = b.TempDir()
+		var mids []uint64
+		stores := make([]*Store, 1+runtime.NumCPU()) // the shared store, and each goroutine's own
+		for i := range stores {
+			dir := ""
+			if logged {
+				dir = b.TempDir()
+			}
+			s, err := Open(dir, Options{SnapshotGrowth: -1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := s.AlterScript(seedScript); err != nil {
+				b.Fatal(err)
+			}
+			mids = fill(b, s, *benchItems, 1) // the same in each
+			stores[i] = s
 		}
-		s, err := Open(dir, Options{SnapshotGrowth: -1})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := s.AlterScript(seedScript); err != nil {
-			b.Fatal(err)
-		}
-		mids := fill(b, s, *benchItems, 1)
 		for _, kind := range []struct {
 			name string
 			op   OpKind
@@ -49,20 +55,22 @@ func BenchmarkCores(b *testing.B) {
 				if newest > 0 {
 					from = mids[len(mids)-newest:]
 				}
-				b.Run(name, func(b *testing.B) { benchCores(b, s, from, kind.op) })
+				b.Run(name, func(b *testing.B) { benchCores(b, stores, from, kind.op) })
 			}
 		}
-		s.Close()
+		for _, s := range stores {
+			s.Close()
+		}
 	}
 }
 
-func benchCores(b *testing.B, s *Store, mids []uint64, kind OpKind) {
+func benchCores(b *testing.B, stores []*Store, mids []uint64, kind OpKind) {
 	const depth, turn = 64, 64
 	cores := runtime.NumCPU()
-	var times, walls [2][]float64
+	var times, walls [3][]float64
 	waited := 0.0
 	for i := 0; i < b.N; {
-		for which, n := range [2]int{1, cores} {
+		for which, n := range [3]int{1, cores, cores} {
 			var wg sync.WaitGroup
 			batches := make([]*Batch, n)
 			took, lasted := make([]float64, n), make([]float64, n)
@@ -78,7 +86,12 @@ func benchCores(b *testing.B, s *Store, mids []uint64, kind OpKind) {
 					defer runtime.UnlockOSThread()
 					defer unix.SchedSetaffinity(0, &all)
 					rng := rand.New(rand.NewPCG(uint64(i), uint64(w)))
+					s := stores[0]
+					if which == 2 {
+						s = stores[1+w]
+					}
 					bt := s.NewBatch()
+					UseDoor(bt, w)
 					for ready.Add(1); ready.Load() < int32(n); { // all begin at once
 					}
 					began, switches, start := threadTime(b), threadPreempted(b), time.Now()
@@ -127,6 +140,7 @@ func benchCores(b *testing.B, s *Store, mids []uint64, kind OpKind) {
 		return list[len(list)/2]
 	}
 	one, all := median(times[0]), median(times[1])
+	b.ReportMetric(median(times[2])/one, "control")
 	b.ReportMetric(median(walls[1])/median(walls[0]), "wall-x")
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(one, "cpu-ns/op/1")

@@ -63,6 +63,13 @@ func newGate(doors int) *gate {
 // door returns a way in for who reads often: one after the other, so that those at work at a time seldom share one.
 func (g *gate) door() *door { return &g.doors[int(g.next.Add(1)-1)%len(g.doors)] }
 
+// UseDoor makes a batch enter by door n of its store's gate, from its next Begin on. Batches of one event loop take turns, so each loop has
+// its number: a door of two processors costs 78 ns a batch instead of 11. REQUIRES the batch to be closed, and n not to be negative.
+func UseDoor(b *Batch, n int) {
+	doors := b.data.Gate.doors
+	b.door = &doors[n%len(doors)]
+}
+
 // enter waits while a writer has the gate, or keeps readers out. The caller leaves the room it returns.
 func (d *door) enter() *room {
 	r := d.room.Load()

@@ -78,6 +78,7 @@ func (c *call) attach(memory any) {
 	} else {
 		c.items.Batch = c.store.NewBatch()
 	}
+	counter.UseDoor(c.items.Batch, c.session.Lane())
 }
 
 // detach gives it back.
