@@ -195,11 +195,7 @@ func (c *call) plan(cmd *row, args [][]byte) {
 		}
 		c.opened()
 	}
-	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
-		c.runs[n-1].n++
-	} else {
-		c.runs = append(c.runs, run{cmd, 1, len(c.items.Owed)})
-	}
+	countRun(c, cmd)
 	if c.observed || c.executing { // which has a batch that was not opened here
 		c.observe(cmd, args)
 	}
@@ -210,6 +206,15 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	}
 	if full(&c.items) {
 		c.flush()
+	}
+}
+
+// countRun counts a command that is about to be planned.
+func countRun(c *call, cmd *row) {
+	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
+		c.runs[n-1].n++
+	} else {
+		c.runs = append(c.runs, run{cmd, 1, len(c.items.Owed)})
 	}
 }
 

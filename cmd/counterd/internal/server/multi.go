@@ -102,6 +102,9 @@ func (x execution) exec(num idmp.Number) {
 	if c.subscriber.outbox.Started() {
 		_ = c.session.Send() // before a message to itself: see runPublish
 	}
+	if num.Producer == nil && x.isLong() && x.execLong() {
+		return
+	}
 	x.fetch()
 	if err := c.call.items.Batch.BeginExclusive(); err != nil {
 		c.call.items.StoreError(err)
@@ -164,7 +167,12 @@ func (x execution) exec(num idmp.Number) {
 		idmp.Answer(&c.call.items.Out, result)
 	}
 	c.call.items.Batch.End()
-	err := c.call.commitBatch()
+	x.answer(size, tooLong, c.call.commitBatch())
+}
+
+// answer ends the replies of the queue, which begin at size. err is the commit's.
+func (x execution) answer(size int, tooLong bool, err error) {
+	c := x.c
 	if tooLong { // an error reply would say that nothing was changed
 		c.call.items.Out.Cut(size)
 		c.srv.log.Warn("closing connection", "client", c.session.ID(), "reason", "replies of a transaction exceed the limit", "limit", maxExecReplies)
@@ -175,6 +183,79 @@ func (x execution) exec(num idmp.Number) {
 		c.call.items.Out.Cut(size)
 		c.call.items.StoreError(err)
 	}
+}
+
+// maxPlannedOps is how many operations of a queue are planned together: their replies are 64 MiB only where a counter has dozens of
+// columns.
+const maxPlannedOps = 64 << 10
+
+// isLong tells whether the queue is to be executed by execLong: many commands, all of them on posts, that nothing but the store is asked
+// about.
+func (x execution) isLong() bool {
+	c, t := x.c, x.t
+	return len(t.queued) > longArgs && !c.session.InLoop() && c.srv.cluster == nil && c.scatter == nil && c.call.reads == nil && !c.call.loading &&
+		c.login.user.Load().Unlimited() && c.srv.monitors.n.Load() == 0 && x.Unplanned() == ""
+}
+
+// execLong is exec of a long queue: it is planned before everybody else is kept out, and answered afterwards, both with pauses. So
+// others wait only while it runs, 2.0 ms for 10,000 INCRs instead of 2.7. false: nothing was executed, and exec has to do it in its way.
+func (x execution) execLong() (done bool) {
+	c, t := x.c, x.t
+	k, b := &c.call, c.call.items.Batch
+	k.items.Pause = c.srv.front.GiveWay
+	defer func() {
+		if k.items.Pause = nil; !done {
+			clear(k.items.Owed)
+			k.items.Owed, k.runs = k.items.Owed[:0], k.runs[:0]
+			b.Reset()
+		}
+	}()
+	b.Reset()
+	names := b.Schema()
+	b.Grow(len(t.queued))
+	for i, q := range t.queued {
+		k.items.Breathe(i)
+		countRun(k, q.cmd)
+		if q.cmd.Plan(&k.items, q.args); b.Len() > maxPlannedOps {
+			return false
+		}
+	}
+	if !x.fetchLong(names) || b.BeginExclusive() != nil { // exec says why
+		return false
+	}
+	// With the store held, nobody can change a watched key any more.
+	if b.Schema() != names || c.watch.Dirty() || b.Refusal() != nil || c.srv.monitors.n.Load() > 0 {
+		b.End()
+		return false
+	}
+	c.srv.watches.Remove(&c.watch)
+	began := time.Now()
+	b.Run()
+	k.touched()
+	b.End()
+	err := k.commitBatch()
+	size := k.items.Out.Len()
+	k.items.Out.Array(len(t.queued))
+	k.reply(began)
+	x.answer(size, x.cutReplies(size), err)
+	return true
+}
+
+// fetchLong waits for the pages of cold files that the planned operations need. false: the schema has changed since they were planned.
+func (x execution) fetchLong(names *schema.Schema) bool {
+	b := x.c.call.items.Batch
+	if !x.c.call.store.Cold() {
+		return true
+	}
+	if b.Begin() != nil {
+		return false
+	}
+	defer b.End()
+	if b.Schema() != names {
+		return false
+	}
+	b.Fetch()
+	return true
 }
 
 // fetch waits for the pages of cold files that the queue needs, before everybody else is kept out: its operations are
