@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -353,30 +354,92 @@ func kafkaTarget(t testing.TB, rng *rand.Rand) *target {
 				c.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("cut"), true })
 			}
 		},
-		lines: func() (lines []string) {
-			ctx, cancel := context.WithTimeout(t.Context(), harness.IoTimeout)
-			defer cancel()
-			end := c.PartitionInfo("changes", 0).LastStableOffset
-			reader, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-				kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"changes": {0: kgo.NewOffset().AtStart()}}))
-			if err != nil {
-				t.Fatal(err)
+		lines: func() []string { return committed(t, c.ListenAddrs()[0]) }}
+}
+
+// committed are the values of the records of the topic that a consumer sees.
+func committed(t testing.TB, addr string) (lines []string) {
+	ctx, cancel := context.WithTimeout(t.Context(), harness.IoTimeout)
+	defer cancel()
+	reader, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"changes": {0: kgo.NewOffset().AtStart()}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	part := kmsg.NewListOffsetsRequestTopicPartition()
+	part.Timestamp = -1
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic, topic.Partitions = "changes", append(topic.Partitions, part)
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.IsolationLevel, req.Topics = -1, 1, append(req.Topics, topic)
+	answer, err := req.RequestWith(ctx, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, end := int64(0), answer.Topics[0].Partitions[0].Offset; at < end && ctx.Err() == nil; {
+		reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			if at = r.Offset + 1; !r.Attrs.IsControl() {
+				lines = append(lines, string(r.Value))
 			}
-			defer reader.Close()
-			for at := int64(0); at < end && ctx.Err() == nil; {
-				reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-					if at = r.Offset + 1; !r.Attrs.IsControl() {
-						lines = append(lines, string(r.Value))
-					}
-				})
+		})
+	}
+	return lines
+}
+
+// kafkaPlace is the variable of the environment that makes the test's program a cluster of Kafka: its port and folder.
+const kafkaPlace = "COUNTERD_TEST_KAFKA"
+
+// serveKafka serves Kafka until the process is killed.
+func serveKafka(place string) {
+	port, dir, _ := strings.Cut(place, " ")
+	n, err := strconv.Atoi(port)
+	if err == nil {
+		_, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(n), kfake.SeedTopics(1, "changes"), kfake.DataDir(dir), kfake.SyncWrites())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kafka:", err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+// killedKafkaTarget is a cluster of Kafka in a process of its own, which is killed with kill -9.
+func killedKafkaTarget(t testing.TB) *target {
+	addr, dir := fmt.Sprint("127.0.0.1:", freeport.Take(t)), t.TempDir()
+	var process *exec.Cmd
+	kill := func() {
+		_ = process.Process.Kill()
+		_ = process.Wait()
+	}
+	start := func() {
+		process = exec.Command(os.Args[0])
+		process.Env = append(os.Environ(), kafkaPlace+"="+strings.TrimPrefix(addr, "127.0.0.1:")+" "+dir)
+		process.Stderr, process.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		harness.Eventually(t, harness.IoTimeout, "Kafka answers", func() bool {
+			c, err := net.Dial("tcp", addr)
+			if err == nil {
+				c.Close()
 			}
-			return lines
-		}}
+			return err == nil
+		})
+	}
+	start()
+	t.Cleanup(func() { kill() })
+	return &target{to: []string{"--to", "kafka://" + addr + "/changes"},
+		kill: func() {
+			kill()
+			start()
+		},
+		lines: func() []string { return committed(t, addr) }}
 }
 
 // TestFeedKilled kills the node, the tool and the sink in random order: each change is in the sink once, and in order.
 func TestFeedKilled(t *testing.T) {
-	for _, name := range []string{"jsonl", "jsonl.zst", "redis", "http", "kafka"} {
+	for _, name := range []string{"jsonl", "jsonl.zst", "redis", "http", "kafka", "kafka killed"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rng, _ := harness.Random(t)
@@ -388,6 +451,8 @@ func TestFeedKilled(t *testing.T) {
 				sink = webTarget(t, rng)
 			case "kafka":
 				sink = kafkaTarget(t, rng)
+			case "kafka killed":
+				sink = killedKafkaTarget(t)
 			default:
 				sink = fileTarget(t, "changes."+name)
 			}
