@@ -100,6 +100,9 @@ const (
 // MaxResult is how many bytes the blob of a result may have. A larger one is not kept, see ResultGone.
 const MaxResult = core.MaxResult
 
+// ProducerNumbers is how many numbers of a producer are remembered at least, if they are runs.
+const ProducerNumbers = core.ProducerNumbers
+
 // MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce.
 const MaxOnceChanges = core.MaxOnceChanges
 

@@ -172,18 +172,29 @@ func TestOnceRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if o, ops := numbered(t, s, Once{Producer: pa, Seq: 1, Hash: 5}, incr); !o.Repeat || o.Result.Kind != ResultGone || ops[0].Done {
+		t.Errorf("a number whose result is not kept: got %+v", o)
+	}
+	if err := run(Once{Seq: 9}); err != nil {
+		t.Errorf("a late number: got %v", err)
+	}
+	for i := range uint64(700) { // far from each other: not all are kept
+		if err := run(Once{Seq: 1000 * (i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var expired *ExpiredError
 	if err := run(Once{Seq: 1, Hash: 5}); !errors.As(err, &expired) || expired.Lowest <= 1 {
 		t.Errorf("an old number: got %v", err)
 	}
-	if err := run(Once{Seq: 401}); err != nil {
+	if err := run(Once{Seq: 500_001}); err != nil {
 		t.Errorf("a gap in the window: got %v", err)
 	}
-	if err := run(Once{Seq: 500, Epoch: 3}); err != nil {
+	if err := run(Once{Seq: 800_000, Epoch: 3}); err != nil {
 		t.Fatal(err)
 	}
 	var fenced *FencedError
-	if err := run(Once{Seq: 501, Epoch: 2}); !errors.As(err, &fenced) || fenced.Want != 3 {
+	if err := run(Once{Seq: 800_001, Epoch: 2}); !errors.As(err, &fenced) || fenced.Want != 3 {
 		t.Errorf("an old epoch: got %v", err)
 	}
 	if err := run(Once{Seq: 1, Producer: []byte("b")}); err != nil {
@@ -198,20 +209,20 @@ func TestOnceRefused(t *testing.T) {
 			t.Errorf("producer %q: got no error", id)
 		}
 	}
-	wantValue(t, s, "7.cntrn", 204)
+	wantValue(t, s, "7.cntrn", 905)
 
 	// A change that is refused leaves no entry: it can be made later.
 	for range 2 {
-		o, ops := numbered(t, s, Once{Producer: pa, Epoch: 3, Seq: 600}, Op{Kind: OpAdd, Mid: 9, Column: 1, Arg: math.MaxUint64})
+		o, ops := numbered(t, s, Once{Producer: pa, Epoch: 3, Seq: 900_000}, Op{Kind: OpAdd, Mid: 9, Column: 1, Arg: math.MaxUint64})
 		if o.Err != nil || o.Repeat || !errors.Is(ops[0].Err, ErrOutOfRange) {
 			t.Errorf("got %+v, operation %+v", o, ops[0])
 		}
-		o, ops = numbered(t, s, Once{Producer: pa, Epoch: 3, Seq: 600, Make: answers}, Op{Kind: OpSet, Mid: 9, Column: 1, Arg: 3}, Op{Kind: OpSet, Mid: 9, Column: 1, Arg: 1 << 60})
+		o, ops = numbered(t, s, Once{Producer: pa, Epoch: 3, Seq: 900_000, Make: answers}, Op{Kind: OpSet, Mid: 9, Column: 1, Arg: 3}, Op{Kind: OpSet, Mid: 9, Column: 1, Arg: 1 << 60})
 		if o.Err != nil || o.Repeat || !errors.Is(ops[1].Err, ErrOutOfRange) || ops[0].Done {
 			t.Errorf("got %+v, operations %+v", o, ops)
 		}
 	}
-	o, _ := numbered(t, s, Once{Producer: pa, Epoch: 3, Seq: 600}, Op{Kind: OpAdd, Mid: 9, Column: 1, Arg: 2})
+	o, _ := numbered(t, s, Once{Producer: pa, Epoch: 3, Seq: 900_000}, Op{Kind: OpAdd, Mid: 9, Column: 1, Arg: 2})
 	wantResult(t, "made later", o, false, Result{Kind: ResultInt, N: 2})
 }
 

@@ -34,13 +34,12 @@ var showOnce = map[string]func(b *Batch) error{
 		return err
 	},
 	"mismatch": func(b *Batch) error { _, err := tryOnce(b, "a", 1000, 1); return except(err, ErrMismatch) },
-	"expired": func(b *Batch) error {
-		_, err := tryOnce(b, "a", 1, 0)
-		var expired *ExpiredError
-		if errors.As(err, &expired) {
-			return nil
+	"gone": func(b *Batch) error {
+		o, err := tryOnce(b, "a", 10, 0)
+		if err == nil && (!o.Repeat || o.Result.Kind != ResultGone) {
+			err = fmt.Errorf("got %+v, want that it was made", o)
 		}
-		return fmt.Errorf("got %w, want an ExpiredError", err)
+		return err
 	},
 	"last": func(b *Batch) error {
 		return with(b, func() error { _, _, err := b.Producers().Last([]byte("a")); return err })

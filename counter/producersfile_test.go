@@ -13,8 +13,10 @@ import (
 func producersText(t testing.TB, s *Store) string {
 	t.Helper()
 	s.data.Producers.Mu.Lock()
-	b := s.data.Producers.Table.AppendImage(nil)[2:]
+	b := s.data.Producers.Table.AppendImage(nil)
 	s.data.Producers.Mu.Unlock()
+	version := b[0]
+	b = b[2:]
 	next := func() uint64 {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {
@@ -44,6 +46,16 @@ func producersText(t testing.TB, s *Store) string {
 				line += fmt.Sprintf(",%d", next())
 			}
 			seq++
+		}
+		if version > 1 {
+			line += " made"
+			for n := next(); n > 0; n-- {
+				if line += fmt.Sprintf(" +%d", next()); b[0] == 1 {
+					line += fmt.Sprintf(" %x", cut(9)[1:])
+				} else {
+					line += fmt.Sprintf("*%d", next())
+				}
+			}
 		}
 		lines = append(lines, line)
 	}

@@ -17,7 +17,7 @@ type Options struct {
 	// Counter is the counter's name; the schema's first where it is empty.
 	Counter string
 	// RetryFor is how long a request is repeated after its first attempt failed: 30 s, at most 5 minutes. A server
-	// remembers a producer for 10 minutes, so that a repeat is never taken for a new request. The context may end it
+	// remembers a producer for 10 minutes at least, so that a repeat is never taken for a new request. The context may end it
 	// earlier.
 	RetryFor time.Duration
 	// RetryPercent is how many repeats a hundred requests pay for: 10. RetryBurst is how many are there to begin with,
@@ -42,7 +42,7 @@ type Options struct {
 const (
 	maxRetryFor  = 5 * time.Minute
 	maxProducers = 1000
-	// firstLanes is how many lanes there are at first, and not one a processor: a server knows 10,000 producers, of all
+	// firstLanes is how many lanes there are at first, and not one a processor: a server has places for the producers of all
 	// its clients. Four locks of 20 ns suffice for any number of requests that a client can make.
 	firstLanes = 4
 )

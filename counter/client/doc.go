@@ -15,16 +15,16 @@
 // of theirs it is (INCRBY key n IDMP producer seq): the server stores both with the change, and answers a repeat what
 // it answered first. A producer is 16 random characters that a Client makes up; it has a few (Producers), called lanes.
 //
-// The server remembers the 128 highest numbers of a producer, and refuses older numbers with IDMPEXPIRED, as it cannot tell
-// whether those changes were made. It does not come to that here, as a lane gives no number that is 64 or more above one
+// The server keeps the answers to the 128 highest numbers of a producer, and answers older numbers with IDMPEXPIRED, as it has only
+// kept that those changes were made, or not even that. It does not come to that here, as a lane gives no number that is 64 or more above one
 // which may still be repeated. Behind a request that is stuck others pass, 63 of them; then the lane is held up and
 // requests take other lanes, new ones up to the limit, and then wait.
 //
 //	lane A   41 42 [43] 44 45 ... 106      43 is stuck: 107 would need its place
 //	lane B   7 8 9 10 ...                  takes the requests meanwhile
 //
-// A server may forget a producer that it did not hear of for 10 minutes, when it needs the place. So nothing is
-// repeated for more than 5 minutes after its first attempt.
+// A server may forget a producer that it did not hear of for a day, when it needs the place, and for 10 minutes with older versions or
+// other settings (idmp-min-idle). So nothing is repeated for more than 5 minutes after its first attempt.
 //
 // # Repeats
 //

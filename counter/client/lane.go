@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// window is how many numbers of a lane may be unknown at once. A server remembers the 128 highest of a producer, so
+// window is how many numbers of a lane may be unknown at once. A server keeps the answers to the 128 highest of a producer, so
 // that a number is safe to repeat as long as fewer than 128 above it were used; half of that leaves room for servers
 // whose window counts otherwise.
 const window = 64
@@ -63,7 +63,7 @@ func (l *lane) known(seq uint64, n int) {
 }
 
 // lanes are the producers of a client. A request takes the lane that a random number says, so that goroutines seldom
-// meet, and another one where that lane is held up. There are as few as suffice: a server knows 10,000 producers.
+// meet, and another one where that lane is held up. There are as few as suffice: each takes memory of the server.
 type lanes struct {
 	list    atomic.Pointer[[]*lane]
 	most    int

@@ -25,7 +25,7 @@ const (
 	groupsLen = 32
 	// MaxMoveLen is what a KindImport, KindAccept or KindDrop takes at most.
 	MaxMoveLen  = 1 + 1 + MaxMoveID + groupsLen
-	MaxFloorLen = 1 + 2 + 10
+	MaxFloorLen = 1 + 3 + 10
 )
 
 // The records, as in record.go:

@@ -60,13 +60,13 @@ const (
 	MaxColumns    = 1024              // columns in one KindSetItem
 	MaxSchemaText = 1 << 16           // bytes of one schema statement
 	MaxProducerID = 32                // bytes of a producer's id; 1 at least
-	MaxProducers  = 1 << 14           // numbers of producers are below: 2 bytes
+	MaxProducers  = 1 << 20           // numbers of producers are below: 3 bytes at most. Programs before 2026-11-24 know 1 << 14
 	MaxEpoch      = 1<<63 - 1         // of a producer: it can be told as an integer
 	MaxResult     = 64 << 10          // bytes of a result's blob
 	HashBits      = 21                // of the hash of a write's arguments are kept
-	MinDefineLen  = 1 + 2 + 1 + 1 + 1 // without an id, at most
-	MaxDefineLen  = 1 + 2 + 10 + 10 + 1 + MaxProducerID
-	MaxOnceLen    = 1 + 2 + 10 + 3 + 1 + 3 + MaxResult // without a blob 27 at most
+	MinDefineLen  = 1 + 3 + 1 + 1 + 1 // without an id, at most
+	MaxDefineLen  = 1 + 3 + 10 + 10 + 1 + MaxProducerID
+	MaxOnceLen    = 1 + 3 + 10 + 3 + 1 + 3 + MaxResult // without a blob 28 at most
 	MaxAppend     = 2 << 20                            // bytes of the records of one Append call: they stay in one frame
 	MaxSetLen     = 1 + 5 + 3 + 10 + 10                // bytes of a KindSet
 	MaxDeleteLen  = 1 + 5 + 10
@@ -123,7 +123,7 @@ type Record struct {
 // record, which a result of kind next must have, and be a set; a once whose change changed nothing has none, and ends its frame. A
 // define gives a number to a producer; the producer that had the number before loses it. For a producer that has the number
 // already, define sets a higher epoch, or another base. A define without an id frees the number. With the base near to the
-// producer's present sequence numbers, and up to 16,384 producers, an INCR's once takes at most 8 bytes; the id alone would
+// producer's present sequence numbers, an INCR's once takes at most 9 bytes, and 8 with up to 16,384 producers; the id alone would
 // take as many, in each record.
 
 // AppendSet appends a KindSet record to dst.

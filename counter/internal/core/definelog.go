@@ -23,7 +23,7 @@ type defined struct {
 	base uint64
 }
 
-// maxDefined bounds the memory to 4 MiB: a producer takes a further entry each 16,384 changes.
+// maxDefined bounds the memory to 4 MiB, and 200 bytes for each producer there is: one takes a further entry each 16,384 changes.
 const maxDefined = 1 << 16
 
 // reset begins with a table as it was at a log offset.
@@ -38,7 +38,7 @@ func (d *defineLog) add(number uint32, pos uint64, id string, base uint64) {
 	if d.by == nil {
 		d.by = make(map[uint32][]defined)
 	}
-	if d.n >= maxDefined {
+	if d.n >= maxDefined+2*len(d.by) {
 		d.n = 0
 		for number, list := range d.by {
 			d.by[number] = slices.Clone(list[len(list)-1:])

@@ -13,23 +13,26 @@ import (
 
 // ProducerLimits bound what is remembered of producers. The zero value of a field is its default.
 type ProducerLimits struct {
-	Producers int   // how many: 1..16384, default 10000
-	Bytes     int64 // of what is kept for all of them; at least 64 KiB, default 64 MiB
-	MinIdle   int64 // seconds: one that was idle for that long may give its place to another; default 600
+	Producers int   // how many: 1..1048576, the default
+	Bytes     int64 // of memory for all of them; at least 64 KiB, default 256 MiB
+	MinIdle   int64 // seconds: a producer that was idle for that long may give its place to another; default 86400, a day
 }
 
 func (l ProducerLimits) WithDefaults() producers.Limits {
 	if l.Producers == 0 {
-		l.Producers = 10000
+		l.Producers = producers.MaxPlaces
 	}
 	if l.Bytes == 0 {
-		l.Bytes = 64 << 20
+		l.Bytes = 256 << 20
 	}
 	if l.MinIdle == 0 {
-		l.MinIdle = 600
+		l.MinIdle = 86400
 	}
 	return producers.Limits{Producers: l.Producers, Bytes: l.Bytes, MinIdle: l.MinIdle}
 }
+
+// ProducerNumbers is how many numbers of a producer are remembered at least, if they are runs.
+const ProducerNumbers = producers.Numbers
 
 // ProducerInfo describes a producer.
 type ProducerInfo = producers.Info

@@ -30,13 +30,13 @@ const MaxResult = format.MaxResult
 // Once is a change that its producer numbered, to be made once however often it is asked for.
 //
 // A producer is a client, by an id of its own choice. For each of its newest 128 numbers the store keeps what was
-// answered, in the same record of the log as the change itself. Who gets no answer asks again with the same number: if
-// the change was made, by this process or by the one before it or by the primary before, it is not made again, and the
-// answer is the same.
+// answered, in the same record of the log as the change itself, and of 10,000 numbers that they were made. A client that gets no answer
+// asks again with the same number: if the change was made, by this process or by the one before it or by the primary before, it is not
+// made again, and the answer is the same, or ResultGone.
 type Once struct {
 	Producer []byte // 1 to 32 bytes; must not change until Run returns
 	Epoch    uint64 // of the producer: a higher one than was known shuts out the lower ones
-	Seq      uint64 // the change's number: rising, gaps and any order within the newest 128 allowed
+	Seq      uint64 // the change's number: rising, gaps and any order within the newest 10,000 allowed
 	Hash     uint32 // of the command and its arguments, of which 21 bits count
 	Hint     uint32 // Run sets it: given again with the same producer, it saves looking that up
 	Room     int    // most bytes that the result's blob may have; with more it is kept as ResultGone
@@ -207,11 +207,14 @@ func (r *changeSets) raise() {
 	l.Dirty, l.Logged = true, b.pos
 }
 
-// define begins records with what the last look at the table wants to be said first: whose places are needed, and what
-// number, epoch and base the producer has.
+// define begins records with those that the last look at the table wants first: floors and freed numbers of other producers, and
+// number, epoch and base of this one.
 func (r *changeSets) define() {
 	y := &r.lookup
 	r.records = r.records[:0]
+	for _, f := range y.Shed {
+		r.records = format.AppendFloor(r.records, f.Number, f.From)
+	}
 	for _, number := range y.Forget {
 		r.records = format.AppendDefine(r.records, number, 0, 0, nil)
 	}
@@ -220,8 +223,8 @@ func (r *changeSets) define() {
 	}
 }
 
-// maxDefine is what define may take: at most all others are forgotten.
-const maxDefine = format.MaxProducers*format.MinDefineLen + format.MaxDefineLen
+// maxDefine is the most bytes of define.
+const maxDefine = producers.MaxShed*format.MaxFloorLen + producers.MaxForget*format.MinDefineLen + format.MaxDefineLen
 
 // prefix begins the records of o's change, mid's: its result is known. next: its change is one set, of that value.
 func (r *changeSets) prefix(o *Once, mid uint64, next bool) {

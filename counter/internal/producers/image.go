@@ -13,17 +13,25 @@ import (
 //
 //	byte 0     1
 //	     +-----+---+-----------+-----------+-----+--------------------+
-//	     | v 1 | 0 | producers | producer  | ... | producer           |
+//	     | ver | 0 | producers | producer  | ... | producer           |
 //	     |     |   | v         |           |     |                    |
 //	     +-----+---+-----------+-----------+-----+--------------------+
 //
-//	producer   number v | id length v | id | epoch v | base v | from v | used v | entries v | entry ...
+//	producer   number v | id length v | id | epoch v | base v | from v | used v | entries v | entry ... | spans v | span ...
 //	entry      seq v | meta u32 | value v | of a blob: bytes
+//	span       block v | blocks v | of one block: bits u64
 //
-// v is a varint, u32 little-endian. Producers stand in order of last use, oldest first, their entries ascend by seq. The seq
+// v is a varint, u32 and u64 are little-endian. Producers stand in order of last use, oldest first, their entries ascend by seq. The seq
 // of the first entry is less from, all others less the one before and 1. meta is argument hash << 11 | result kind << 8 |
-// slot group; value is the result's N, or the length of its blob. used is in seconds since 1970.
-const imageVersion = 1
+// slot group; value is the result's N, or the length of its blob. used is in seconds since 1970. Spans are seqs without results, in
+// blocks of 64: see made. The first block is less from/64, all others less the end of the span before.
+//
+// Version 1 has no spans, and numbers below 16,384. It is written as long as that says everything, so that programs that know no more
+// can read it.
+const (
+	imageVersion  = 2
+	version1Seats = 1 << 14
+)
 
 // ErrBadImage is returned for bytes that are no image.
 var ErrBadImage = errors.New("producers: bad image")
@@ -36,8 +44,9 @@ func corrupt(fault string, args ...any) error {
 }
 
 const (
-	maxProducerImage = 2 + 1 + format.MaxProducerID + 4*10 + 2 // before its entries
-	maxEntryImage    = 10 + 4 + 10                             // without a blob
+	maxProducerImage = 3 + 1 + format.MaxProducerID + 4*10 + 2 + 2 // without entries and spans
+	maxEntryImage    = 10 + 4 + 10                                 // without a blob
+	maxSpanImage     = 10 + 1 + 8
 )
 
 // ImageBytes is an upper bound of the bytes that AppendImage appends.
@@ -52,17 +61,31 @@ func (t *Table) ImageBytes() int64 {
 }
 
 func (p *producer) imageBytes() int64 {
-	return maxProducerImage + int64(p.ring.n)*maxEntryImage + int64(p.live)
+	return maxProducerImage + int64(p.ring.n)*maxEntryImage + int64(len(p.made.spans))*maxSpanImage + int64(p.live)
+}
+
+// version is the lowest that says everything.
+func (t *Table) version() byte {
+	for number, p := range t.places {
+		if p != nil && (number >= version1Seats || p.made.count > 0) {
+			return imageVersion
+		}
+	}
+	return 1
 }
 
 // AppendImage appends the image of t to dst. Equal tables have equal images.
 func (t *Table) AppendImage(dst []byte) []byte {
-	dst = append(dst, imageVersion, 0)
+	version := t.version()
+	dst = append(dst, version, 0)
 	dst = binary.AppendUvarint(dst, uint64(len(t.byID)))
 	for number := t.oldest; number != none; number = t.places[number].newer {
 		p := t.places[number]
 		dst = slices.Grow(dst, int(p.imageBytes()))
 		dst = p.appendImage(binary.AppendUvarint(dst, uint64(number)))
+		if version > 1 {
+			dst = p.made.appendImage(dst, p.from)
+		}
 	}
 	return dst
 }
@@ -89,6 +112,20 @@ func (p *producer) appendImage(dst []byte) []byte {
 	return dst
 }
 
+func (m *made) appendImage(dst []byte, from uint64) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(m.spans)))
+	end := from / blockSeqs
+	for _, s := range m.spans {
+		dst = binary.AppendUvarint(dst, s.block()-end)
+		dst = binary.AppendUvarint(dst, s.blocks())
+		if s.blocks() == 1 {
+			dst = binary.LittleEndian.AppendUint64(dst, s.bits)
+		}
+		end = s.end()
+	}
+	return dst
+}
+
 // Load makes a table of an image. Limits are not asked. The error is ErrBadImage or ErrNewerImage.
 func Load(image []byte, l Limits) (*Table, error) {
 	if len(image) < 2 {
@@ -98,11 +135,11 @@ func Load(image []byte, l Limits) (*Table, error) {
 		return nil, fmt.Errorf("%w: got %d, want at most %d", ErrNewerImage, image[0], imageVersion)
 	}
 	if image[0] < 1 || image[1] != 0 {
-		return nil, fmt.Errorf("%w: got version %d.%d, want %d", ErrBadImage, image[0], image[1], imageVersion)
+		return nil, fmt.Errorf("%w: got version %d.%d, want 1.0 to %d.0", ErrBadImage, image[0], image[1], imageVersion)
 	}
-	d := decoder{b: image[2:], size: len(image)}
+	d := decoder{b: image[2:], size: len(image), version: image[0]}
 	t := New(l)
-	count := d.uvarint("number of producers", MaxPlaces)
+	count := d.uvarint("number of producers", d.seats())
 	for range count {
 		d.producer(t)
 		if d.err != nil {
@@ -120,9 +157,18 @@ func Load(image []byte, l Limits) (*Table, error) {
 
 // decoder reads an image. After the first error everything it reads is 0.
 type decoder struct {
-	b    []byte
-	size int
-	err  error
+	b       []byte
+	size    int
+	version byte
+	err     error
+}
+
+// seats is how many numbers of producers there are.
+func (d *decoder) seats() uint64 {
+	if d.version == 1 {
+		return version1Seats
+	}
+	return MaxPlaces
 }
 
 func (d *decoder) fail(format string, args ...any) {
@@ -164,7 +210,7 @@ func (d *decoder) bytes(what string, n uint64) []byte {
 
 // producer reads one producer into t.
 func (d *decoder) producer(t *Table) {
-	number := uint32(d.uvarint("producer number", MaxPlaces-1))
+	number := uint32(d.uvarint("producer number", d.seats()-1))
 	id := d.bytes("id", d.uvarint("length of an id", format.MaxProducerID))
 	if d.err == nil && len(id) == 0 {
 		d.fail("a producer without an id")
@@ -182,7 +228,7 @@ func (d *decoder) producer(t *Table) {
 	epoch, base, from := d.uvarint("epoch", MaxEpoch), d.uvarint("base", most), d.uvarint("lowest seq", most)
 	p := t.add(number, id, int64(d.uvarint("time", 1<<62)))
 	p.epoch, p.base, p.from = epoch, base, from
-	before := p.cost()
+	before := size{bytes: p.cost()}
 	n := d.uvarint("number of entries", Window)
 	for next, i := from, uint64(0); i < n && d.err == nil; i++ {
 		less := d.uvarint("seq", most-next)
@@ -192,7 +238,50 @@ func (d *decoder) producer(t *Table) {
 		d.entry(p, next+less)
 		next += less + 1
 	}
-	t.bytes += p.cost() - before
+	if d.version > 1 {
+		d.made(p)
+	}
+	t.charge(p, before)
+}
+
+// made reads the seqs of a producer that have no results.
+func (d *decoder) made(p *producer) {
+	n := d.uvarint("number of spans", maxSpans)
+	if d.err != nil || n == 0 {
+		return
+	}
+	p.made.spans = make([]span, 0, n)
+	const behind = 1 << (64 - blockShift) // the last block
+	for block := p.from / blockSeqs; n > 0 && d.err == nil; n-- {
+		block += d.uvarint("block", behind-1-min(block, behind-1))
+		blocks, seqs := d.uvarint("number of blocks", maxBlocks), uint64(fullBlock)
+		if blocks == 1 {
+			if raw := d.bytes("seqs of a block", 8); raw != nil {
+				seqs = binary.LittleEndian.Uint64(raw)
+			}
+		}
+		if d.err == nil && (blocks == 0 || seqs == 0 || blocks > behind-min(block, behind)) {
+			d.fail("a span of %d blocks at block %d, and seqs %x", blocks, block, seqs)
+		}
+		if d.err != nil {
+			break
+		}
+		s := newSpan(block, blocks, seqs)
+		p.made.spans, p.made.count = append(p.made.spans, s), p.made.count+s.seqs()
+		block = s.end()
+	}
+	if d.err != nil {
+		p.made = made{}
+		return
+	}
+	if p.made.lowest() < p.from || p.made.count > maxMade {
+		d.fail("%d seqs from %d on, want at most %d, from %d on", p.made.count, p.made.lowest(), maxMade, p.from)
+	}
+	for i := range p.ring.n {
+		if seq := p.ring.seqAt(i); p.made.has(seq) {
+			d.fail("seq %d with a result and without", seq)
+		}
+	}
 }
 
 // entry reads one entry of a producer, whose seq is above all others.

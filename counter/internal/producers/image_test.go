@@ -14,8 +14,14 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // goldenTable is the table of testdata/producers.v1.image. It must not change.
-func goldenTable(t testing.TB) *Table {
-	tab := New(Limits{Producers: 4, Bytes: 1 << 20, MinIdle: 10})
+func goldenTable(t testing.TB) *Table { return goldenOf(t, 4) }
+
+// goldenTable2 is the table of testdata/producers.v2.image, which has a producer of so many seqs that some have no results. It must not
+// change.
+func goldenTable2(t testing.TB) *Table { return goldenOf(t, 5) }
+
+func goldenOf(t testing.TB, producers int) *Table {
+	tab := New(Limits{Producers: producers, Bytes: 1 << 20, MinIdle: 10})
 	results := []format.Result{
 		{Kind: format.ResultInt, N: 1<<64 - 5}, {Kind: format.ResultOK}, {Kind: format.ResultBulk, N: 42}, {Kind: format.ResultNil},
 		{Kind: format.ResultBlob, Blob: []byte("a blob")}, {Kind: format.ResultGone}, {Kind: format.ResultBlob, Blob: []byte{}},
@@ -38,24 +44,25 @@ func goldenTable(t testing.TB) *Table {
 }
 
 func TestGolden(t *testing.T) {
-	tab := goldenTable(t)
-	name := filepath.Join("testdata", "producers.v1.image")
-	if *update {
-		must(t, os.WriteFile(name, tab.AppendImage(nil), 0o644))
+	for file, tab := range map[string]*Table{"producers.v1.image": goldenTable(t), "producers.v2.image": goldenTable2(t)} {
+		name := filepath.Join("testdata", file)
+		if *update {
+			must(t, os.WriteFile(name, tab.AppendImage(nil), 0o644))
+		}
+		want, err := os.ReadFile(name)
+		must(t, err)
+		if !bytes.Equal(copyOf(t, tab).AppendImage(nil), want) {
+			t.Errorf("the image differs from %s", name)
+		}
+		back, err := Load(want, tab.limits)
+		must(t, err)
+		must(t, back.sameAs(tab))
 	}
-	want, err := os.ReadFile(name)
-	must(t, err)
-	if !bytes.Equal(copyOf(t, tab).AppendImage(nil), want) {
-		t.Errorf("the image of version %d differs from %s", imageVersion, name)
-	}
-	back, err := Load(want, tab.limits)
-	must(t, err)
-	must(t, back.sameAs(tab))
 }
 
 // TestBadImages: every prefix and every impossible value gives an error that says where.
 func TestBadImages(t *testing.T) {
-	good := goldenTable(t).AppendImage(nil)
+	good := goldenTable2(t).AppendImage(nil)
 	for n := range good {
 		if _, err := Load(good[:n], Limits{}); !errors.Is(err, ErrBadImage) {
 			t.Fatalf("%d of %d bytes: %v", n, len(good), err)
@@ -80,6 +87,17 @@ func TestBadImages(t *testing.T) {
 		"too many entries":     "\x01\x00\x01\x00\x01a\x00\x00\x00\x00\x81\x01",
 		"kind 0":               "\x01\x00\x01\x00\x01a\x00\x00\x00\x00\x01" + "\x00" + "\x00\x00\x00\x00" + "\x00",
 		"kind 7":               "\x01\x00\x01\x00\x01a\x00\x00\x00\x00\x01" + "\x00" + "\x00\x07\x00\x00" + "\x00",
+		"version 2.1":          "\x02\x01\x00",
+		"a number above all":   "\x02\x00\x01\x80\x80\x40\x01a\x00\x00\x00\x00\x00\x00",
+		"no spans":             "\x02\x00\x01" + one(0, "a"),
+		"a span of no block":   "\x02\x00\x01" + one(0, "a") + "\x01\x00\x00",
+		"a span of 65 blocks":  "\x02\x00\x01" + one(0, "a") + "\x01\x00\x41",
+		"a span without seqs":  "\x02\x00\x01" + one(0, "a") + "\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00",
+		"many spans":           "\x02\x00\x01" + one(0, "a") + "\x81\x04",
+		"many seqs":            "\x02\x00\x01" + one(0, "a") + "\x03\x00\x40\x00\x40\x00\x40",
+		"a block above all":    "\x02\x00\x01" + one(0, "a") + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\x03\x02",
+		"expired seqs":         "\x02\x00\x01\x00\x01a\x00\x00\x01\x00\x00" + "\x01\x00\x01\x01\x00\x00\x00\x00\x00\x00\x00",
+		"a seq twice":          "\x02\x00\x01\x00\x01a\x00\x00\x00\x00\x01" + "\x00\x00\x02\x00\x00\x00" + "\x01\x00\x01\x01\x00\x00\x00\x00\x00\x00\x00",
 		"seqs beyond the last": "\x01\x00\x01\x00\x01a\x00\x00\x00\x00\x02" + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + "\x00\x02\x00\x00" + "\x00" + "\x00" + "\x00\x02\x00\x00" + "\x00",
 	} {
 		if _, err := Load([]byte(image), Limits{}); !errors.Is(err, ErrBadImage) {
@@ -94,6 +112,7 @@ func TestBadImages(t *testing.T) {
 // FuzzLoad: any bytes give an error, or a table that holds what must hold and is written as it was read.
 func FuzzLoad(f *testing.F) {
 	f.Add(goldenTable(f).AppendImage(nil))
+	f.Add(goldenTable2(f).AppendImage(nil))
 	f.Add([]byte{1, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tab, err := Load(b, Limits{})

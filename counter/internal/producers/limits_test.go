@@ -5,6 +5,7 @@ package producers
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/counterd/counterd/persist/format"
@@ -39,7 +40,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemory: producers are charged at least the memory that they take, and the limits of a server keep them in 64 MiB.
+// TestMemory: producers are charged at least the memory that they take, and the limits of a server keep them.
 func TestMemory(t *testing.T) {
 	const budget = 64 << 20
 	limits := Limits{Producers: 10000, Bytes: budget, MinIdle: 600}
@@ -125,6 +126,95 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// TestRun: a producer with 10,000 numbers in a row takes at most 0.2 bytes a number, and each of them is a repeat.
+func TestRun(t *testing.T) {
+	const ids, seqs = 50, 3*Numbers + 77
+	tab := New(Limits{Producers: ids, Bytes: 1 << 30, MinIdle: 600})
+	before := heap()
+	for seq := range uint64(seqs) {
+		for id := range ids {
+			put(t, tab, request(fmt.Sprintf("producer-with-id-%04d", id), seq, 1000), format.Result{Kind: format.ResultInt, N: seq})
+		}
+	}
+	used := heap() - before
+	each, charged := float64(used)/ids/Numbers, float64(tab.Bytes())/ids/Numbers
+	t.Logf("%.3f bytes a number, %.3f charged", each, charged)
+	if each > 0.2 || charged > 0.2 {
+		t.Errorf("%.3f bytes a number, %.3f charged, want at most 0.2", each, charged)
+	}
+	expired, gone, results := 0, 0, 0
+	for seq := range uint64(seqs) {
+		switch try := begin(tab, request("producer-with-id-0007", seq, 1000)); {
+		case try.Verdict == Expired:
+			expired++
+		case try.Verdict != Repeat:
+			t.Fatalf("%d: %+v", seq, try)
+		case try.Result.Kind == format.ResultGone:
+			gone++
+		case try.Result.N == seq:
+			results++
+		}
+	}
+	if results != Window || gone+results < Numbers || gone+results > Numbers+blockSeqs || expired+gone+results != seqs {
+		t.Errorf("%d results, %d without, %d expired", results, gone, expired)
+	}
+	must(t, tab.check())
+	copyOf(t, tab)
+}
+
+// TestScattered: seqs that are far from each other take bounded memory, and the lowest expire.
+func TestScattered(t *testing.T) {
+	tab := New(Limits{Producers: 1, Bytes: 1 << 30, MinIdle: 600})
+	for i := range uint64(2 * maxSpans) {
+		put(t, tab, request("p", i*1000, 1000), format.Result{Kind: format.ResultOK})
+	}
+	p := tab.places[0]
+	if p.made.count != maxSpans || p.made.lowest() != (2*maxSpans-Window-maxSpans)*1000 || p.cost() > 12<<10 {
+		t.Errorf("%d seqs from %d on, %d bytes", p.made.count, p.made.lowest(), p.cost())
+	}
+	if try := begin(tab, request("p", 5000, 1000)); try.Verdict != Expired {
+		t.Errorf("%+v", try)
+	}
+	if try := put(t, tab, request("p", p.made.lowest()+1, 1000), format.Result{Kind: format.ResultOK}); try.Verdict != Fresh {
+		t.Errorf("a late seq: %+v", try)
+	}
+	must(t, tab.check())
+	copyOf(t, tab)
+}
+
+// TestShed: a table without memory keeps its many idle producers: each loses its results, and none is forgotten
+// before its time. A replica gets the same by the log.
+func TestShed(t *testing.T) {
+	const ids = 300
+	tab := New(Limits{Producers: 10_000, Bytes: 300 << 10, MinIdle: 86400})
+	verdicts := map[Verdict]int{}
+	now := int64(1000)
+	for id := range ids {
+		for seq := range uint64(200) {
+			now++
+			verdicts[put(t, tab, request(fmt.Sprint("p", id), seq, now), format.Result{Kind: format.ResultInt, N: seq}).Verdict]++
+		}
+		if tab.Bytes() > 300<<10+4<<10 {
+			t.Fatalf("%d bytes", tab.Bytes())
+		}
+	}
+	must(t, tab.check())
+	if verdicts[Fresh] != ids*200 || tab.Len() != ids || tab.Stats().Taken > 0 {
+		t.Errorf("%v, %d producers", verdicts, tab.Len())
+	}
+	for id := range ids {
+		if try := begin(tab, request(fmt.Sprint("p", id), 199, now)); try.Verdict != Repeat || try.Result.N != 199 {
+			t.Errorf("the last number of %d: %+v", id, try)
+		}
+		if try := begin(tab, request(fmt.Sprint("p", id), 7, now)); try.Verdict != Expired && try.Verdict != Repeat {
+			t.Errorf("an early number of %d: %+v", id, try)
+		}
+	}
+	if try := begin(tab, request("p0", 7, now)); try.Verdict != Expired {
+		t.Errorf("%+v", try)
+	}
+}
+
 // TestBytes: producers that were idle for long make room for a known producer too; nothing else does.
 func TestBytes(t *testing.T) {
 	blob := format.Result{Kind: format.ResultBlob, Blob: make([]byte, 10000)}
@@ -142,7 +232,7 @@ func TestBytes(t *testing.T) {
 	bytes := tab.Bytes()
 	for seq, now := uint64(2), int64(599); now < 601; now++ {
 		try := begin(tab, with("c", seq, now))
-		if now < 600 && (try.Verdict != Full || !try.OfBytes) || now == 600 && (try.Verdict != Fresh || len(try.Forget) != 1 || try.Forget[0] != 0) {
+		if now < 600 && (try.Verdict != Full || !try.OfBytes) || now == 600 && (try.Verdict != Fresh || len(try.Forget) != 0 || !slices.Equal(try.Shed, []Floor{{0, 2}})) {
 			t.Fatalf("%d: %+v", now, try)
 		}
 	}
@@ -150,13 +240,37 @@ func TestBytes(t *testing.T) {
 		t.Fatal("Begin changed something")
 	}
 	put(t, tab, with("c", 2, 600), blob)
-	if _, _, ok := tab.Last([]byte("a")); ok || tab.Len() != 2 {
-		t.Fatal("a is known still")
+	if seq, _, ok := tab.Last([]byte("a")); !ok || seq != 1 || tab.Len() != 3 {
+		t.Fatal("a is forgotten")
+	}
+	if try := begin(tab, with("a", 1, 650)); try.Verdict != Expired || try.Lowest != 2 {
+		t.Fatalf("%+v", try)
 	}
 	larger := with("c", 3, 700)
 	larger.Room = 14000
-	if try := begin(tab, larger); try.Verdict != Fresh || len(try.Forget) != 1 || try.Forget[0] != 1 {
+	if try := begin(tab, larger); try.Verdict != Fresh || !slices.Equal(try.Shed, []Floor{{1, 2}}) {
 		t.Fatalf("%+v", try)
+	}
+	must(t, tab.check())
+}
+
+// TestBytesOfMany: producers that have nothing to lose are forgotten for a new one, after MinIdle and no sooner.
+func TestBytesOfMany(t *testing.T) {
+	tab := New(Limits{Producers: 1000, Bytes: 60000, MinIdle: 3600})
+	ids := 0
+	for ; put(t, tab, request(fmt.Sprint("p", ids), 1, 0), format.Result{Kind: format.ResultOK}).Verdict == Fresh; ids++ {
+	}
+	for _, now := range []int64{599, 600, 3599} {
+		if try := begin(tab, request("new", 1, now)); try.Verdict != Full || !try.OfBytes {
+			t.Fatalf("%d producers, at %d: %+v", ids, now, try)
+		}
+	}
+	if try := put(t, tab, request("new", 1, 3600), format.Result{Kind: format.ResultOK}); try.Verdict != Fresh || try.Number != 0 || tab.Len() != ids {
+		t.Fatalf("%d producers: %+v", ids, try)
+	}
+	tab.SetLimits(Limits{Producers: 1000, Bytes: 30000, MinIdle: 3600})
+	if try := put(t, tab, request("new", 2, 3600), format.Result{Kind: format.ResultOK}); try.Verdict != Fresh || tab.Bytes() > 30000 {
+		t.Fatalf("%d bytes: %+v", tab.Bytes(), try)
 	}
 	must(t, tab.check())
 }
@@ -173,7 +287,7 @@ func TestBytesOfTheLongestIdle(t *testing.T) {
 	r := request("a", 2, 5000)
 	r.Room = 14000
 	try := put(t, tab, r, blob)
-	if try.Verdict != Fresh || len(try.Forget) == 0 || try.Forget[0] != 1 || tab.Len() < 2 {
+	if try.Verdict != Fresh || len(try.Shed) == 0 || try.Shed[0].Number != 1 || len(try.Forget) > 0 || tab.Len() < 3 {
 		t.Fatalf("%+v, %d producers", try, tab.Len())
 	}
 	if try := put(t, tab, request("a", 1, 5000), blob); try.Verdict != Repeat {

@@ -29,8 +29,12 @@ func (t *Table) AppendGroups(dst []byte, groups *slot.Set, mark func(n int)) []b
 			}
 			dst = format.AppendOnce(dst, number, e.seq-p.base, e.hash(), e.group(), p.result(e))
 		}
-		if p.from > 0 {
-			dst = format.AppendFloor(dst, number, p.from)
+		from := p.from
+		if p.made.count > 0 {
+			from = p.made.highest() + 1 // no overflow: made by seqs that higher ones pushed out
+		}
+		if from > 0 {
+			dst = format.AppendFloor(dst, number, from)
 		}
 		mark(len(dst))
 	}
@@ -59,12 +63,7 @@ func (t *Table) Floor(number uint32, from uint64, now int64) (known bool) {
 		return false
 	}
 	t.touch(number, p, now)
-	before := p.cost()
-	p.from = max(p.from, from)
-	for p.ring.n > 0 && p.ring.at(0).seq < p.from {
-		p.drop(p.ring.removeLowest())
-	}
-	t.bytes += p.cost() - before
+	t.floor(p, from)
 	return true
 }
 
@@ -75,18 +74,20 @@ func (t *Table) ForgetGroups(groups *slot.Set) {
 		if p == nil {
 			continue
 		}
-		kept := uint32(0)
+		before, kept := p.size(), uint32(0)
 		for i := range p.ring.n {
-			e := *p.ring.at(i)
+			e := p.ring.at(i)
 			if groups.Has(e.group()) {
-				t.bytes -= p.cost()
 				p.drop(e)
-				t.bytes += p.cost()
 				continue
 			}
-			*p.ring.at(kept) = e
+			p.ring.set(kept, e)
 			kept++
 		}
 		p.ring.n = kept
+		if p.made.count > 0 {
+			p.forgetBelow(p.made.highest() + 1)
+		}
+		t.charge(p, before)
 	}
 }

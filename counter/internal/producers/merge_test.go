@@ -138,7 +138,7 @@ func TestMerge(t *testing.T) {
 			b.Begin(&r, &y)
 			switch {
 			case c.in && y.Verdict == Repeat:
-				if repeats++; y.Result.N != c.seq && string(y.Result.Blob) != "blob" {
+				if repeats++; y.Result.Kind != format.ResultGone && y.Result.N != c.seq && string(y.Result.Blob) != "blob" {
 					t.Fatalf("%s %d: result %+v", c.id, c.seq, y.Result)
 				}
 			case c.in && y.Verdict != Expired:

@@ -18,7 +18,7 @@ var seed = testseed.Value
 
 // check verifies what must hold of a table at any time.
 func (t *Table) check() error {
-	var bytes int64
+	var all size
 	listed := 0
 	older := uint32(none)
 	for number := t.oldest; number != none; number = t.places[number].newer {
@@ -41,7 +41,8 @@ func (t *Table) check() error {
 			continue
 		}
 		found++
-		bytes += p.cost()
+		now := p.size()
+		all.bytes, all.results, all.numbers = all.bytes+now.bytes, all.results+now.results, all.numbers+now.numbers
 		if at, ok := t.byID[p.id]; !ok || at != uint32(number) {
 			return fmt.Errorf("%q has number %d, the map says %d", p.id, number, at)
 		}
@@ -52,8 +53,8 @@ func (t *Table) check() error {
 	if found != listed || found != len(t.byID) {
 		return fmt.Errorf("%d producers, %d in the list, %d in the map", found, listed, len(t.byID))
 	}
-	if bytes != t.bytes {
-		return fmt.Errorf("they cost %d bytes, %d counted", bytes, t.bytes)
+	if counted := (size{t.bytes, t.results, t.numbers}); all != counted {
+		return fmt.Errorf("they are %+v, %+v counted", all, counted)
 	}
 	return nil
 }
@@ -65,6 +66,9 @@ func (p *producer) check() error {
 		if e.seq < p.from || i > 0 && e.seq <= p.ring.at(i-1).seq {
 			return fmt.Errorf("entry %d has seq %d, from %d", i, e.seq, p.from)
 		}
+		if p.made.has(e.seq) {
+			return fmt.Errorf("seq %d has a result, and has none", e.seq)
+		}
 		live += int(e.size)
 		if e.size > 0 && e.value+uint64(e.size) > uint64(len(p.blobs)) {
 			return fmt.Errorf("seq %d: blob [%d,+%d) of %d", e.seq, e.value, e.size, len(p.blobs))
@@ -73,7 +77,10 @@ func (p *producer) check() error {
 	if live != p.live {
 		return fmt.Errorf("blobs of %d bytes, %d counted", live, p.live)
 	}
-	return nil
+	if p.made.count > 0 && p.made.lowest() < p.from {
+		return fmt.Errorf("seq %d was made, from %d", p.made.lowest(), p.from)
+	}
+	return p.made.check()
 }
 
 // sameAs compares what repeats are answered from: not the times of last use, which repeats change and the log does not.
@@ -86,13 +93,13 @@ func (t *Table) sameAs(o *Table) error {
 			continue
 		}
 		q := o.at(uint32(number))
-		if q == nil || p.id != q.id || p.epoch != q.epoch || p.base != q.base || p.from != q.from || p.ring.n != q.ring.n {
+		if q == nil || p.id != q.id || p.epoch != q.epoch || p.base != q.base || p.from != q.from || p.ring.n != q.ring.n || p.made.count != q.made.count || !slices.Equal(p.made.spans, q.made.spans) {
 			return fmt.Errorf("number %d: %+v and %+v", number, p, q)
 		}
 		for i := range p.ring.n {
 			e, f := p.ring.at(i), q.ring.at(i)
 			if e.seq != f.seq || e.meta != f.meta || !sameResult(p.result(e), q.result(f)) {
-				return fmt.Errorf("%q: %+v and %+v", p.id, *e, *f)
+				return fmt.Errorf("%q: %+v and %+v", p.id, e, f)
 			}
 		}
 	}
@@ -112,8 +119,9 @@ type model struct {
 
 type modelProducer struct {
 	epoch uint64
-	done  map[uint64]modelEntry
-	floor uint64 // seqs below are expired
+	done  map[uint64]modelEntry // with results
+	made  map[uint64]bool       // without
+	floor uint64                // seqs below are expired
 	used  int64
 	stamp int // order of last use
 }
@@ -151,7 +159,11 @@ func (m *model) begin(r *Request) (Verdict, format.Result) {
 		m.touch(p, r.Now)
 		return Repeat, e.result
 	}
-	if r.Seq < p.floor || len(p.done) == Window && r.Seq < slices.Min(slices.Collect(maps.Keys(p.done))) {
+	if p.made[r.Seq] {
+		m.touch(p, r.Now)
+		return Repeat, format.Result{Kind: format.ResultGone}
+	}
+	if r.Seq < p.floor {
 		return Expired, format.Result{}
 	}
 	return Fresh, format.Result{}
@@ -176,7 +188,7 @@ func (m *model) producer(id string, now int64) *modelProducer {
 			delete(m.producers, victim)
 		}
 		m.stamp++
-		p = &modelProducer{done: map[uint64]modelEntry{}, used: now, stamp: m.stamp}
+		p = &modelProducer{done: map[uint64]modelEntry{}, made: map[uint64]bool{}, used: now, stamp: m.stamp}
 		m.producers[id] = p
 	}
 	m.touch(p, now)
@@ -190,21 +202,30 @@ func (m *model) insert(r *Request, group uint8, result format.Result) {
 	if len(p.done) > Window {
 		least := slices.Min(slices.Collect(maps.Keys(p.done)))
 		delete(p.done, least)
-		p.floor = least + 1
+		p.made[least] = true
+	}
+	if len(p.made) > maxMade { // the seqs of this test make fewer spans than maxSpans
+		p.floor = (slices.Min(slices.Collect(maps.Keys(p.made)))/blockSeqs + 1) * blockSeqs
+		maps.DeleteFunc(p.made, func(seq uint64, _ bool) bool { return seq < p.floor })
 	}
 }
 
 func (m *model) compare(t *Table) error {
 	for id, p := range m.producers {
 		_, q := t.find([]byte(id), none)
-		if q == nil || q.epoch != p.epoch || int(q.ring.n) != len(p.done) || q.from != p.floor {
+		if q == nil || q.epoch != p.epoch || int(q.ring.n) != len(p.done) || q.from != p.floor || int(q.made.count) != len(p.made) {
 			return fmt.Errorf("%q: got %+v, want %+v", id, q, p)
+		}
+		for seq := range p.made {
+			if !q.made.has(seq) {
+				return fmt.Errorf("%q: seq %d was made, and is not known", id, seq)
+			}
 		}
 		for i := range q.ring.n {
 			e := q.ring.at(i)
 			want, ok := p.done[e.seq]
 			if !ok || e.hash() != want.hash || e.group() != want.group || !sameResult(q.result(e), want.result) {
-				return fmt.Errorf("%q seq %d: got %+v, want %+v", id, e.seq, *e, want)
+				return fmt.Errorf("%q seq %d: got %+v, want %+v", id, e.seq, e, want)
 			}
 		}
 	}
@@ -238,17 +259,21 @@ func TestModel(t *testing.T) {
 		limits := Limits{Producers: 1 + rnd.IntN(12), Bytes: 1 << 30, MinIdle: int64(rnd.IntN(20))}
 		tab, replica := New(limits), New(limits)
 		m := model{limits: limits, producers: map[string]*modelProducer{}}
+		ids, steps := 10, 6000
+		if run == 0 { // as many as are remembered, and more
+			ids, steps = 1, 15_000
+		}
 		now, next := int64(1000), map[string]uint64{}
 		hint := uint32(0)
 		var seen [Full + 1]int
-		for step := range 6000 {
+		for step := range steps {
 			if rnd.IntN(8) == 0 {
 				now += int64(rnd.IntN(4))
 			}
 			if rnd.IntN(60) == 0 {
 				now += limits.MinIdle
 			}
-			id := fmt.Sprintf("producer-%d", rnd.IntN(10))
+			id := fmt.Sprintf("producer-%d", rnd.IntN(ids))
 			r := Request{ID: []byte(id), Seq: next[id], Hash: uint32(rnd.IntN(1 << 21)), Now: now, Room: format.MaxResult}
 			if rnd.IntN(2) == 0 {
 				r.Hint = hint
@@ -261,7 +286,7 @@ func TestModel(t *testing.T) {
 			}
 			switch rnd.IntN(10) {
 			case 0:
-				r.Seq -= min(r.Seq, uint64(rnd.IntN(200))) // a repeat, a gap, or expired
+				r.Seq -= min(r.Seq, uint64(rnd.IntN(1500)>>rnd.IntN(4))) // a repeat, with a result or without, or a gap
 			case 1:
 				r.Seq += uint64(rnd.IntN(5))
 			case 3:

@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/counterd/counterd/persist/format"
@@ -11,12 +12,13 @@ type producer struct {
 	id    string
 	epoch uint64
 	base  uint64 // that the log's seqs of it are relative to
-	from  uint64 // seqs below that are not in the ring are expired: 1 above the highest that fell out of it
+	from  uint64 // seqs below have expired. One from here on was made if it is in ring or in made
 	used  int64  // s since 1970, of the last use
 	// logged is the log offset behind its last record; 0: that was replayed.
 	logged uint64
 
-	ring  ring
+	ring  ring   // seqs with results
+	made  made   // seqs without
 	blobs []byte // of the entries, and of some that are gone
 	live  int    // bytes of it that entries have
 
@@ -24,20 +26,36 @@ type producer struct {
 	older, newer uint32
 }
 
-// fixedCost is the memory of a producer besides ring and blobs: the struct, its id, the entries of map and places.
+const (
+	// Numbers are how many seqs of a producer are kept at least, those with results included.
+	Numbers = 10_000
+	// maxMade is how many there may be without results: a block goes at a time.
+	maxMade = Numbers - Window + blockSeqs
+	// maxSpans bounds the memory of seqs that are no runs to 8 KiB. One seq in three makes 470 spans of 10,000 seqs.
+	maxSpans = 512
+)
+
+// fixedCost is the memory of a producer besides ring, made and blobs: the struct, its id, the entries of map and places.
 const fixedCost = int64(unsafe.Sizeof(producer{})) + format.MaxProducerID + 64
 
 // cost is the bytes that the producer is charged with.
 func (p *producer) cost() int64 {
-	return fixedCost + int64(len(p.ring.buf)*entrySize) + bufferCost(cap(p.blobs))
+	return fixedCost + p.ring.cost() + p.made.cost() + bufferCost(cap(p.blobs))
 }
 
 // bufferCost is that of a buffer: the allocator rounds sizes up by an eighth at most.
 func bufferCost(n int) int64 { return int64(n + n/8) }
 
-// growth is by how much cost rises with one more entry whose blob has size bytes. It may be negative.
-func (p *producer) growth(size int) int64 {
-	return int64((p.ring.grown()-len(p.ring.buf))*entrySize) + bufferCost(p.room(size)) - bufferCost(cap(p.blobs))
+// growth is by how much cost rises with one more entry whose blob has size bytes. It may be negative. That a value makes the ring
+// wide is not known before: it is charged when it does.
+func (p *producer) growth(size int) (n int64) {
+	if p.ring.n == Window {
+		n = p.made.costWith() - p.made.cost()
+	}
+	if size == 0 && p.ring.room == Window { // the usual case
+		return n
+	}
+	return n + p.ring.costWith(size > 0) - p.ring.cost() + bufferCost(p.room(size)) - bufferCost(cap(p.blobs))
 }
 
 // room is the capacity of the buffer with one more blob: as it is, or, when it has to be made anew, one and a half times the
@@ -50,22 +68,19 @@ func (p *producer) room(size int) int {
 	return (need + need/2 + 63) &^ 63
 }
 
-// expired tells whether a seq that is not in the ring, where find says i, is older than the window. A full ring would drop
-// an entry below its lowest.
-func (p *producer) expired(i uint32, seq uint64) bool {
-	return seq < p.from || i == 0 && p.ring.n == Window
-}
-
-// lowest is the lowest seq that is taken.
-func (p *producer) lowest() uint64 {
-	if p.ring.n == Window {
-		return p.ring.at(0).seq + 1 // no overflow: there are higher ones
+// highest is the highest seq that was made; ok is false where none is remembered.
+func (p *producer) highest() (seq uint64, ok bool) {
+	if p.ring.n > 0 {
+		seq, ok = p.ring.highest(), true
 	}
-	return p.from
+	if p.made.count > 0 {
+		seq, ok = max(seq, p.made.highest()), true
+	}
+	return seq, ok
 }
 
 // result is that of an entry.
-func (p *producer) result(e *entry) format.Result {
+func (p *producer) result(e entry) format.Result {
 	r := format.Result{Kind: e.kind(), N: e.value}
 	if r.Kind == format.ResultBlob {
 		r.N, r.Blob = 0, p.blob(e)
@@ -74,31 +89,58 @@ func (p *producer) result(e *entry) format.Result {
 }
 
 // blob is that of an entry that has one.
-func (p *producer) blob(e *entry) []byte {
+func (p *producer) blob(e entry) []byte {
 	end := e.value + uint64(e.size)
 	return p.blobs[e.value:end:end]
 }
 
-// put stores a result for seq, which find placed at i; found: in place of the present entry.
+// put stores a result for seq, which find placed at i; found: in place of the present entry. REQUIRES: seq is not in made.
 func (p *producer) put(i uint32, found bool, seq uint64, meta uint32, r format.Result) {
+	if !found && i == 0 && p.ring.n == Window { // it came late: that it was made is kept, and not its result
+		p.retire(seq)
+		return
+	}
 	e := entry{seq: seq, meta: meta}
 	if r.Kind == format.ResultInt || r.Kind == format.ResultBulk {
 		e.value = r.N
 	}
 	if found {
-		p.drop(*p.ring.at(i))
-		p.ring.at(i).size = 0
+		old := p.ring.at(i)
+		p.drop(old)
+		old.size = 0
+		p.ring.set(i, old)
 	}
 	if len(r.Blob) > 0 { // an empty blob is nowhere: the old one may go
 		e.value, e.size = uint64(p.addBlob(r.Blob)), uint32(len(r.Blob))
 	}
 	if found {
-		*p.ring.at(i) = e
+		p.ring.makeFit(&e)
+		p.ring.set(i, e)
 		return
 	}
 	if dropped, full := p.ring.insert(i, e); full {
-		p.from = max(p.from, dropped.seq+1) // no overflow: there is a higher one
 		p.drop(dropped)
+		p.retire(dropped.seq)
+	}
+}
+
+// retire keeps of a seq that it was made.
+func (p *producer) retire(seq uint64) {
+	p.made.add(seq)
+	if from := p.made.excess(maxMade, maxSpans); from > 0 {
+		p.forgetBelow(from)
+	}
+}
+
+// forgetBelow lets all seqs below from expire.
+func (p *producer) forgetBelow(from uint64) {
+	if from <= p.from {
+		return
+	}
+	p.from = from
+	p.made.removeBelow(from)
+	for p.ring.n > 0 && p.ring.seqAt(0) < from {
+		p.drop(p.ring.removeLowest())
 	}
 }
 
@@ -126,6 +168,7 @@ func (p *producer) addBlob(b []byte) int {
 				at := len(packed)
 				packed = append(packed, p.blob(e)...)
 				e.value = uint64(at)
+				p.ring.set(i, e)
 			}
 		}
 		p.blobs = packed
@@ -134,4 +177,23 @@ func (p *producer) addBlob(b []byte) int {
 	p.blobs = append(p.blobs, b...)
 	p.live += len(b)
 	return at
+}
+
+// shrink gives back memory that is not needed.
+func (p *producer) shrink() {
+	p.ring.shrink()
+	p.made.spans = slices.Clone(p.made.spans)
+	if p.live == 0 {
+		p.blobs = nil
+	}
+}
+
+// size is the part of a producer in the totals of a table.
+type size struct {
+	bytes            int64
+	results, numbers int
+}
+
+func (p *producer) size() size {
+	return size{p.cost(), int(p.ring.n), int(p.ring.n) + int(p.made.count)}
 }

@@ -4,11 +4,12 @@ package producers
 type Info struct {
 	ID       string
 	Epoch    uint64
-	Highest  uint64 // seq, if there are entries
-	Floor    uint64 // the lowest seq that is taken
-	Entries  int
-	Bytes    int64 // that it is charged with
-	LastUsed int64 // s since 1970
+	Highest  uint64 // seq, if there are Numbers
+	Floor    uint64 // the lowest seq that has not expired
+	Entries  int    // seqs with results
+	Numbers  int    // seqs that are remembered, those included
+	Bytes    int64  // that it is charged with
+	LastUsed int64  // s since 1970
 }
 
 // Each calls fn for each producer, with its number, its id, and the base of its sequence numbers in the log.
@@ -25,10 +26,9 @@ func (t *Table) List(limit int) []Info {
 	list := make([]Info, 0, max(0, min(limit, len(t.byID))))
 	for number := t.newest; number != none && len(list) < limit; number = t.places[number].older {
 		p := t.places[number]
-		i := Info{ID: p.id, Epoch: p.epoch, Floor: p.lowest(), Entries: int(p.ring.n), Bytes: p.cost(), LastUsed: p.used}
-		if p.ring.n > 0 {
-			i.Highest = p.ring.highest().seq
-		}
+		i := Info{ID: p.id, Epoch: p.epoch, Floor: p.from, Entries: int(p.ring.n), Bytes: p.cost(), LastUsed: p.used}
+		i.Numbers = i.Entries + int(p.made.count)
+		i.Highest, _ = p.highest()
 		list = append(list, i)
 	}
 	return list
@@ -36,7 +36,9 @@ func (t *Table) List(limit int) []Info {
 
 // Stats are metrics of a table. The fields after Bytes count since the table was made.
 type Stats struct {
-	Producers, Entries                         int
+	Producers                                  int
+	Entries                                    int   // seqs with results
+	Numbers                                    int   // seqs that are remembered, those included
 	Bytes                                      int64 // charged
 	Repeats, Mismatches, Expired, Fenced, Full uint64
 	Taken                                      uint64 // producers that were forgotten for others
@@ -46,11 +48,6 @@ type Stats struct {
 // Stats counts.
 func (t *Table) Stats() Stats {
 	s := t.stats
-	s.Producers, s.Bytes = len(t.byID), t.bytes
-	for _, p := range t.places {
-		if p != nil {
-			s.Entries += int(p.ring.n)
-		}
-	}
+	s.Producers, s.Bytes, s.Entries, s.Numbers = len(t.byID), t.bytes, t.results, t.numbers
 	return s
 }

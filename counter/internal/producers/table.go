@@ -4,8 +4,8 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// MaxPlaces is how many numbers there are: they take 2 bytes in the log.
-const MaxPlaces = 1 << 14
+// MaxPlaces is how many numbers there are: they take 3 bytes at most in the log.
+const MaxPlaces = format.MaxProducers
 
 // none is the number of no producer.
 const none = MaxPlaces
@@ -29,13 +29,17 @@ type Table struct {
 	// The producers by last use, as a list through producer.older and newer: used does not fall from oldest to newest,
 	// but where the clock did.
 	oldest, newest uint32
+	kept           uint32 // those older than it have nothing to shed, as a rule: see findShed
+
+	results, numbers int // of all producers
 
 	forget []uint32 // of the last Try
+	floors []Floor
 }
 
 // New returns an empty table.
 func New(l Limits) *Table {
-	t := &Table{byID: make(map[string]uint32), oldest: none, newest: none}
+	t := &Table{byID: make(map[string]uint32), oldest: none, newest: none, kept: none}
 	t.SetLimits(l)
 	return t
 }
@@ -119,8 +123,10 @@ func (t *Table) forgetPlace(number uint32) {
 	if p == nil {
 		return
 	}
-	t.unlink(p)
+	t.unlink(number, p)
 	t.bytes -= p.cost()
+	t.results -= int(p.ring.n)
+	t.numbers -= int(p.ring.n) + int(p.made.count)
 	delete(t.byID, p.id)
 	t.places[number] = nil
 	t.hole = min(t.hole, number)
@@ -134,7 +140,7 @@ func (t *Table) touch(number uint32, p *producer, now int64) {
 	}
 	p.used = now
 	if t.newest != number {
-		t.unlink(p)
+		t.unlink(number, p)
 		t.link(number, p)
 	}
 }
@@ -148,9 +154,15 @@ func (t *Table) link(number uint32, p *producer) {
 		t.oldest = number
 	}
 	t.newest = number
+	if t.kept == none {
+		t.kept = number
+	}
 }
 
-func (t *Table) unlink(p *producer) {
+func (t *Table) unlink(number uint32, p *producer) {
+	if t.kept == number {
+		t.kept = p.newer
+	}
 	if p.older != none {
 		t.places[p.older].newer = p.newer
 	} else {
@@ -164,13 +176,16 @@ func (t *Table) unlink(p *producer) {
 }
 
 // Last returns the highest seq that was applied, and the offset that the log must have reached before the client is told. It
-// is false where the producer is unknown or nothing of it is remembered.
+// is false where the producer is unknown or never made anything.
 func (t *Table) Last(id []byte) (seq, logged uint64, ok bool) {
 	_, p := t.find(id, 0)
-	if p == nil || p.ring.n == 0 {
+	if p == nil {
 		return 0, 0, false
 	}
-	return p.ring.highest().seq, p.logged, true
+	if seq, ok = p.highest(); !ok && p.from > 0 { // the highest that has expired was made
+		seq, ok = p.from-1, true
+	}
+	return seq, p.logged, ok
 }
 
 // Define gives a producer a number, epoch and base, as a record of the log says: limits are not asked. Another producer that
@@ -200,8 +215,8 @@ func (t *Table) Define(number uint32, epoch, base uint64, id []byte, now int64) 
 	return nil
 }
 
-// Apply makes an entry, as a record of the log says: seq is base and less. A producer that exists is replaced; an expired
-// one is passed over. known is false where there is no such number or result, and nothing was changed.
+// Apply makes an entry, as a record of the log says: seq is base and less. A present entry is replaced; a seq that has expired, or
+// has no result any more, is passed over. known is false where there is no such number or result, and nothing was changed.
 func (t *Table) Apply(number uint32, less uint64, hash uint32, group uint8, r format.Result, now int64) (known bool) {
 	p := t.at(number)
 	if p == nil || p.base+less < less || !kept(r) {
@@ -211,7 +226,7 @@ func (t *Table) Apply(number uint32, less uint64, hash uint32, group uint8, r fo
 	t.touch(number, p, now)
 	seq := p.base + less
 	i, found := p.ring.find(seq)
-	if !found && p.expired(i, seq) {
+	if !found && (seq < p.from || p.made.has(seq)) {
 		return true
 	}
 	t.put(p, i, found, seq, newMeta(hash, r.Kind, group), r)
@@ -220,13 +235,17 @@ func (t *Table) Apply(number uint32, less uint64, hash uint32, group uint8, r fo
 
 // put is producer.put, charged.
 func (t *Table) put(p *producer, i uint32, found bool, seq uint64, meta uint32, r format.Result) {
-	if p.ring.n == Window && cap(p.blobs) == 0 && r.Blob == nil { // the usual case
-		p.put(i, found, seq, meta, r)
-		return
-	}
-	before := p.cost()
+	before := p.size()
 	p.put(i, found, seq, meta, r)
-	t.bytes += p.cost() - before
+	t.charge(p, before)
+}
+
+// charge counts how p changed.
+func (t *Table) charge(p *producer, before size) {
+	now := p.size()
+	t.bytes += now.bytes - before.bytes
+	t.results += now.results - before.results
+	t.numbers += now.numbers - before.numbers
 }
 
 // kept tells whether a table holds results of this kind.

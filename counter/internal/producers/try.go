@@ -22,7 +22,7 @@ const (
 	Fresh    Verdict = iota // it is to be made
 	Repeat                  // it was made
 	Mismatch                // its seq was used for a request with another hash
-	Expired                 // its seq is not in the window, and is not above all that fell out of it
+	Expired                 // its seq is below all that are remembered
 	Fenced                  // its epoch is lower than the producer's
 	Full                    // there is no place for one more producer, or no memory for the result
 )
@@ -43,6 +43,9 @@ type Try struct {
 	// Forget are producers whose places or bytes are needed. The log has to say so before, but of the one that had
 	// Number: that follows from the define record. Valid until the next Begin.
 	Forget []uint32
+	// Shed are idle producers whose results take room that is needed. The log has to say so before Forget, by floor records. Valid until
+	// the next Begin.
+	Shed []Floor
 
 	p *producer // nil: new
 	i uint32    // where seq belongs in its ring
@@ -77,8 +80,13 @@ func (t *Table) look(r *Request, y *Try, p *producer) {
 	}
 	var found bool
 	if y.i, found = p.ring.find(r.Seq); !found {
-		if p.expired(y.i, r.Seq) {
-			y.Verdict, y.Lowest = Expired, p.lowest()
+		if r.Seq < p.from {
+			y.Verdict, y.Lowest = Expired, p.from
+			return
+		}
+		if p.made.has(r.Seq) {
+			y.Verdict, y.Result = Repeat, format.Result{Kind: format.ResultGone}
+			t.touch(y.Number, p, r.Now)
 			return
 		}
 		if r.Seq < y.Base || r.Seq-y.Base > MaxSeqLess {
@@ -119,7 +127,7 @@ const MaxEpoch = format.MaxEpoch
 // offset behind its record. REQUIRES: Begin gave Fresh, and nothing changed the table since.
 func (t *Table) Insert(r *Request, y *Try, result format.Result, group uint8, logged uint64) {
 	p := y.p
-	if p == nil || y.Define || len(y.Forget) > 0 {
+	if p == nil || y.Define || len(y.Forget) > 0 || len(y.Shed) > 0 {
 		p = t.define(r.ID, y, r.Now, logged)
 	} else {
 		t.touch(y.Number, p, r.Now)
@@ -135,6 +143,9 @@ func (t *Table) InsertFence(id []byte, y *Try, now int64, logged uint64) {
 
 // define makes or changes the producer of a Try.
 func (t *Table) define(id []byte, y *Try, now int64, logged uint64) *producer {
+	for _, f := range y.Shed {
+		t.floor(t.places[f.Number], f.From)
+	}
 	for _, number := range y.Forget {
 		t.forgetPlace(number)
 	}
@@ -151,55 +162,6 @@ func (t *Table) define(id []byte, y *Try, now int64, logged uint64) *producer {
 	p.logged = logged
 	return p
 }
-
-// place finds a number for a new producer.
-func (t *Table) place(y *Try, room int, now int64) {
-	y.Define = true
-	if t.makeRoom(y, room, now); y.Verdict == Full {
-		return
-	}
-	if len(y.Forget) == 0 {
-		y.Number = t.free()
-		return
-	}
-	y.Number, y.Forget = y.Forget[0], y.Forget[1:]
-}
-
-// makeRoom finds the producers that have to be forgotten so that one more entry of y.p can be remembered. They are
-// those that were idle for longest, and for Limits.MinIdle at least; where these are not enough the verdict is Full.
-func (t *Table) makeRoom(y *Try, room int, now int64) {
-	places := 0
-	p := y.p
-	if p == nil {
-		p = &blank
-		places = len(t.byID) + 1 - t.limits.Producers
-	}
-	over := t.bytes + p.growth(room) - t.limits.Bytes
-	if p == &blank {
-		over += p.cost()
-	}
-	t.forget = t.forget[:0]
-	for number := t.oldest; places > 0 || over > 0; {
-		var v *producer
-		if number != none {
-			v = t.places[number]
-			v.used = min(v.used, now) // the clock was set back: from now on it counts
-		}
-		if v == nil || now-v.used < t.limits.MinIdle {
-			y.Verdict, y.OfBytes = Full, places <= 0
-			return
-		}
-		if v != p {
-			t.forget = append(t.forget, number)
-			over -= v.cost()
-			places--
-		}
-		number = v.newer
-	}
-	y.Forget = t.forget
-}
-
-var blank producer // of no entry
 
 // count counts a verdict.
 func (t *Table) count(v Verdict) {

@@ -308,6 +308,10 @@ func (t *takeover) merge(number uint32, seq uint64, hash uint32, room int) (fres
 	if table.BeginMerge(&t.req, y); y.Verdict == producers.Full {
 		return false, &core.ProducersFullError{Bytes: y.OfBytes}
 	}
+	for _, f := range y.Shed {
+		t.out = format.AppendFloor(t.out, f.Number, f.From)
+		table.Floor(f.Number, f.From, t.now)
+	}
 	for _, forget := range y.Forget {
 		t.out = format.AppendDefine(t.out, forget, 0, 0, nil)
 		_ = table.Define(forget, 0, 0, nil, t.now) // without an id it cannot fail

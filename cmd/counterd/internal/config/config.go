@@ -56,7 +56,7 @@ func Default() Config {
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20, FeedRetain: 1 << 30, AOFCompress: true, Web: Web{MidTime: "none"},
 		Replication: defaultReplication(), TLS: defaultTLS(), Cluster: defaultCluster(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(), TrackingMaxKeys: 1_000_000,
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
-		IdmpMaxProducers: 10000, IdmpMaxMemory: 64 << 20, IdmpMinIdle: 600,
+		IdmpMaxProducers: 1 << 20, IdmpMaxMemory: 256 << 20, IdmpMinIdle: 86400,
 	}
 }
 

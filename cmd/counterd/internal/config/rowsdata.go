@@ -32,13 +32,14 @@ var memorySettings = []setting{
 }
 
 var numberedSettings = []setting{
-	{name: "idmp-max-producers", arg: "N", unit: "producers", kind: integer(func(c *Config) *int { return &c.IdmpMaxProducers }, 1, 16384), live: true,
+	{name: "idmp-max-producers", arg: "N", unit: "producers", kind: integer(func(c *Config) *int { return &c.IdmpMaxProducers }, 1, 1<<20), live: true,
 		usage: "Maximum number of producers of numbered commands (IDMP) that the server remembers."},
 	{name: "idmp-max-memory", arg: "BYTES", unit: "bytes", kind: bytesIn(func(c *Config) *uint64 { return &c.IdmpMaxMemory }, 1<<20, 1<<40), live: true,
-		usage: "Memory for the numbers and results of all producers, for example 64mb."},
+		usage:  "Memory for the numbers and results of all producers, for example 64mb.",
+		detail: "A producer takes 0.3 to 12 KB, 1.9 KB with 10,000 numbers in a row. When the memory is used up, producers that have been idle for 10 minutes lose all results but the last: a repeat of an older number then answers `IDMPEXPIRED`, and does not count twice."},
 	{name: "idmp-min-idle", arg: "N", unit: "seconds", kind: integer(func(c *Config) *int { return &c.IdmpMinIdle }, 1, 1<<31-1), live: true,
 		usage:  "Idle time after which the server may forget a producer to make room for a new one.",
-		detail: "While the server is down, a producer is not idle. If no producer has been idle for this long, a new producer is refused with `IDMPFULL`."},
+		detail: "While the server is down, a producer is not idle. If no producer has been idle for this long, a new producer is refused with `IDMPFULL`. A repeat within this time never counts twice."},
 }
 
 var observeSettings = []setting{

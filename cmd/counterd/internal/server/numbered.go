@@ -81,9 +81,12 @@ func runIdmpFence(c *client, args [][]byte) {
 	c.call.items.Out.Int(int64(epoch))
 }
 
+// listedProducers is how many COUNTER.PRODUCERS lists without a limit. A million would take 200 MB.
+const listedProducers = 10_000
+
 // runProducers: COUNTER.PRODUCERS [LIMIT count].
 func runProducers(c *client, args [][]byte) {
-	limit := int64(math.MaxInt32)
+	limit := int64(listedProducers)
 	switch ok := false; {
 	case len(args) == 1:
 	case len(args) == 3 && resp.EqualFold(args[1], "LIMIT"):
@@ -106,19 +109,21 @@ func runProducers(c *client, args [][]byte) {
 	now := time.Now().Unix()
 	c.call.items.Out.Array(len(list))
 	for _, p := range list {
-		c.call.items.Out.Map(6)
+		c.call.items.Out.Map(7)
 		c.call.items.Out.BulkString("producer")
 		c.call.items.Out.BulkString(p.ID)
 		c.call.items.Out.BulkString("epoch")
 		c.call.items.Out.Int(int64(p.Epoch))
 		c.call.items.Out.BulkString("seq")
-		if p.Entries > 0 {
+		if p.Numbers > 0 {
 			idmp.AppendSeq(&c.call.items.Out, p.Highest)
 		} else {
 			c.call.items.Out.Null()
 		}
 		c.call.items.Out.BulkString("entries")
 		c.call.items.Out.Int(int64(p.Entries))
+		c.call.items.Out.BulkString("numbers")
+		c.call.items.Out.Int(int64(p.Numbers))
 		c.call.items.Out.BulkString("bytes")
 		c.call.items.Out.Int(p.Bytes)
 		c.call.items.Out.BulkString("idle")

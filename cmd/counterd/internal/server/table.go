@@ -158,7 +158,7 @@ func counterCommands() []*row {
 			Summary: "Returns the values of several counters and resets them to their defaults, as one change.",
 			Syntax:  "key [key ...]" + command.IdmpSyntax, Plan: items.CounterDrain},
 		{Name: "counter.producers", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
-			Summary: "Lists the remembered producers of numbered commands, most recently used first.", Syntax: "[LIMIT count]", Run: onClient(runProducers), Asks: command.NoData},
+			Summary: "Lists the remembered producers of numbered commands, most recently used first. Without LIMIT, at most 10,000.", Syntax: "[LIMIT count]", Run: onClient(runProducers), Asks: command.NoData},
 		idmpCommand(),
 	}
 }

@@ -28,8 +28,8 @@ const (
 // overflow is the error that many replies of a batch may be.
 const overflow = "ERR increment or decrement would overflow"
 
-// ErrGone answers a repeat whose first reply was too long to be kept.
-const ErrGone = "IDMPEXPIRED the change was made; its reply was longer than 65536 bytes as they are kept, and is not known any more"
+// ErrGone answers a repeat whose first reply is not kept: it was too long, or 128 later changes have been made.
+const ErrGone = "IDMPEXPIRED the change was made; its reply is not kept any more, or was longer than 65536 bytes as they are kept"
 
 // Keep makes a result of one reply, which is in the neutral version of the protocol (resp.Neutral). It works in buf, or
 // where that is too small in memory of its own, and returns what it worked in: a blob is there. A reply that cannot be
