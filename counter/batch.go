@@ -28,6 +28,10 @@ type (
 	Bounds = core.Bounds
 	// Whole changes the schema, or removes all posts: see Batch.Whole.
 	Whole = core.Whole
+	// RangeDrop is a range of mids of a counter whose posts were removed at once: see Whole.DropRange.
+	RangeDrop = core.RangeDrop
+	// DropRangeError refuses a range. Nothing was changed.
+	DropRangeError = core.DropRangeError
 	// Ack is the wait between the operations of several batches and their replies: see Batch.Defer.
 	Ack = core.Ack
 	// UncertainError says that changes were made, but are not safe on disk yet, or not on all nodes that must have them.
@@ -110,3 +114,7 @@ const MaxOnceChanges = core.MaxOnceChanges
 // from the first again. Goroutines with different doors do not write each other's cache lines when they begin and end batches. REQUIRES the batch
 // to be closed. UseDoor is for the goroutine that owns the batch.
 func UseDoor(b *Batch, n int) { core.UseDoor(b, n) }
+
+// DroppedBy is the range that an exclusive batch has removed last (Whole.DropRange), until it ends; nil: none. Also of a batch that Replication.Observe
+// gives.
+func DroppedBy(b *Batch) *RangeDrop { return core.DroppedBy(b) }

@@ -50,6 +50,7 @@ const (
 	FeedSchema = feed.Schema // the schema is another
 	FeedGain   = feed.Gain   // groups of hash slots are this log's from here on
 	FeedLose   = feed.Lose   // groups of hash slots are another log's from here on, and their posts are gone here
+	FeedDrop   = feed.Drop   // all posts of a range of mids of a counter are gone
 )
 
 // Errors of feeds.

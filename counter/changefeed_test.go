@@ -3,10 +3,12 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
@@ -84,6 +86,10 @@ func (r *feedReader) take(t testing.TB, c *FeedChange) {
 				t.Fatal(err)
 			}
 			r.alter(next)
+		case FeedDrop:
+			maps.DeleteFunc(r.posts[p.Counter.Name], func(mid uint64, _ map[string]uint64) bool {
+				return mid >= p.Mid && mid < p.End && (p.Groups == nil || p.Groups.Has(slot.Group(mid)))
+			})
 		case FeedDel:
 			delete(r.posts[p.Counter.Name], p.Mid)
 		case FeedSet:

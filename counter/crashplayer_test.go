@@ -93,6 +93,8 @@ func (p *player) step(t testing.TB) error {
 		return p.tier(t)
 	case n < 22:
 		return p.clear(t)
+	case n < 27:
+		return p.drop(t)
 	case n < 45:
 		return p.numbered(t)
 	case n < 52:

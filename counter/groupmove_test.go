@@ -44,6 +44,8 @@ func TestGroupMoves(t *testing.T) {
 				if err := change("a", m.rng.Uint64N(600)); err != nil && !errors.Is(err, ErrNoBlock) {
 					t.Fatal(err)
 				}
+			case n < 98:
+				m.drop(t)
 			case n < 99:
 				if err := m.nodes[m.rng.IntN(2)].s.Snapshot(); err != nil {
 					t.Fatal(err)

@@ -168,6 +168,10 @@ func (p *pair) step(t *testing.T) {
 			t.Fatal(err)
 		}
 		primary.acknowledge(t, m)
+	case k < 74:
+		m := primary.state(t).m.clone()
+		playDrop(t, p.rng, primary.s, m, p.mid)
+		primary.acknowledge(t, m)
 	default:
 		p.write(t, primary)
 	}

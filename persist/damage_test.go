@@ -117,6 +117,16 @@ func TestLogGolden(t *testing.T) {
 	must(t, err)
 	golden(t, "v5-cursor.aof", b)
 	checkGolden(t, "v5-cursor.aof", `cursor search-1 1099511627776 "1-0102030405060708-3-1099511627776-abcd"|cursor old 0 ""`)
+
+	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
+	must(t, err)
+	_, err = l.Append(format.AppendDropRange(format.AppendDropRange(nil, 300, 7, 1<<63, slot.AllGroups()), 1, 0, 1<<40, slot.Set{1, 0, 0, 1 << 63}))
+	must(t, err)
+	must(t, l.Close())
+	b, err = vfs.ReadFile(l.opts.FS, l.files.segs[0].Path, 1<<20)
+	must(t, err)
+	golden(t, "v5-droprange.aof", b)
+	checkGolden(t, "v5-droprange.aof", `droprange 300 7 9223372036854775808 0-255|droprange 1 0 1099511627776 0,255`)
 }
 
 // checkGolden compares the records of a segment of testdata, the only one of its log, with a text.

@@ -49,6 +49,8 @@ func recordText(r *format.Record) string {
 			columns = append(columns, c.Column)
 		}
 		return fmt.Sprintf("rows %d %v %q", r.Counter, columns, r.Text)
+	case format.KindDropRange:
+		return fmt.Sprintf("droprange %d %d %d %s", r.Counter, r.Mid, r.Value, r.Groups)
 	case format.KindCursor:
 		return fmt.Sprintf("cursor %s %d %q", r.Text, r.Value, r.Position)
 	case format.KindFloor:

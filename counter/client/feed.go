@@ -31,14 +31,15 @@ type FeedChange struct {
 
 // FeedPart is the part of a change that concerns one post, or all of them.
 type FeedPart struct {
-	// Kind is set, del, flush, schema, gain or lose: see the page about the feed in the documentation.
+	// Kind is set, del, drop, flush, schema, gain or lose: see the page about the feed in the documentation.
 	Kind    string
-	Counter string   // of set and del
-	Mid     uint64   // of set and del
+	Counter string   // of set, del and drop
+	Mid     uint64   // of set and del; of drop, the first id of the range
+	End     uint64   // of drop, the id behind the last, up to 2^63
 	Columns []string // of set
 	Values  []int64  // of Columns, after the change
 	Text    string   // of schema, the schema; of gain and lose, the move
-	Groups  string   // of gain and lose
+	Groups  string   // of gain and lose; of drop, the groups of hash slots whose posts are gone. Empty: all
 	From    uint64   // of gain, the shard that had the groups; 0: not known
 	Offset  uint64   // of gain, the offset of that shard's log from which on it has nothing of the groups
 }
@@ -194,6 +195,15 @@ func parseSeq(v any) uint64 {
 	return n
 }
 
+// parseID reads an id of a range, which may be 2^63 and is a string therefore.
+func parseID(v any) uint64 {
+	n, err := strconv.ParseUint(v.(string), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
 func parsePart(fields []any) FeedPart {
 	p := FeedPart{Kind: fields[0].(string)}
 	switch p.Kind {
@@ -201,6 +211,11 @@ func parsePart(fields []any) FeedPart {
 		p.Counter, p.Mid = fields[1].(string), uint64(fields[2].(int64))
 		for at := 3; at < len(fields); at += 2 {
 			p.Columns, p.Values = append(p.Columns, fields[at].(string)), append(p.Values, fields[at+1].(int64))
+		}
+	case "drop":
+		p.Counter, p.Mid, p.End = fields[1].(string), parseID(fields[2]), parseID(fields[3])
+		if len(fields) > 4 {
+			p.Groups = fields[4].(string)
 		}
 	case "schema":
 		p.Text = fields[1].(string)

@@ -27,7 +27,7 @@ type Term struct {
 type Lineage struct {
 	Replica bool // the frames come from a primary
 	Terms   []Term
-	// Cursors: the log may have records of cursors. Programs that do not know these must not read it.
+	// Cursors: the log may have records of cursors or of dropped ranges. Programs that do not know these must not read it.
 	Cursors bool
 
 	// What was begun and must be finished before the log is opened.
@@ -148,7 +148,7 @@ func (l *Lineage) Begins(lEnd uint64, o *Lineage, oEnd uint64) bool {
 //
 //	counterd history <1|2>
 //	replica <true|false>
-//	records cursor                                 if the log may have records of cursors: then it is version 2
+//	records cursor                                 if the log may have records of cursors or dropped ranges: then it is version 2
 //	cut <offset> chain <8 hex digits>              while a cut is not finished
 //	install <clear|name>                           while an installation is not: what there was goes,
 //	                                               what comes gets its names

@@ -50,6 +50,10 @@ func AppendMove(dst []byte, kind Kind, id string, groups slot.Set) []byte {
 	dst = append(dst, byte(kind))
 	dst = binary.AppendUvarint(dst, uint64(len(id)))
 	dst = append(dst, id...)
+	return appendGroups(dst, groups)
+}
+
+func appendGroups(dst []byte, groups slot.Set) []byte {
 	for _, word := range groups {
 		dst = binary.LittleEndian.AppendUint64(dst, word)
 	}
@@ -103,12 +107,16 @@ func AppendFloor(dst []byte, number uint32, from uint64) []byte {
 // move reads the fields of a KindImport, KindAccept or KindDrop.
 func (f *fields) move(rec *Record) {
 	rec.Text = f.bytes("move's id", f.uvarint("length", MaxMoveID))
+	if f.groups(rec); f.fault == "" && len(rec.Text) == 0 {
+		f.fault = "no move's id"
+	}
+}
+
+// groups reads 32 bytes.
+func (f *fields) groups(rec *Record) {
 	b := f.bytes("groups", groupsLen)
 	if b == nil {
 		return
-	}
-	if len(rec.Text) == 0 {
-		f.fault = "no move's id"
 	}
 	for i := range rec.Groups {
 		rec.Groups[i] = binary.LittleEndian.Uint64(b[8*i:])

@@ -51,6 +51,8 @@ func (k Kind) String() string {
 		return "floor"
 	case KindCursor:
 		return "cursor"
+	case KindDropRange:
+		return "droprange"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
@@ -86,11 +88,11 @@ type Record struct {
 	Result  ResultKind    // KindOnce
 	Group   uint8         // KindOnce, but for ResultNext: hash slot group of the change
 	Column  uint16        // KindSet
-	Counter uint32        // KindSet, KindSetItem, KindDelete, KindRows
+	Counter uint32        // KindSet, KindSetItem, KindDelete, KindRows, KindDropRange
 	Number  uint32        // KindDefine, KindOnce, KindFloor: of the producer
 	Hash    uint32        // KindOnce: HashBits of the arguments' hash
-	Mid     uint64        // KindSet, KindSetItem, KindDelete
-	Value   uint64        // KindSet; KindOnce: Result.N; KindCursor: the offset
+	Mid     uint64        // KindSet, KindSetItem, KindDelete; KindDropRange: the first mid
+	Value   uint64        // KindSet; KindOnce: Result.N; KindCursor: the offset; KindDropRange: the mid behind the last
 	Epoch   uint64        // KindDefine
 	Seq     uint64        // KindDefine: what the producer's next sequence numbers count from; KindOnce: the number, less that; KindFloor: the lowest that is known
 	Columns []ColumnValue // KindSetItem; KindRows: no values; its array is reused from decode to decode
@@ -98,7 +100,7 @@ type Record struct {
 	// KindAccept, KindDrop: the move's id; KindCursor: the name
 	Text     []byte
 	Position []byte   // KindCursor: text; empty: the cursor is gone
-	Groups   slot.Set // KindImport, KindAccept, KindDrop
+	Groups   slot.Set // KindImport, KindAccept, KindDrop, KindDropRange
 	TimeMS   int64    // of the record's frame; it is no part of the record: Frame.Records sets it
 }
 
@@ -305,6 +307,8 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 		f.rows(rec)
 	case KindCursor:
 		f.cursor(rec)
+	case KindDropRange:
+		f.dropRange(rec)
 	case KindFloor:
 		rec.Number = uint32(f.uvarint("number", MaxProducers-1))
 		rec.Seq = f.uvarint("sequence", maxUint64)

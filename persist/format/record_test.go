@@ -31,6 +31,8 @@ func FuzzRecord(f *testing.F) {
 	f.Add(AppendFloor(nil, 7, 1<<40))
 	f.Add(AppendCursor(nil, "search-1", 1<<40, "1-00"))
 	f.Add(AppendCursor(nil, "a", 0, ""))
+	f.Add(AppendDropRange(nil, 1, 0, 1<<63, slot.AllGroups()))
+	f.Add(AppendDropRange(nil, 300, 7, 8, slot.Set{1, 0, 0, 1 << 63}))
 	var rec, again Record
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := DecodeRecord(b, &rec)
@@ -79,6 +81,8 @@ func encode(r *Record) []byte {
 		return AppendRows(nil, r.Counter, columns, r.Text)
 	case KindFloor:
 		return AppendFloor(nil, r.Number, r.Seq)
+	case KindDropRange:
+		return AppendDropRange(nil, r.Counter, r.Mid, r.Value, r.Groups)
 	case KindCursor:
 		return AppendCursor(nil, string(r.Text), r.Value, string(r.Position))
 	}
@@ -97,7 +101,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	var got Record
 	for range 2000 {
 		want := Record{Kind: []Kind{KindSet, KindSetItem, KindDelete, KindFlush, KindSchema, KindDefine, KindOnce,
-			KindImport, KindRows, KindAccept, KindDrop, KindFloor, KindCursor}[rng.IntN(13)]}
+			KindImport, KindRows, KindAccept, KindDrop, KindFloor, KindCursor, KindDropRange}[rng.IntN(14)]}
 		switch want.Kind {
 		case KindImport, KindAccept, KindDrop:
 			want.Text = make([]byte, 1+rng.IntN(MaxMoveID))
@@ -108,6 +112,12 @@ func TestRecordRoundTrip(t *testing.T) {
 			want.Counter, want.Text = uint32(number(32)), make([]byte, rng.IntN(300))
 			for range rng.IntN(20) {
 				want.Columns = append(want.Columns, ColumnValue{Column: uint16(number(16))})
+			}
+		case KindDropRange:
+			want.Counter, want.Mid = uint32(number(32)), number(62)
+			want.Value, want.Groups = want.Mid+1+number(62), slot.AllGroups()
+			if rng.IntN(2) == 0 {
+				want.Groups[rng.IntN(4)] = rng.Uint64()
 			}
 		case KindCursor:
 			want.Text = []byte(strings.Repeat("n", 1+rng.IntN(MaxCursorName)))
@@ -177,6 +187,9 @@ func TestRecordRoundTrip(t *testing.T) {
 	if n := len(AppendMove(nil, KindImport, strings.Repeat("m", MaxMoveID), slot.Set{})); n > MaxMoveLen {
 		t.Errorf("an import takes %d bytes, at most %d are said", n, MaxMoveLen)
 	}
+	if n := len(AppendDropRange(nil, 1<<32-1, 1<<63-1, 1<<63, slot.Set{})); n > MaxDropRangeLen {
+		t.Errorf("a dropped range takes %d bytes, at most %d are said", n, MaxDropRangeLen)
+	}
 	if n := len(AppendCursor(nil, strings.Repeat("c", MaxCursorName), 1<<62, strings.Repeat("p", MaxCursorPosition))); n > MaxCursorLen {
 		t.Errorf("a cursor takes %d bytes, at most %d are said", n, MaxCursorLen)
 	}
@@ -205,6 +218,9 @@ func TestRecordRefused(t *testing.T) {
 		"a cursor's name with blanks": AppendCursor(nil, "a b", 1, "p"),
 		"a cursor's name too long":    AppendCursor(nil, strings.Repeat("c", MaxCursorName+1), 1, "p"),
 		"a position too long":         AppendCursor(nil, "a", 1, strings.Repeat("p", MaxCursorPosition+1)),
+		"a range without a mid":       AppendDropRange(nil, 1, 7, 7, slot.AllGroups()),
+		"a range above all mids":      AppendDropRange(nil, 1, 7, 1<<63+1, slot.AllGroups()),
+		"a range without its groups":  AppendDropRange(nil, 1, 7, 9, slot.Set{})[:20],
 		"an offset without a cursor":  AppendCursor(nil, "a", 1, ""),
 		"a kind that never was":       {6, 1, 'a', 7, 0, 0, 0, 0, 0, 0, 0, 0},
 	} {

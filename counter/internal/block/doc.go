@@ -20,6 +20,7 @@
 //	builder.go widths.go                  new blocks, and the widths of their columns
 //	newest.go                             the newest mids of a group of hash slots
 //	reshape.go                            blocks that take another's place: growing, sealing, splitting, re-packing
+//	drop.go                               all posts of a range of mids are removed at once
 //	ownership.go                          which groups of hash slots clients may touch
 //	backoff.go                            how long a block is left alone after a failure
 //

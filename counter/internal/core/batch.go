@@ -39,6 +39,7 @@ type Batch struct {
 	pos     uint64  // log offset behind the last change, for Commit
 	// Of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed.
 	applied uint64
+	dropped *RangeDrop // of an exclusive batch; its blocks are freed at End
 
 	seen       sight
 	changeSets changeSets
@@ -89,6 +90,8 @@ func (b *Batch) End() {
 			b.data.Log.ReleaseFrame()
 		}
 		b.data.Gate.Unlock()
+		b.dropped.free(b.data)
+		b.dropped = nil
 	} else {
 		b.room.leave()
 	}

@@ -18,7 +18,7 @@ import (
 // Records are absolute, and each is applied while mu is held in which it was appended. So a copy of the table of any moment, and the
 // records from an earlier offset on, give the present table.
 type Cursors struct {
-	// Admitted: HISTORY says that the log may have records of cursors. Set before the first record is appended.
+	// Admitted: HISTORY says that the log may have records of cursors, and of dropped ranges. Set before the first of them is appended.
 	Admitted atomic.Bool
 
 	mu     sync.Mutex // a lock of level 6: the log is appended to while it is held
@@ -32,7 +32,7 @@ type Cursors struct {
 var ErrNoCursor = errors.New("there is no cursor of this name")
 
 // errNotAdmitted is a mistake of the program: Replication.AdmitCursors comes first.
-var errNotAdmitted = errors.New("counter: HISTORY does not say yet that the log may have records of cursors")
+var errNotAdmitted = errors.New("counter: HISTORY does not say yet that the log may have records of cursors and dropped ranges")
 
 // CursorsFullError says that there are as many cursors as there may be.
 type CursorsFullError struct{ Most int }

@@ -7,13 +7,13 @@
 // takes the locks in the order that stands at its type.
 //
 // Package counter gives the exported types of batches to the users of a store by its own names. Access that other packages beside
-// this one need to a batch, and a user must not have, is a function here: DataOf, NoteSeen.
+// this one need to a batch, and a user must not have, is a function here: DataOf, NoteSeen, DroppedBy.
 //
 // # Files
 //
 //	data.go spaces.go          the posts of a store, and their guards; keyspaces by counter and group of hash slots
 //	gate.go                    the lock that batches share
-//	admission.go errors.go     whether changes are taken; why not
+//	errors.go                  whether changes are taken; why not
 //	schemachange.go            changes of the schema, and of all posts at once
 //	owned.go moving.go         groups of hash slots: which clients may touch, which are on their way
 //	batch.go op.go ack.go      operations, run together; their acknowledgement
@@ -26,6 +26,7 @@
 //	once.go ledger.go          numbered changes, and the table of their producers
 //	definelog.go               which producer a number in the log stood for
 //	cursors.go                 named places in the feed of changes
+//	droprange.go               ranges of mids whose posts are removed at once
 //	update.go updaterow.go     changes of the posts that a query finds, and a batch as queries see it
 //	scancache.go               sorted mids of blocks, for scans
 //	replay.go                  records of the log, made again at the start and on a replica

@@ -46,3 +46,21 @@ var ErrReplica = errors.New("counter: the store is a replica: only its primary's
 
 // ErrImporting: all posts cannot be removed while some are on their way here. Nothing was changed.
 var ErrImporting = errors.New("counter: hash slots are being moved here: remove all posts when that is done")
+
+// TakesChanges tells why no change may be made, or nil. REQUIRES: there is a log.
+func (d *Data) TakesChanges() error {
+	if d.Replica.Load() {
+		return ErrReplica
+	}
+	if d.Changing.Load() {
+		// A primary that has to write down whose log it is, as the disk took no writes before, stays a primary.
+		if err := d.Log.Ready(); err != nil {
+			return err
+		}
+		return ErrReplica
+	}
+	if err := d.Refusal.Load(); err != nil {
+		return *err
+	}
+	return d.Log.Ready()
+}

@@ -97,6 +97,11 @@ func (r *Replayer) Apply(pos uint64, rec *format.Record) error {
 			return err
 		}
 		return r.clearBefore(pos)
+	case format.KindDropRange:
+		if err := r.Flush(); err != nil {
+			return err
+		}
+		return r.dropRange(pos, rec)
 	case format.KindRows:
 		return r.addRows(pos, rec)
 	case format.KindImport, format.KindAccept, format.KindDrop:

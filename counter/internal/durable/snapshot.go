@@ -105,7 +105,7 @@ func (w *snapshot) counter(files *format.CounterFiles) error {
 	return nil
 }
 
-// group is counter of one group. A FLUSHALL meanwhile makes it begin anew. A group without items is not listed either.
+// group is counter of one group. A FLUSHALL, or the drop of a range, meanwhile makes it begin anew. A group without items is not listed either.
 func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool, err error) {
 	s, listed := w.s, len(files.Blocks)
 	var ks *block.Keyspace
@@ -131,6 +131,12 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 		}
 		before := len(files.Blocks)
 		b := ks.Lock(lo)
+		if b.Lo < lo { // it took the place of blocks that were dropped, some of which are listed: begin anew
+			b.Mu.Unlock()
+			unlock()
+			lo, files.Blocks = 0, files.Blocks[:listed]
+			continue
+		}
 		h := format.ImageHeader{Counter: files.ID, Block: b.ID, Lo: b.Lo, Hi: b.Hi, Items: uint64(b.Tab.Len())}
 		appendImage := b.Tab.AppendImage
 		h.Offset = s.Log.Position()

@@ -16,11 +16,12 @@ const (
 	Schema             // the schema is another
 	Gain               // groups of hash slots are this log's from here on
 	Lose               // groups of hash slots are another log's from here on, and their posts are gone here
+	Drop               // all posts of a range of mids of a counter are gone
 )
 
 // String is the word of a reply.
 func (k Kind) String() string {
-	return [...]string{"set", "del", "flush", "schema", "gain", "lose"}[k]
+	return [...]string{"set", "del", "flush", "schema", "gain", "lose", "drop"}[k]
 }
 
 // Marker tells whether a part is of no single post.
@@ -35,11 +36,12 @@ type Value struct {
 // Part is the part of a change that concerns one post, or all of them.
 type Part struct {
 	Kind    Kind
-	Counter *schema.Counter // Set, Del
-	Mid     uint64          // Set, Del
+	Counter *schema.Counter // Set, Del, Drop
+	Mid     uint64          // Set, Del; Drop: the first mid of the range
+	End     uint64          // Drop: the mid behind the last, up to 2^63
 	Values  []Value         // Set; none if all columns were dropped since, and the post was made nevertheless
 	Text    string          // Schema: the whole schema in its durable form; Gain, Lose: the move
-	Groups  *slot.Set       // Gain, Lose
+	Groups  *slot.Set       // Gain, Lose; Drop: posts of other groups stay. nil: there are none
 	// Of a Gain, if the log tells: nothing of the groups follows in the log of this shard from the offset on. The offset is 0 where it is not known.
 	Shard, Offset uint64
 }

@@ -120,6 +120,8 @@ func (d *decoder) part() error {
 		}
 	case format.KindFlush:
 		d.add(Part{Kind: Flush})
+	case format.KindDropRange:
+		d.dropRange()
 	case format.KindSchema:
 		if err := d.adopt(); err != nil {
 			return err
@@ -146,6 +148,20 @@ func (d *decoder) groups(kind Kind, set slot.Set) {
 		p.Text, p.Shard, p.Offset = format.ParseMoveFrom(string(d.rec.Text))
 		d.add(p)
 	}
+}
+
+// dropRange adds the range of mids that the record drops. Posts of groups that are coming are the source's to drop.
+func (d *decoder) dropRange() {
+	rec, v := &d.rec, d.filter.look(d.schema, d.rec.Counter)
+	groups := rec.Groups.Minus(d.at.Coming)
+	if v.def == nil || !d.filter.meets(rec.Mid, rec.Value) || groups == (slot.Set{}) {
+		return
+	}
+	p := Part{Kind: Drop, Counter: v.def, Mid: rec.Mid, End: rec.Value}
+	if groups != slot.AllGroups() {
+		p.Groups = &groups
+	}
+	d.add(p)
 }
 
 // post adds what the record says of a post.

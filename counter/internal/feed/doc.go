@@ -30,6 +30,7 @@
 //	                                     and added again has another id. There is no other change of columns
 //	accept                      gain     a cluster: groups of hash slots are this log's from here on. The source's log has nothing of
 //	                                     them from a log offset on, which the record names: so a consumer can join two feeds
+//	droprange                   drop     all posts of a range of mids of a counter are gone: those of these groups, in a cluster
 //	drop                        lose     a cluster: groups are another log's, and their posts are gone here
 //	import, rows, and set,      nothing, while a group is on its way here: these changes were made in the log of another
 //	setitem, delete of a        shard, whose feed has it. So each change is in one feed of the cluster

@@ -6,7 +6,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Filter says which parts of changes are wanted. Parts that are of no single post pass always. The zero value lets all pass.
+// Filter says which parts of changes are wanted. Parts that are of no single post pass always, but for a
+// drop of a range, which must have wanted posts. The zero value lets all pass.
 type Filter struct {
 	Counters []string // names; nil: all
 	Columns  []string // names; nil: all. A set of other columns alone is left out
@@ -16,6 +17,9 @@ type Filter struct {
 
 // mid tells whether a post may pass.
 func (f *Filter) mid(mid uint64) bool { return mid >= f.From && (f.To == 0 || mid < f.To) }
+
+// meets tells whether a post of a range may pass.
+func (f *Filter) meets(from, to uint64) bool { return to > f.From && (f.To == 0 || from < f.To) }
 
 // view is a counter as the feed shows it.
 type view struct {

@@ -116,7 +116,7 @@ func (t *Top) askNext(b View) error {
 	}
 	for began := time.Now(); time.Since(began) < StepTime; {
 		blk := s.Ks.Lock(t.at)
-		p := topPart{s.group, max(blk.Lo, t.from), min(blk.Hi-1, t.to), mostOf(s.Ks, blk, s.wanted[0])}
+		p := topPart{s.group, t.at, min(blk.Hi-1, t.to), mostOf(s.Ks, blk, s.wanted[0])}
 		b.NoteSeen(blk.Logged)
 		blk.Mu.Unlock()
 		if !s.hidden(b) {

@@ -77,6 +77,12 @@ func (j *Judge) add(rec *format.Record) {
 		if j.ours(rec) {
 			j.posts[rec.Mid] = loggedPost{gone: true, all: true}
 		}
+	case format.KindDropRange:
+		for mid := range j.posts {
+			if rec.Counter == j.def.ID && mid >= rec.Mid && mid < rec.Value && rec.Groups.Has(slot.Group(mid)) {
+				j.posts[mid] = loggedPost{gone: true, all: true}
+			}
+		}
 	case format.KindDefine, format.KindOnce, format.KindFloor, format.KindCursor, format.KindSchema: // ids of columns are never used again
 	default:
 		clear(j.posts)

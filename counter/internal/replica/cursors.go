@@ -8,7 +8,7 @@ import (
 	"github.com/counterd/counterd/persist/logfile"
 )
 
-// AdmitCursors says durably, in HISTORY, that the log may have records of cursors, so that programs that do not know these refuse the
+// AdmitCursors says durably, in HISTORY, that the log may have records of cursors and of dropped ranges, so that programs that do not know these refuse the
 // directory. It comes before the first such record; later calls do nothing. The error is ErrInMemory, ErrReplica, ErrClosed, or one of the
 // disk.
 func (r *Replication) AdmitCursors() error {

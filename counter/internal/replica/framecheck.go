@@ -21,7 +21,7 @@ import (
 // FrameChecker tells whether the frames of a log can be applied, one after the other. NOT safe for concurrent use.
 type FrameChecker struct {
 	schema  *schema.Schema // in force behind the last frame
-	cursors bool           // the last frame has records of cursors
+	cursors bool           // the last frame has records of cursors, or of dropped ranges
 	rec     format.Record
 }
 
@@ -78,7 +78,7 @@ func (c *FrameChecker) Check(raw []byte) error {
 		if err != nil {
 			return fmt.Errorf("frame, byte %d: %w", len(raw)-len(src), err)
 		}
-		c.cursors = c.cursors || c.rec.Kind == format.KindCursor
+		c.cursors = c.cursors || c.rec.Kind == format.KindCursor || c.rec.Kind == format.KindDropRange
 		next = c.rec.Kind == format.KindOnce && c.rec.Result == format.ResultNext
 		src = src[n:]
 	}

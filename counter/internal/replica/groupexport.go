@@ -363,6 +363,8 @@ func appendGroups(dst []byte, f *format.Frame, after uint64, groups *slot.Set) (
 			wanted = groups.Has(rec.Group)
 		case format.KindDefine, format.KindFloor, format.KindFlush:
 			wanted = true
+		case format.KindDropRange:
+			wanted = groups.Both(rec.Groups) != (slot.Set{})
 		}
 		if wanted {
 			dst = append(append(dst, once...), raw...)

@@ -45,9 +45,12 @@ func (i *GroupImport) Posts() uint64 { return i.taken.posts }
 func (i *GroupImport) Apply(records []byte) (end uint64, done int, err error) {
 	for done < len(records) && err == nil {
 		var n int
-		if format.Kind(records[done]) == format.KindFlush {
+		switch format.Kind(records[done]) {
+		case format.KindFlush:
 			n, end, err = i.flush()
-		} else {
+		case format.KindDropRange:
+			n, end, err = i.taken.dropRange(records[done:])
+		default:
 			n, end, err = i.taken.some(records[done:])
 		}
 		done += n

@@ -83,7 +83,7 @@ func applyFrame(r *Replication, start, end uint64, raw []byte) error {
 	var rec format.Record
 	f := format.Frame{FrameHeader: format.FrameHeader{Start: start}, Raw: raw, Payload: raw[format.FrameHeaderLen:]}
 	err := f.Records(&rec, start, func(pos uint64, rec *format.Record) error {
-		if rec.Kind != format.KindFlush && rec.Kind != format.KindSchema && !core.MovesGroups(rec.Kind) {
+		if rec.Kind != format.KindFlush && rec.Kind != format.KindSchema && rec.Kind != format.KindDropRange && !core.MovesGroups(rec.Kind) {
 			return p.Apply(pos, rec)
 		}
 		err := p.Flush()
@@ -100,7 +100,9 @@ func applyFrame(r *Replication, start, end uint64, raw []byte) error {
 			return err
 		}
 		r.s.Altered = end
-		if r.observer != nil {
+		if r.observer != nil && rec.Kind == format.KindDropRange {
+			r.observer(p.Batch)
+		} else if r.observer != nil {
 			r.observer(nil)
 		}
 		if whole {
@@ -116,7 +118,7 @@ func applyFrame(r *Replication, start, end uint64, raw []byte) error {
 }
 
 // Observe has f called after changes of the primary were applied, while the batch that made them is open; nil stands
-// for a change of everything, by FLUSHALL or of the schema. f must not call the store. WATCH, which depends on items,
+// for a change of everything, by FLUSHALL or of the schema. The batch tells of a dropped range too (core.DroppedBy). f must not call the store. WATCH, which depends on items,
 // uses it. Open again, the store has no observer.
 func (r *Replication) Observe(f func(*core.Batch)) {
 	r.s.Applying.Lock()

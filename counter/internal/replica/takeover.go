@@ -129,7 +129,7 @@ func (t *takeover) check(records []byte) (size int, err error) {
 		if next && rec.Kind != format.KindSet {
 			return fmt.Errorf("counter: %s behind a once without a result, want a set: %w", rec.Kind, format.ErrCorrupt)
 		}
-		if end > maxImport && size > 0 && !next || rec.Kind == format.KindFlush {
+		if end > maxImport && size > 0 && !next || rec.Kind == format.KindFlush || rec.Kind == format.KindDropRange {
 			return errLater
 		}
 		group := rec.Group
@@ -321,4 +321,35 @@ func (t *takeover) merge(number uint32, seq uint64, hash uint32, room int) (fres
 		err = table.Define(y.Number, y.Epoch, y.Base, t.req.ID, t.now)
 	}
 	return y.Verdict == producers.Fresh, err
+}
+
+// dropRange takes the first of records over, the drop of a range of mids at the source: here it is one of the groups that come alone.
+func (t *takeover) dropRange(records []byte) (n int, end uint64, err error) {
+	s, b := t.s, t.play.Batch
+	if n, err = format.DecodeRecord(records, &t.rec); err != nil {
+		return 0, 0, err
+	}
+	s.Applying.Lock()
+	defer s.Applying.Unlock()
+	if err := t.in.repl.admitCursors(); err != nil {
+		return 0, 0, err
+	}
+	if err := b.BeginExclusive(); err != nil {
+		return 0, 0, err
+	}
+	defer b.End()
+	if err := t.ready(); err != nil {
+		return 0, 0, err
+	}
+	rec := &t.rec
+	if now := s.Schema.Load(); now.CounterByID(rec.Counter) == nil && rec.Counter > now.LastCounter() {
+		return 0, 0, fmt.Errorf("%w: counter %d", ErrBehind, rec.Counter)
+	}
+	rec.Groups = rec.Groups.Both(t.groups)
+	if end, err = s.Log.Append(format.AppendDropRange(nil, rec.Counter, rec.Mid, rec.Value, rec.Groups)); err != nil {
+		return 0, 0, err
+	}
+	s.Altered = end
+	t.play.Begin(end, nil)
+	return n, end, t.play.Apply(end, rec)
 }

@@ -383,6 +383,13 @@ func (t *Tiers) candidates() (found []candidate) {
 	for _, ks := range spaces {
 		for _, b := range ks.Dir.Load().Blocks {
 			if b.Cold == nil {
+				if b.Lo < ks.HotFrom.Load() { // a range that was dropped, and is written again
+					b.Mu.Lock()
+					if b.Tab.Len() > 0 && !b.Dead {
+						ks.HotFrom.Store(b.Lo)
+					}
+					b.Mu.Unlock()
+				}
 				continue
 			}
 			b.Mu.Lock()

@@ -368,6 +368,12 @@ func (t *Tiers) victim() (best *block.Keyspace, lo uint64, oldest int64, ok bool
 			if b.Cold != nil {
 				continue
 			}
+			b.Mu.Lock()
+			used, empty, skip := b.Used, b.Tab.Len() == 0, b.Dead || !b.Backoff.Over()
+			b.Mu.Unlock()
+			if empty && !b.Open() { // a dropped range. candidates looks whether it has posts again
+				continue
+			}
 			if start {
 				ks.HotFrom.Store(b.Lo)
 				start = false
@@ -375,9 +381,6 @@ func (t *Tiers) victim() (best *block.Keyspace, lo uint64, oldest int64, ok bool
 			if b.Open() {
 				break
 			}
-			b.Mu.Lock()
-			used, skip := b.Used, b.Dead || !b.Backoff.Over()
-			b.Mu.Unlock()
 			if skip {
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 //	{"position":"1-...","shard":2,"time":1700000000000,"parts":[
 //	  {"kind":"set","counter":"weibo","mid":"102","values":{"comment":5}},
 //	  {"kind":"del","counter":"weibo","mid":"102"}, {"kind":"flush"}, {"kind":"schema","schema":"..."},
+//	  {"kind":"drop","counter":"weibo","from":"0","to":"102"},
 //	  {"kind":"gain","move":"...","groups":"...","shard":1,"offset":5}, {"kind":"lose","move":"...","groups":"..."}]}
 //
 // All behind the position and the shard is written from the bytes of the reply, in one pass. The position comes first: that is how a line

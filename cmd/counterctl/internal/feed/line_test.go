@@ -126,11 +126,13 @@ func TestLines(t *testing.T) {
 	schema := lineSchema(t)
 	const position = "1-00112233445566aa-0-100+12-3f2a"
 	bulk := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
-	text := "*2\r\n" + bulk("1-00112233445566aa-0-200-3f2a") + "*1\r\n*4\r\n" + bulk(position) + ":1795200000123\r\n*8\r\n" +
+	text := "*2\r\n" + bulk("1-00112233445566aa-0-200-3f2a") + "*1\r\n*4\r\n" + bulk(position) + ":1795200000123\r\n*10\r\n" +
 		"*7\r\n" + bulk("set") + bulk("weibo") + ":9223372036854775807\r\n" + bulk("comment") + ":5\r\n" + bulk("a\"b") + ":-1\r\n" +
 		"*3\r\n" + bulk("set") + bulk("weibo") + ":3\r\n" +
 		"*3\r\n" + bulk("del") + bulk("weibo") + ":7\r\n" +
 		"*1\r\n" + bulk("flush") +
+		"*4\r\n" + bulk("drop") + bulk("weibo") + bulk("0") + bulk("9223372036854775808") +
+		"*5\r\n" + bulk("drop") + bulk("weibo") + bulk("7") + bulk("8") + bulk("0-3") +
 		"*2\r\n" + bulk("schema") + bulk("add \"x\"\n\u2028") +
 		"*3\r\n" + bulk("gain") + bulk("m1") + bulk("0-3") +
 		"*5\r\n" + bulk("gain") + bulk("m3") + bulk("5") + ":2\r\n:77\r\n" +
@@ -156,6 +158,8 @@ func TestLines(t *testing.T) {
 		map[string]any{"kind": "set", "counter": "weibo", "mid": "3", "values": map[string]any{}},
 		map[string]any{"kind": "del", "counter": "weibo", "mid": "7"},
 		map[string]any{"kind": "flush"},
+		map[string]any{"kind": "drop", "counter": "weibo", "from": "0", "to": "9223372036854775808"},
+		map[string]any{"kind": "drop", "counter": "weibo", "from": "7", "to": "8", "groups": "0-3"},
 		map[string]any{"kind": "schema", "schema": "add \"x\"\n\u2028"},
 		map[string]any{"kind": "gain", "move": "m1", "groups": "0-3"},
 		map[string]any{"kind": "gain", "move": "m3", "groups": "5", "shard": json.Number("2"), "offset": json.Number("77")},

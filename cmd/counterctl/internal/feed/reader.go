@@ -178,6 +178,10 @@ func (r *reader) part(p *page, c *change) error {
 	case kind == "set" && n >= 3 && n%2 == 1, kind == "del" && n == 3:
 		err = r.post(p, kind == "set", n-3)
 	case kind == "flush" && n == 1:
+	case kind == "drop" && n == 4:
+		err = r.fields(p, "counter", "from", "to")
+	case kind == "drop" && n == 5:
+		err = r.fields(p, "counter", "from", "to", "groups")
 	case kind == "schema" && n == 2:
 		err = r.fields(p, "schema")
 	case (kind == "gain" || kind == "lose") && n == 3:

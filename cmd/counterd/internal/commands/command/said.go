@@ -146,7 +146,7 @@ func (cmd *Row[C]) tips() []string {
 		return []string{"request_policy:all_shards", "response_policy:special", "nondeterministic_output"}
 	case "scan":
 		return []string{"nondeterministic_output", "request_policy:special", "response_policy:special"}
-	case "dbsize":
+	case "dbsize", "counter.droprange":
 		return []string{"request_policy:all_shards", "response_policy:agg_sum"}
 	case "wait", "waitaof":
 		return []string{"request_policy:all_shards", "response_policy:agg_min"}

@@ -31,6 +31,8 @@ type Conn interface {
 	AlterCluster(statement string) (done bool, err error)
 	// TouchAll says that any key may have changed. REQUIRES an exclusive batch open.
 	TouchAll()
+	// TouchRange says that posts of a counter with ids from from on and below to are gone. REQUIRES as TouchAll.
+	TouchRange(def *schema.Counter, from, to uint64)
 	// Log names the connection.
 	Log() *slog.Logger
 }

@@ -51,8 +51,9 @@ func (c *conn) AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, co
 
 func (c *conn) AlterCluster(string) (bool, error) { return false, nil }
 
-func (c *conn) TouchAll()         { c.touched++ }
-func (c *conn) Log() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func (c *conn) TouchAll()                                  { c.touched++ }
+func (c *conn) TouchRange(*schema.Counter, uint64, uint64) { c.touched++ }
+func (c *conn) Log() *slog.Logger                          { return slog.New(slog.DiscardHandler) }
 
 func (c *conn) GiveWay() {}
 

@@ -10,6 +10,7 @@
 //	conn.go commands.go    what handlers see of a connection; rows of the command table
 //	schema.go              ADD, DROP, SCHEMA
 //	scan.go                SCAN, DBSIZE, FLUSHALL
+//	droprange.go           COUNTER.DROPRANGE
 //	blocks.go              COUNTER.BLOCKS, COUNTER.DEMOTE, COUNTER.PROMOTE, COUNTER.SCRUB, MEMORY USAGE
 //	digest.go              COUNTER.DIGEST
 //

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -277,6 +278,12 @@ func (c *call) write(change *counter.FeedChange) {
 			out.Array(n)
 		case counter.FeedDel, counter.FeedLose:
 			out.Array(3)
+		case counter.FeedDrop:
+			n := 4
+			if p.Groups != nil {
+				n = 5
+			}
+			out.Array(n)
 		case counter.FeedSchema:
 			out.Array(2)
 		default:
@@ -290,6 +297,13 @@ func (c *call) write(change *counter.FeedChange) {
 			for _, v := range p.Values {
 				out.BulkString(p.Counter.Columns[v.Column].Name)
 				out.Int(int64(v.Value))
+			}
+		case counter.FeedDrop: // the end may be 2^63, which is no integer of the protocol
+			out.BulkString(p.Counter.Name)
+			out.BulkString(strconv.FormatUint(p.Mid, 10))
+			out.BulkString(strconv.FormatUint(p.End, 10))
+			if p.Groups != nil {
+				out.BulkString(p.Groups.String())
 			}
 		case counter.FeedSchema:
 			out.BulkString(p.Text)

@@ -17,6 +17,7 @@ import (
 //
 //	a column      SET <key> <value>, HSET <key of the item> <column> <value> where the column has no suffix
 //	an item       DEL <key of the item>
+//	a range       COUNTER.DROPRANGE <counter> <from> <to>
 //	all           FLUSHALL
 //	the schema    SCHEMA <script>
 //
@@ -102,6 +103,9 @@ func appendChange(dst []byte, s *schema.Schema, rec *format.Record) []byte {
 	def := s.CounterByID(rec.Counter)
 	if def == nil {
 		return dst
+	}
+	if rec.Kind == format.KindDropRange {
+		return wire.AppendCommand(dst, "COUNTER.DROPRANGE", def.Name, strconv.FormatUint(rec.Mid, 10), strconv.FormatUint(rec.Value, 10))
 	}
 	set := func(column uint16, v uint64) {
 		c := def.Index(column)

@@ -33,7 +33,7 @@ var mergers = map[string]struct {
 	"counter.sum": {mergeTotal, true, false}, "counter.min": {mergeLeast, true, false}, "counter.max": {mergeMost, true, false},
 	"counter.digest": {mergeDigest, false, false}, "dbsize": {mergeTotal, false, false}, "scan": {mergeScan, false, false}, "keys": {mergeKeys, false, false},
 	"randomkey": {nil, false, false}, "idmp|last": {mergeSeq, false, false},
-	"counter.update": {nil, true, true}, "flushall": {nil, false, true}, "flushdb": {nil, false, true},
+	"counter.update": {nil, true, true}, "flushall": {nil, false, true}, "flushdb": {nil, false, true}, "counter.droprange": {mergeTotal, false, true},
 }
 
 // AsksAll tells whether a command that is not planned asks all shards.
@@ -51,10 +51,13 @@ func (f *Scatter) AskAll(cmd *command.Access, args [][]byte) {
 		f.updateAll(cmd, args)
 		return
 	case m.change:
-		if _, text = f.changeAll(cmd, args, gather.Once, f.shards.Settings().ChangeWithin()); text == "" {
-			f.call.Out.Status("OK")
-		} else {
+		switch replies, text = f.changeAll(cmd, args, gather.Once, f.shards.Settings().ChangeWithin()); {
+		case text != "":
 			f.call.Out.Error(text)
+		case m.merge != nil:
+			m.merge(f, args, replies)
+		default:
+			f.call.Out.Status("OK")
 		}
 		return
 	case m.merge == nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// Changes of all posts: COUNTER.UPDATE on any port, FLUSHALL on a forward port. Each shard is told which groups it is asked for (COUNTER.LINK OWNING), and makes
+// Changes of all posts: COUNTER.UPDATE on any port, FLUSHALL and COUNTER.DROPRANGE on a forward port. Each shard is told which groups it is asked for (COUNTER.LINK OWNING), and makes
 // no change where it owns others; behind the change it says whether it owned them all the time (COUNTER.LINK STILL).
 //
 // A change to which its client gave a number is sent to each shard with that number, and sent again when a connection is lost.

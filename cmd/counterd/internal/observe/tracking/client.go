@@ -281,3 +281,10 @@ func (w *wakes) wake() {
 		c.wake()
 	}
 }
+
+// broadcasts tells whether the client asked for keys by prefixes.
+func (c *Client) broadcasts() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mode.Broadcast
+}

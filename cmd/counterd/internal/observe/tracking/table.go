@@ -259,9 +259,39 @@ func (t *Table) changed(def *schema.Counter, mid, columns uint64, self *Client, 
 func (t *Table) Replicated(b *counter.Batch) {
 	if b == nil {
 		t.TouchAll()
-	} else {
-		t.Touch(b, nil)
+		return
 	}
+	t.Touch(b, nil)
+	if d := counter.DroppedBy(b); d != nil {
+		t.TouchRange(d.Counter, d.From, d.To)
+	}
+}
+
+// TouchRange sends messages to the clients that may hold keys of items with mids from from on and below to. Those that asked for prefixes may
+// hold a key that nobody knows of: each of them is told that any key may have changed. REQUIRES the batch that removed the items not ended.
+func (t *Table) TouchRange(def *schema.Counter, from, to uint64) {
+	if t.n.Load() == 0 {
+		return
+	}
+	var w wakes
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for key := range s.items {
+			if key.counter == def.ID && key.mid >= from && key.mid < to {
+				t.drop(s, key, allColumns, nil, &w)
+			}
+		}
+		s.mu.Unlock()
+	}
+	t.mu.Lock()
+	for c := range t.clients {
+		if c.broadcasts() {
+			c.post(&w, func(b *inbox) { b.all() })
+		}
+	}
+	t.mu.Unlock()
+	w.wake()
 }
 
 // TouchAll tells everybody that any key may have changed: FLUSHALL, changes of the schema, other data.

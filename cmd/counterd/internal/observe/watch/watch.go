@@ -148,8 +148,27 @@ func (w *Table) TouchItems(def *schema.Counter, mids []uint64) {
 func (w *Table) Replicated(b *counter.Batch) {
 	if b == nil {
 		w.TouchAll()
-	} else {
-		w.Touch(b)
+		return
+	}
+	w.Touch(b)
+	if d := counter.DroppedBy(b); d != nil {
+		w.TouchRange(d.Counter, d.From, d.To)
+	}
+}
+
+// TouchRange marks the watchers of items with mids from from on and below to. REQUIRES the batch that removed them not ended.
+func (w *Table) TouchRange(def *schema.Counter, from, to uint64) {
+	if w.n.Load() == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, marks := range w.by {
+		if key.counter == def.ID && key.mid >= from && key.mid < to {
+			for m := range marks {
+				m.dirty.Store(true)
+			}
+		}
 	}
 }
 

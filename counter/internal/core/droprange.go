@@ -1,0 +1,144 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/schema"
+)
+
+// RangeDrop is a range of mids of a counter whose posts were removed at once, by one record of the log. Blocks that lie within the range go
+// as they are, tables and files, and nothing of them is read: see block.Drop.
+//
+// A store removes the posts of groups of hash slots that it serves. Posts on their way here are the source's to drop, and its log brings that
+// (package replica).
+type RangeDrop struct {
+	Counter       *schema.Counter
+	From, To      uint64
+	Posts, Blocks int // that were removed; of files that cannot be read Posts is an estimate
+
+	plans []*block.Drop
+}
+
+// DropRangeError refuses a range. Nothing was changed.
+type DropRangeError struct{ From, To uint64 }
+
+func (e *DropRangeError) Error() string {
+	return fmt.Sprintf("counter: a range of post ids from %d on and below %d, want at least one id in it, and at most %d as its end", e.From, e.To, uint64(hot.EndMid))
+}
+
+// DropRange removes the posts of a counter with mids from from on and below to. Of a range without posts nothing is logged, unless it has the newest block. The error is a
+// *DropRangeError, ErrNoMemory, one of changes, or matches block.ErrCold if from or to lies in a file that cannot be read there; nothing was changed
+// then. REQUIRES Replication.AdmitCursors where there is a log.
+func (w Whole) DropRange(def *schema.Counter, from, to uint64) (*RangeDrop, error) {
+	b, d := w.b, w.b.data
+	if from >= to || to > hot.EndMid {
+		return nil, &DropRangeError{from, to}
+	}
+	if d.Log != nil {
+		if err := d.TakesChanges(); err != nil {
+			return nil, err
+		}
+		if !d.Cursors.Admitted.Load() {
+			return nil, errNotAdmitted
+		}
+	}
+	groups := slot.AllGroups().Minus(d.Own.Foreign)
+	drop, err := d.planDrop(def, groups, block.DropRange{From: from, To: to, Before: ^uint64(0)})
+	if err != nil || drop.nothing() {
+		return drop, err
+	}
+	if d.Log != nil {
+		pos, err := d.Log.Append(format.AppendDropRange(nil, def.ID, from, to, groups))
+		if err != nil {
+			drop.abandon()
+			return nil, err
+		}
+		b.pos, d.Altered = pos, pos
+	}
+	return drop, drop.apply(b, b.pos)
+}
+
+// planDrop prepares the removal of a range in all keyspaces of groups.
+func (d *Data) planDrop(def *schema.Counter, groups slot.Set, r block.DropRange) (*RangeDrop, error) {
+	drop := &RangeDrop{Counter: def, From: r.From, To: r.To}
+	if !d.SlotGroups && groups != slot.AllGroups() {
+		r.Has = func(mid uint64) bool { return groups.Has(slot.Group(mid)) }
+	}
+	for _, ks := range d.Spaces[def.ID] {
+		if d.SlotGroups && !groups.Has(ks.Group) {
+			continue
+		}
+		p, err := ks.PlanDrop(r)
+		if err != nil {
+			drop.abandon()
+			return nil, err
+		}
+		drop.plans = append(drop.plans, p)
+	}
+	return drop, nil
+}
+
+func (r *RangeDrop) nothing() bool {
+	for _, p := range r.plans {
+		if !p.Nothing() {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *RangeDrop) abandon() {
+	for _, p := range r.plans {
+		p.Abandon()
+	}
+}
+
+// apply removes the posts; its record ends at logged. Its blocks are freed behind the batch, which is exclusive, or at once in a replay.
+func (r *RangeDrop) apply(b *Batch, logged uint64) (err error) {
+	for _, p := range r.plans {
+		posts, blocks, failed := p.Make(logged, b.number)
+		r.Posts, r.Blocks = r.Posts+posts, r.Blocks+blocks
+		if failed != nil {
+			err = failed
+		}
+	}
+	b.dropped.free(b.data)
+	if b.dropped = r; !b.open {
+		r.free(b.data)
+		b.dropped = nil
+	}
+	return err
+}
+
+// DroppedBy is the range that a batch has removed last, until it ends; nil: none.
+func DroppedBy(b *Batch) *RangeDrop { return b.dropped }
+
+// free frees the blocks that are gone. nil has none.
+func (r *RangeDrop) free(d *Data) {
+	if r == nil {
+		return
+	}
+	for _, p := range r.plans {
+		d.Broken.Add(-int64(p.Free()))
+	}
+}
+
+// dropRange makes a record. Of a file that cannot be read posts at the edges of the range stay, as they are not known.
+func (r *Replayer) dropRange(pos uint64, rec *format.Record) error {
+	d := r.s
+	if int(rec.Counter) >= len(d.Spaces) || d.Spaces[rec.Counter] == nil {
+		return nil
+	}
+	def := d.Spaces[rec.Counter][0].Def
+	drop, err := d.planDrop(def, rec.Groups, block.DropRange{From: rec.Mid, To: rec.Value, Before: pos, Lost: func(lo, hi uint64) {
+		d.Config.Logger.Error("posts of a dropped range cannot be removed: their file cannot be read", "counter", def.Name, "lo", lo, "hi", hi)
+	}})
+	if err != nil {
+		return err
+	}
+	return drop.apply(r.Batch, r.Batch.applied)
+}
