@@ -178,8 +178,8 @@ func TestFeed(t *testing.T) {
 }
 
 func testFeed(t *testing.T) {
-	rng := seed.Rand(t)
-	m := newModel(rng, 3, 12)
+	rng := seed.Rand(t) // that of the consumer; the writer and the shards draw from their own
+	m := newModel(rand.New(rand.NewPCG(rng.Uint64(), 0)), 3, 12)
 	m.slow, m.fails = uint64(1+rng.IntN(3)), rng.IntN(2) == 0
 	for range 300 { // all at once, as behind an outage: the place that a gain waits for is far behind
 		m.step()

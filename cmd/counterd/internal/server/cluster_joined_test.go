@@ -102,23 +102,25 @@ func (k *joinedCluster) view() *topology.Map {
 	return m
 }
 
-// do commits a change that is made of the map as it is, again if a node changed the map in between: nodes renew their keys all the time.
+// do commits a change that is made of the map as it is, again if a node changed the map in between: nodes renew their keys all the time. On
+// a busy machine the key of a node runs out for a moment, and then the change is refused: do waits until the node is registered again.
 func (k *joinedCluster) do(make func(m *topology.Map) (topology.Change, error)) {
 	k.t.Helper()
 	reg := k.etcd.Open(nil)
 	defer reg.Close()
-	for {
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		c, err := make(k.view())
 		if err == nil {
 			err = reg.Commit(context.Background(), c)
 		}
-		if errors.Is(err, topology.ErrConflict) {
-			continue
-		}
-		if err != nil {
+		var refused *topology.RefusedError
+		switch {
+		case err == nil:
+			return
+		case errors.Is(err, topology.ErrConflict):
+		case !errors.As(err, &refused) || time.Now().After(deadline):
 			k.t.Fatal(err)
 		}
-		return
 	}
 }
 
