@@ -118,12 +118,13 @@ type model struct {
 }
 
 type modelProducer struct {
-	epoch uint64
-	done  map[uint64]modelEntry // with results
-	made  map[uint64]bool       // without
-	floor uint64                // seqs below are expired
-	used  int64
-	stamp int // order of last use
+	epoch  uint64
+	done   map[uint64]modelEntry // with results
+	made   map[uint64]bool       // without
+	blocks map[uint64]int        // seqs of made, by block
+	floor  uint64                // seqs below are expired
+	used   int64
+	stamp  int // order of last use
 }
 
 type modelEntry struct {
@@ -188,7 +189,7 @@ func (m *model) producer(id string, now int64) *modelProducer {
 			delete(m.producers, victim)
 		}
 		m.stamp++
-		p = &modelProducer{done: map[uint64]modelEntry{}, made: map[uint64]bool{}, used: now, stamp: m.stamp}
+		p = &modelProducer{done: map[uint64]modelEntry{}, made: map[uint64]bool{}, blocks: map[uint64]int{}, used: now, stamp: m.stamp}
 		m.producers[id] = p
 	}
 	m.touch(p, now)
@@ -200,14 +201,45 @@ func (m *model) insert(r *Request, group uint8, result format.Result) {
 	p.epoch = max(p.epoch, r.Epoch)
 	p.done[r.Seq] = modelEntry{r.Hash, group, result}
 	if len(p.done) > Window {
-		least := slices.Min(slices.Collect(maps.Keys(p.done)))
-		delete(p.done, least)
-		p.made[least] = true
+		p.retire(slices.Min(slices.Collect(maps.Keys(p.done))))
 	}
-	if len(p.made) > maxMade { // the seqs of this test make fewer spans than maxSpans
-		p.floor = (slices.Min(slices.Collect(maps.Keys(p.made)))/blockSeqs + 1) * blockSeqs
-		maps.DeleteFunc(p.made, func(seq uint64, _ bool) bool { return seq < p.floor })
+	if len(p.made) > maxMade {
+		p.expire(slices.Min(slices.Collect(maps.Keys(p.made)))/blockSeqs + 1)
+	} else if spans, end := p.spans(); spans > maxSpans {
+		p.expire(end)
 	}
+}
+
+// retire takes over a seq whose result goes.
+func (p *modelProducer) retire(seq uint64) {
+	delete(p.done, seq)
+	p.made[seq] = true
+	p.blocks[seq/blockSeqs]++
+}
+
+// expire forgets the seqs of blocks below.
+func (p *modelProducer) expire(block uint64) {
+	p.floor = block * blockSeqs
+	maps.DeleteFunc(p.made, func(seq uint64, _ bool) bool { return seq < p.floor })
+	maps.DeleteFunc(p.blocks, func(b uint64, _ int) bool { return b < block })
+}
+
+// spans counts the spans of made, and finds the end of the lowest; 0: there are no more than blocks, which are few. Runs of full blocks are
+// shorter here than the 64 that a span has at most.
+func (p *modelProducer) spans() (n int, end uint64) {
+	if len(p.blocks) <= maxSpans {
+		return 0, 0
+	}
+	last := uint64(0)
+	for i, block := range slices.Sorted(maps.Keys(p.blocks)) {
+		if i == 0 || block != last+1 || p.blocks[block] < blockSeqs || p.blocks[last] < blockSeqs {
+			n++
+		}
+		if last = block; n == 1 {
+			end = block + 1
+		}
+	}
+	return n, end
 }
 
 func (m *model) compare(t *Table) error {
