@@ -90,8 +90,10 @@ func AwaitDurable(ctx context.Context, l *Log, pos uint64) error {
 // hurry has the background sync before SyncEvery is over, for callers that wait until bytes are durable: feeds of changes. The
 // background calls the disk, so a caller can leave when its context ends, also while the disk hangs.
 //
-// One sync serves all that wait. A sync of 2 KiB takes 0.6 ms on the disk of the measurements, so 200 a second keep the disk busy for an
-// eighth of the time. A slower disk is asked less often: it has half of the time for others.
+// One sync serves all that wait, and hurryEvery bounds how many there are. A slow disk is asked less often: it has half of the time for others.
+//
+// Invariant: whenever after changes, a hurried sync begins behind the change. So a caller whose bytes were written before the change needs
+// no other one.
 type hurry struct {
 	wanted atomic.Bool
 	after  atomic.Int64 // by the log's clock, nanoseconds since 1970: no hurried sync begins before
@@ -101,18 +103,23 @@ type hurry struct {
 // is shown after 10 ms at most where a sync takes 5 ms at most.
 const hurryEvery = 5 * time.Millisecond
 
-// take tells whether somebody waits, and begins the time until the next sync. last is how long the last sync took.
+// ask asks for a sync, unless another caller did so since after was read. Without that, callers that waited for the same moment would
+// each have a sync.
+func (h *hurry) ask(after int64, now time.Time) bool {
+	if !h.after.CompareAndSwap(after, now.Add(hurryEvery).UnixNano()) {
+		return false
+	}
+	h.wanted.Store(true)
+	return true
+}
+
+// take tells whether a caller waits, and begins the time until the next sync. last is how long the last sync took.
 func (h *hurry) take(now time.Time, last time.Duration) bool {
 	if !h.wanted.Swap(false) {
 		return false
 	}
 	h.after.Store(now.Add(max(hurryEvery, 2*last)).UnixNano())
 	return true
-}
-
-// pause is how long a caller has to wait before it asks for a sync.
-func (h *hurry) pause(now time.Time) time.Duration {
-	return time.Duration(h.after.Load() - now.UnixNano())
 }
 
 // HurryDurable is AwaitDurable for a caller that wants the bytes soon. Where they wait for the sync of each SyncEvery, or for the
@@ -122,7 +129,8 @@ func HurryDurable(ctx context.Context, l *Log, pos uint64) error {
 		return err
 	}
 	if l.Policy() != SyncAlways && !l.opts.Manual {
-		if d := l.hurry.pause(l.opts.Now()); d > 0 {
+		after := l.hurry.after.Load()
+		if d := time.Duration(after - l.opts.Now().UnixNano()); d > 0 {
 			timer := time.NewTimer(d)
 			defer timer.Stop()
 			select {
@@ -134,8 +142,9 @@ func HurryDurable(ctx context.Context, l *Log, pos uint64) error {
 		if l.Durable() > pos {
 			return nil
 		}
-		l.hurry.wanted.Store(true)
-		wake(l.kick)
+		if l.hurry.ask(after, l.opts.Now()) {
+			wake(l.kick)
+		}
 	}
 	return AwaitDurable(ctx, l, pos)
 }

@@ -132,10 +132,13 @@ func TestMerge(t *testing.T) {
 		if _, err := Load(image, limits); err != nil {
 			t.Fatal(err)
 		}
-		repeats := 0
+		repeats, known := 0, 0
 		for _, c := range done {
 			r := Request{ID: []byte(c.id), Seq: c.seq, Hash: uint32(c.seq) & (1<<hashBits - 1), Now: 3}
 			b.Begin(&r, &y)
+			if c.in {
+				known++
+			}
 			switch {
 			case c.in && y.Verdict == Repeat:
 				if repeats++; y.Result.Kind != format.ResultGone && y.Result.N != c.seq && string(y.Result.Blob) != "blob" {
@@ -147,8 +150,8 @@ func TestMerge(t *testing.T) {
 				t.Fatalf("run %d: %s %d of %d has expired", run, c.id, c.seq, highest[c.id])
 			}
 		}
-		if repeats == 0 {
-			t.Errorf("run %d: nothing of %d is remembered", run, len(done))
+		if repeats == 0 && known > 0 {
+			t.Errorf("run %d: nothing of %d is remembered", run, known)
 		}
 		for id, seq := range highest {
 			r := Request{ID: []byte(id), Seq: seq + 1, Now: 3}
