@@ -96,6 +96,9 @@ func (f *Feed) Next(safe uint64, most int) (*Change, error) {
 // Position is behind the last change, and behind all changes after it that are not shown.
 func (f *Feed) Position() Position { return f.at }
 
+// Offset is the log offset of Position.
+func (f *Feed) Offset() uint64 { return f.at.Offset() }
+
 // Close closes the feed. It may be called twice.
 func (f *Feed) Close() error {
 	f.drop()

@@ -1,40 +1,44 @@
 package feed
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/counterd/counterd/schema"
-)
+import "github.com/counterd/counterd/schema"
 
 // Latest merges changes to the last values of each post. It is for consumers that keep the present values alone, as caches and
 // search indexes do. It takes memory for each post, not for each change.
 //
 // Each merged change is of the posts that one change changed last: their set columns with the last values, behind a del if the post
 // was deleted meanwhile. They come in the order of these changes, so a consumer may go on from the position of each.
+//
+// Invariant: the places from first to last, along next, are all of list by their last change. prev is the way back.
 type Latest struct {
-	list  []merged
-	index map[postKey]int // in list
+	list        []merged
+	index       map[postKey]int // in list
+	first, last int             // none if list is empty
+	values      []Value         // of new posts
 }
 
-type postKey struct {
-	counter uint32
-	mid     uint64
-}
+type postKey struct{ mid, counter uint64 }
 
 // merged is the end of all changes of one post.
 type merged struct {
-	deleted  bool // and then perhaps made again
-	there    bool
-	position Position
-	timeMS   int64
-	counter  *schema.Counter
-	mid      uint64
-	values   []Value
+	position   Position
+	timeMS     int64
+	counter    *schema.Counter
+	mid        uint64
+	values     []Value
+	prev, next int  // in list; -1: none
+	deleted    bool // and then perhaps made again
+	there      bool
 }
 
 // Len is the number of merged changes.
 func (l *Latest) Len() int { return len(l.list) }
+
+// Reset forgets all changes, and keeps memory for later ones.
+func (l *Latest) Reset() {
+	clear(l.list)
+	clear(l.index)
+	l.list, l.values = l.list[:0], l.values[:0]
+}
 
 // Takes tells whether a change can be merged: one with a part that is of no single post stands alone.
 func (l *Latest) Takes(c *Change) bool { return !c.Marks() }
@@ -50,13 +54,14 @@ func (l *Latest) Add(c *Change) {
 }
 
 func (l *Latest) merge(c *Change, p *Part) {
-	key := postKey{p.Counter.ID, p.Mid}
+	key := postKey{p.Mid, uint64(p.Counter.ID)}
 	at, known := l.index[key]
 	if !known {
 		at = len(l.list)
 		l.index[key] = at
-		l.list = append(l.list, merged{counter: p.Counter, mid: p.Mid})
+		l.list = append(l.list, merged{counter: p.Counter, mid: p.Mid, values: l.room(len(p.Values))})
 	}
+	l.moveLast(at, known)
 	m := &l.list[at]
 	m.position, m.timeMS = c.Position, c.TimeMS
 	if m.counter != p.Counter {
@@ -70,6 +75,38 @@ func (l *Latest) merge(c *Change, p *Part) {
 	for _, v := range p.Values {
 		m.set(v)
 	}
+}
+
+// room is memory for so many values. A post that gets more takes memory of its own.
+func (l *Latest) room(n int) []Value {
+	if cap(l.values)-len(l.values) < n {
+		l.values = make([]Value, 0, max(2*cap(l.values), n, 64)) // posts keep the old memory
+	}
+	at := len(l.values)
+	l.values = l.values[:at+n]
+	return l.values[at : at : at+n]
+}
+
+// moveLast makes a place of list the last one in order. linked: it is in the order already.
+func (l *Latest) moveLast(at int, linked bool) {
+	m := &l.list[at]
+	if linked {
+		if at == l.last {
+			return
+		}
+		if m.prev < 0 {
+			l.first = m.next
+		} else {
+			l.list[m.prev].next = m.next
+		}
+		l.list[m.next].prev = m.prev
+	}
+	if m.prev, m.next = l.last, -1; len(l.list) == 1 {
+		m.prev, l.first = -1, at
+	} else {
+		l.list[l.last].next = at
+	}
+	l.last = at
 }
 
 // rename makes the values those of the same counter in another schema.
@@ -95,24 +132,21 @@ func (m *merged) set(v Value) {
 
 // Each calls fn with each merged change, in order. The change is valid until fn returns.
 func (l *Latest) Each(fn func(c *Change)) {
-	slices.SortStableFunc(l.list, func(a, b merged) int { return cmp.Compare(a.position.Offset(), b.position.Offset()) })
-	clear(l.index) // it has other places now
-	for i := range l.list {
-		l.index[postKey{l.list[i].counter.ID, l.list[i].mid}] = i
-	}
-	var parts []Part
-	for i := range l.list {
-		m := &l.list[i]
+	var c Change
+	for at := l.first; at >= 0 && len(l.list) > 0; {
+		m := &l.list[at]
+		at = m.next
 		if m.deleted {
-			parts = append(parts, Part{Kind: Del, Counter: m.counter, Mid: m.mid})
+			c.Parts = append(c.Parts, Part{Kind: Del, Counter: m.counter, Mid: m.mid})
 		}
 		if m.there {
-			parts = append(parts, Part{Kind: Set, Counter: m.counter, Mid: m.mid, Values: m.values})
+			c.Parts = append(c.Parts, Part{Kind: Set, Counter: m.counter, Mid: m.mid, Values: m.values})
 		}
-		if i+1 < len(l.list) && l.list[i+1].position == m.position { // the consumer may stop behind this change
+		if at >= 0 && l.list[at].position == m.position { // the consumer may stop behind this change
 			continue
 		}
-		fn(&Change{Position: m.position, TimeMS: m.timeMS, Parts: parts})
-		parts = parts[:0]
+		c.Position, c.TimeMS = m.position, m.timeMS
+		fn(&c)
+		c.Parts = c.Parts[:0]
 	}
 }

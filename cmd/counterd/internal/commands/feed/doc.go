@@ -22,7 +22,7 @@
 //
 // A reply has COUNT changes at most, or 1 MiB, or one change that is larger. A call reads 256 MiB of log at most, so that a
 // filter under which little passes does not keep a client without an answer: the reply has a new position then, and no
-// changes. Reading takes turns with the queries of all connections, 1 MiB of log or 256 changes at a time.
+// changes. Reading takes turns with the queries of all connections, 1 MiB of log or 1,024 changes at a time.
 //
 // With BLOCK a client that has read everything waits outside of its loop, in a goroutine without a thread, a lock or an open file of
 // its own but the log's. It sleeps until the log is durable behind its position. Where other nodes must have the change, or say

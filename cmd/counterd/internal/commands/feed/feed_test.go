@@ -109,7 +109,7 @@ func TestTurns(t *testing.T) {
 		t.Errorf("now that is not known: got %s after %d looks", v, c.looks)
 	}
 	c.safe = func(looks int) uint64 { return store.Replication().Durable() }
-	if v := c.do("COUNTER.FEED", "FROM", "OLDEST", "COUNT", "2000"); len(v.List) != 2 || len(v.List[1].List) < changes || c.turns < 3 {
+	if v := c.do("COUNTER.FEED", "FROM", "OLDEST", "COUNT", "10000"); len(v.List) != 2 || len(v.List[1].List) < changes || c.turns < 3 {
 		t.Errorf("got %.80s in %d turns", v, c.turns)
 	}
 	c.safe = func(looks int) uint64 { // safe only while the client waits
@@ -118,7 +118,7 @@ func TestTurns(t *testing.T) {
 		}
 		return store.Replication().Durable()
 	}
-	if v := c.do("COUNTER.FEED", "FROM", "OLDEST", "COUNT", "2000", "BLOCK", "0"); len(v.List) != 2 || len(v.List[1].List) < changes || c.turns < 3 {
+	if v := c.do("COUNTER.FEED", "FROM", "OLDEST", "COUNT", "10000", "BLOCK", "0"); len(v.List) != 2 || len(v.List[1].List) < changes || c.turns < 3 {
 		t.Errorf("it waited: got %.80s in %d turns", v, c.turns)
 	}
 }
