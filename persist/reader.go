@@ -113,6 +113,13 @@ func (r *Reader) Close() error {
 	return err
 }
 
+// Release closes the reader and gives its memory to later ones. REQUIRES that no frame of it is used any more.
+func (r *Reader) Release() error {
+	err := r.Close()
+	r.scanner.Release()
+	return err
+}
+
 // step decodes the next frame below end, whatever segment it is in.
 func (r *Reader) step() (*format.Fault, error) {
 	for retried := false; ; {

@@ -271,6 +271,11 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 	}
 	columns := rec.Columns[:0]
 	*rec = Record{Kind: Kind(src[0]), Columns: columns}
+	if rec.Kind == KindSet {
+		if n := decodeSet(src, rec); n > 0 {
+			return n, nil
+		}
+	}
 	f := fields{src: src[1:]}
 	switch rec.Kind {
 	case KindSet:
@@ -319,6 +324,24 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 		return 0, &RecordError{rec.Kind, f.fault}
 	}
 	return len(src) - len(f.src), nil
+}
+
+// decodeSet decodes a KindSet as AppendSet usually writes it: counter and column in one byte each. It returns 0 for others, and for bad ones.
+// Nearly all records are of this kind.
+func decodeSet(src []byte, rec *Record) int {
+	if len(src) < 3 || src[1]|src[2] >= 0x80 {
+		return 0
+	}
+	mid, n := binary.Uvarint(src[3:])
+	if n <= 0 {
+		return 0
+	}
+	value, m := binary.Uvarint(src[3+n:])
+	if m <= 0 {
+		return 0
+	}
+	rec.Counter, rec.Column, rec.Mid, rec.Value = uint32(src[1]), uint16(src[2]), mid, value
+	return 3 + n + m
 }
 
 // once reads the fields of a KindOnce.

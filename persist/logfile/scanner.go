@@ -3,6 +3,7 @@ package logfile
 import (
 	"encoding/binary"
 	"io"
+	"sync"
 
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
@@ -25,6 +26,18 @@ type Scanner struct {
 	buf   []byte
 	lo    int
 	hi    int
+	step  int // bytes of the next read
+}
+
+// released has buffers of ScanBufferLen of scanners that were released.
+var released sync.Pool
+
+// Release gives the buffer to later scanners. REQUIRES that no frame of the scanner is used any more; the scanner needs a Reset then.
+func (s *Scanner) Release() {
+	if len(s.buf) == ScanBufferLen {
+		released.Put((*[ScanBufferLen]byte)(s.buf))
+	}
+	s.buf = nil
 }
 
 // Reset makes the scanner read file from pos on, which must be a frame's start.
@@ -32,7 +45,7 @@ func (s *Scanner) Reset(file vfs.File, seg Segment, pos, limit uint64) {
 	if s.buf == nil {
 		s.buf = make([]byte, firstScanLen)
 	}
-	s.file, s.Seg, s.Pos, s.Limit, s.lo, s.hi = file, seg, pos, limit, 0, 0
+	s.file, s.Seg, s.Pos, s.Limit, s.lo, s.hi, s.step = file, seg, pos, limit, 0, 0, firstScanLen
 }
 
 // Next decodes the frame at pos into f and moves behind it. At limit it returns io.EOF; when there is no whole, valid
@@ -68,13 +81,14 @@ func (s *Scanner) Unread(f *format.Frame) {
 	s.Pos = f.Start
 }
 
-// fill reads until need bytes are buffered, or all there are below limit.
+// fill reads until need bytes are buffered, or all there are below limit. Each read is twice the last one, up to ScanBufferLen: a feed
+// that gives a thousand changes needs 20 KiB.
 func (s *Scanner) fill(need int) error {
 	if s.hi-s.lo >= need {
 		return nil
 	}
 	if need > len(s.buf) || s.hi == len(s.buf) && len(s.buf) < ScanBufferLen {
-		bigger := make([]byte, max(need, ScanBufferLen)) // need <= 36 + MaxFramePayload
+		bigger := larger(need)
 		s.hi = copy(bigger, s.buf[s.lo:s.hi])
 		s.buf = bigger
 	} else {
@@ -86,12 +100,27 @@ func (s *Scanner) fill(need int) error {
 		return nil
 	}
 	room := s.buf[s.hi:]
+	if step := max(s.step, need-s.hi); step < len(room) {
+		room = room[:step]
+	}
+	s.step = min(2*s.step, ScanBufferLen)
 	if left := s.Limit - from; left < uint64(len(room)) {
 		room = room[:left]
 	}
 	b, err := vfs.ReadAtMost(s.file, room, s.Seg.Offset(from))
 	s.hi += len(b)
 	return err
+}
+
+// larger returns a buffer for need bytes, which are 36 + MaxFramePayload at most.
+func larger(need int) []byte {
+	if need > ScanBufferLen {
+		return make([]byte, need)
+	}
+	if b, ok := released.Get().(*[ScanBufferLen]byte); ok {
+		return b[:]
+	}
+	return make([]byte, ScanBufferLen)
 }
 
 // remains is what lies in a segment file behind a bad frame.

@@ -105,8 +105,8 @@ func (f *Feed) Close() error {
 	if f.reader == nil {
 		return nil
 	}
-	err := f.reader.Close()
-	f.reader = nil
+	err := f.reader.Release()
+	f.reader, f.held = nil, nil
 	return err
 }
 

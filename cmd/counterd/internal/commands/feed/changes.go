@@ -10,8 +10,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// changes are encoded changes, one behind the other. What they share is encoded once: the beginning and the end of positions, and the
-// names of counters and columns.
+// changes are encoded changes, one behind the other. Texts that they share are encoded once: the beginning and the end of positions, and
+// the names of counters and columns.
 type changes struct {
 	out    resp.Replies
 	n      int // how many

@@ -24,13 +24,14 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 }
 
 const (
-	maxReply = 1 << 20   // bytes of a reply, but for its last change
-	maxRead  = 256 << 20 // bytes of log that a call reads
-	maxStep  = 1 << 20   // bytes of log between two turns
-	perTurn  = 1024      // changes between two turns: 0.2 ms
-	lookAt   = 5 * time.Millisecond
-	lookLast = 100 * time.Millisecond // the longest time between two looks: one is 10 us, and thousands of clients may wait for hours
-	settle   = 5 * time.Second        // for which NOW waits for a change of the schema to be safe
+	maxReply   = 1 << 20   // bytes of a reply, but for its last change
+	largeReply = 16 << 10  // bytes of a reply for which connections keep no memory
+	maxRead    = 256 << 20 // bytes of log that a call reads
+	maxStep    = 1 << 20   // bytes of log between two turns
+	perTurn    = 1024      // changes between two turns: 0.2 ms
+	lookAt     = 5 * time.Millisecond
+	lookLast   = 100 * time.Millisecond // the longest time between two looks: one is 10 us, and thousands of clients may wait for hours
+	settle     = 5 * time.Second        // for which NOW waits for a change of the schema to be safe
 )
 
 // Errors of feeds, whose second word is a position to go on from, or - if there is none.
@@ -250,6 +251,9 @@ func (c *call) wait(ctx context.Context) error {
 func (c *call) reply() {
 	c.changes.latest.Each(c.changes.add)
 	out := &c.conn.Call().Out
+	if c.changes.out.Len() >= largeReply && out.Len() == 0 {
+		out.TakeLarge()
+	}
 	out.Array(2)
 	out.BulkString(c.behind.String())
 	out.Array(c.changes.n)

@@ -58,7 +58,7 @@ func (s *Session) transmit() error {
 	_, err := s.Write(s.out.From(0))
 	s.unread.bytes.Store(0)
 	if s.out.Cut(0); s.out.Cap() > retainOut {
-		s.out.Drop()
+		s.out.DropLarge()
 	}
 	return err
 }

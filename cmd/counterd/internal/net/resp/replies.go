@@ -10,6 +10,7 @@ type Replies struct {
 	b     []byte
 	home  *Arena // whose region b is, or was until it became too small; nil: none
 	proto int8   // 0 is RESP2
+	large bool   // see TakeLarge
 }
 
 // Region is memory that Replies were written in and others can be. The zero value is one of no size.
@@ -89,7 +90,7 @@ func (r *Replies) Drop() {
 	if r.home != nil {
 		r.home.back(r)
 	}
-	r.b = nil
+	r.b, r.large = nil, false
 }
 
 // TakeMemory drops all bytes and goes on in the memory of m, which has none then.
