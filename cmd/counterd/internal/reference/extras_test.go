@@ -15,7 +15,7 @@ const (
 var extras = map[string]extra{
 	// Posts and queries
 	"counter.mget": {reply: "Array with one element for each id: an array of the values in schema order (or in the order of `COLUMNS`), or nil if the post does not exist",
-		errors: "`IOERR` as an element, for a post that cannot be read", differs: "not in Redis",
+		errors: "`IOERR` as an element, for a post that cannot be read; `ERR` for more than 64 columns", differs: "not in Redis",
 		example: "COUNTER.MSET weibo 7 1 2 3;COUNTER.MGET weibo 7 8;COUNTER.MGET weibo 7 COLUMNS repost"},
 	"counter.mset": {reply: "Integer: the number of posts", errors: notInt + "; `UNCERTAIN` if the change is not yet safe on disk", differs: "not in Redis. At most 4,096 posts per command; not in `MULTI`",
 		example: "COUNTER.MSET weibo 7 1 2 3 8 4 5 6;COUNTER.MSET weibo 7 100 8 200 COLUMNS repost;HGETALL 7"},

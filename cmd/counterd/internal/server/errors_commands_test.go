@@ -36,6 +36,7 @@ func provokeByArguments(p provoker) {
 		{"COMMAND GETKEYS nosuch x", "ERR Invalid command specified"}, {"COMMAND GETKEYS PING x", "ERR The command has no key arguments"},
 		{"COMMAND GETKEYS GET a b", "ERR Invalid number of arguments specified for command"},
 		{"COUNTER.MGET nosuch 1", "ERR no counter 'nosuch'"}, {"COUNTER.MGET weibo 1 x", "ERR 'x' is not a mid"},
+		{"COUNTER.MGET weibo 1 COLUMNS" + strings.Repeat(" repost", 65), "ERR COUNTER.MGET: got 65 columns behind COLUMNS, want at most 64"},
 		{"COUNTER.MINCRBY 1.cntcm 1 2.cntcm", "ERR wrong number of arguments for 'counter.mincrby'"},
 		{"COUNTER.MINCRBY 1.cntcm 1 1 1", items.ErrWrongType}, {"COUNTER.MINCRBY 1.cntcm 1 1.cntrn x", items.ErrNotInteger},
 		{"COUNTER.MSET weibo 1 2", "ERR COUNTER.MSET: got 2 arguments for posts"}, {"COUNTER.MSET weibo 1 2 3 COLUMNS repost repost", "ERR COUNTER.MSET: column 'repost' is named twice"},

@@ -2,6 +2,7 @@ package items
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/counter"
@@ -46,10 +47,14 @@ func CounterMGet(c *Call, args [][]byte) {
 	c.owe(reply, first, c.Batch.Len()-first)
 }
 
-// chosenRows is replyRows of some columns; text is the error.
+// chosenRows is replyRows of some columns; text is the error. A column may be named twice, but 4,000 posts with a column named 4,000
+// times, a command of 76 KB, would have a reply of 224 MB.
 func chosenRows(def *schema.Counter, names [][]byte) (reply func(*Call, *Owed), text string) {
 	if len(names) == 0 {
 		return nil, "ERR syntax error"
+	}
+	if len(names) > schema.MaxColumns {
+		return nil, fmt.Sprintf("ERR COUNTER.MGET: got %d columns behind COLUMNS, want at most %d", len(names), schema.MaxColumns)
 	}
 	columns := make([]uint8, len(names))
 	for i, name := range names {

@@ -42,7 +42,7 @@ func (f *Scatter) planPage(v *gather.View, cmd *command.Access, args [][]byte) b
 	for i, a := range mids {
 		mid, ok := schema.ParseMid(a)
 		if !ok {
-			if i == 0 || !resp.EqualFold(a, "COLUMNS") {
+			if i == 0 || !resp.EqualFold(a, "COLUMNS") || len(mids)-i-1 > schema.MaxColumns { // the error is that of a node alone
 				return false
 			}
 			mids, tail, owners = mids[:i], mids[i:], owners[:i]
