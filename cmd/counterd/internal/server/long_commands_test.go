@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/schema"
 )
 
 // longStore has posts that a MGET finds in many small blocks.
@@ -206,5 +208,60 @@ func TestLargeTransaction(t *testing.T) {
 				t.Fatalf("%d: %s: got %q, want %q", i, queue[i], v.Raw, want[i])
 			}
 		}
+	}
+}
+
+// TestLargeTransactionJudgedLate: a large transaction that has been planned waits for the store. What changes meanwhile counts: a watched key,
+// and the rights of its user.
+func TestLargeTransactionJudgedLate(t *testing.T) {
+	s := longStore(t)
+	admin, c := wireDial(t, s, 2), wireDial(t, s, 2)
+	admin.want("ACL SETUSER app on nopass ~* &* +@all", "+OK")
+	c.want("AUTH app x", "+OK")
+	admin.want("SET 1.cntrn 1", "+OK")
+	const n = 600
+	for _, change := range []string{"INCR 2.cntrn", "ACL SETUSER app -incr"} {
+		c.want("WATCH 2.cntrn", "+OK")
+		c.want("MULTI", "+OK")
+		for range n {
+			c.want("INCR 1.cntrn", "+QUEUED")
+		}
+		b := s.Store().NewBatch()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		c.send("EXEC")
+		time.Sleep(30 * time.Millisecond) // it is planned by now: if not, the change comes before, and the reply is the same
+		admin.do(change)
+		b.End()
+		refused := 0
+		for _, v := range c.read().List {
+			if strings.HasPrefix(v.Raw, "-NOPERM") {
+				refused++
+			}
+		}
+		if want := map[bool]int{true: n}[change != "INCR 2.cntrn"]; refused != want {
+			t.Errorf("%s: %d commands were refused, want %d", change, refused, want)
+		}
+		admin.want("GET 1.cntrn", `"1"`)
+	}
+}
+
+// TestPlannedOps: the replies of the operations that a transaction plans together are not more than those of a transaction may be, where posts
+// have as many columns as can be, with long names and large values.
+func TestPlannedOps(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	if n := plannedOps(s.Store().Schema()); n != maxPlannedOps {
+		t.Errorf("three columns: got %d", n)
+	}
+	c.want("ADD COUNTER wide", "+OK")
+	for i := range schema.MaxColumns {
+		c.want(fmt.Sprintf("ADD COLUMN wide c%0*d hint=1 max=63 default=9223372036854775807", schema.MaxName-1, i), "+OK")
+	}
+	c.want(fmt.Sprintf("INCRBY wide:1.c%0*d -1", schema.MaxName-1, 0), ":9223372036854775806")
+	n := plannedOps(s.Store().Schema())
+	if reply := len(c.do("HGETALL wide:1").Raw); n < 10_000 || n*reply > maxExecReplies {
+		t.Errorf("%d operations, of %d bytes each", n, reply)
 	}
 }

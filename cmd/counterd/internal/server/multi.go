@@ -185,9 +185,21 @@ func (x execution) answer(size int, tooLong bool, err error) {
 	}
 }
 
-// maxPlannedOps is how many operations of a queue are planned together: their replies are 64 MiB only where a counter has dozens of
-// columns.
-const maxPlannedOps = 64 << 10
+const (
+	// maxPlannedOps is how many operations of a queue are planned together: 8 MB.
+	maxPlannedOps = 64 << 10
+	// maxPlannedValues bounds their replies, of which all are made before they are counted: a column with its name takes 98 bytes at most.
+	maxPlannedValues = maxExecReplies / 98
+)
+
+// plannedOps is how many operations of a queue are planned together with a schema: fewer where a counter has more than ten columns.
+func plannedOps(sch *schema.Schema) int {
+	columns := 1
+	for _, def := range sch.Counters() {
+		columns = max(columns, len(def.Columns))
+	}
+	return min(maxPlannedOps, maxPlannedValues/columns)
+}
 
 // isLong tells whether the queue is to be executed by execLong: many commands, all of them on posts, that nothing but the store is asked
 // about.
@@ -212,19 +224,20 @@ func (x execution) execLong() (done bool) {
 	}()
 	b.Reset()
 	names := b.Schema()
-	b.Grow(len(t.queued))
+	most := plannedOps(names)
+	b.Grow(min(len(t.queued), most))
 	for i, q := range t.queued {
 		k.items.Breathe(i)
 		countRun(k, q.cmd)
-		if q.cmd.Plan(&k.items, q.args); b.Len() > maxPlannedOps {
+		if q.cmd.Plan(&k.items, q.args); b.Len() > most {
 			return false
 		}
 	}
 	if !x.fetchLong(names) || b.BeginExclusive() != nil { // exec says why
 		return false
 	}
-	// With the store held, nobody can change a watched key any more.
-	if b.Schema() != names || c.watch.Dirty() || b.Refusal() != nil || c.srv.monitors.n.Load() > 0 {
+	// With the store held, nobody can change a watched key any more. All else may have changed since it was asked.
+	if b.Schema() != names || c.watch.Dirty() || b.Refusal() != nil && t.writes() || c.srv.monitors.n.Load() > 0 || !c.login.user.Load().Unlimited() {
 		b.End()
 		return false
 	}
