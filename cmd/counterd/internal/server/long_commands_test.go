@@ -211,8 +211,8 @@ func TestLargeTransaction(t *testing.T) {
 	}
 }
 
-// TestLargeTransactionJudgedLate: a large transaction that has been planned waits for the store. What changes meanwhile counts: a watched key,
-// and the rights of its user.
+// TestLargeTransactionJudgedLate: a large transaction that has been planned waits for the store. Changes during that time count: of a watched key,
+// and of the rights of its user.
 func TestLargeTransactionJudgedLate(t *testing.T) {
 	s := longStore(t)
 	admin, c := wireDial(t, s, 2), wireDial(t, s, 2)
