@@ -60,6 +60,8 @@
 //	                                              copy takes them along
 //	REPLICAS, REPLICAS.copy                       note of a primary: its last replicas. No       package repl
 //	                                              tool and no copy takes it along
+//	LONGER, LONGER.copy                           note of a primary: a replica has more of the  past/longer.go
+//	                                              log
 //	CONFIRMED                                     note of a node of a cluster: how far its     package repl
 //	                                              log was confirmed. No tool and no copy takes
 //	                                              it along

@@ -127,7 +127,11 @@ func serve(conf config.Config, passed []string, log *slog.Logger, level *slog.Le
 	}
 	defer context.AfterFunc(ctx, srv.EndOpening)()
 	store, err := srv.OpenStore()
-	if err != nil {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // it waited for another node
+		log.Info("shutting down before the data was loaded", "error", err)
+		err = nil
+	}
+	if store == nil {
 		_ = shutdown(srv)
 		return errors.Join(err, closeRegistry(reg))
 	}

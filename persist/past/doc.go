@@ -21,5 +21,6 @@
 //	damagedlog.go reads the log of such files
 //	mendlog.go   puts frames of another node in the place of damaged ones
 //	logend.go    reads where a log ends
+//	longer.go    notes that a replica has more of the log
 //	aside.go     files that tools take out of a directory
 package past

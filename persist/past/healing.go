@@ -123,7 +123,7 @@ func isData(name string) bool {
 	if _, ok := format.ParseManifestName(name); ok || format.IsStaged(name) {
 		return true
 	}
-	return slices.Contains([]string{format.HistoryName, format.HistoryName + vfs.CopySuffix, format.ClaimName, ConfirmedName, format.LogDirName, format.ImageDirName, format.ColdDirName}, name)
+	return slices.Contains([]string{format.HistoryName, format.HistoryName + vfs.CopySuffix, format.ClaimName, ConfirmedName, format.LogDirName, format.ImageDirName, format.ColdDirName, LongerName, LongerName + vfs.CopySuffix}, name)
 }
 
 // ConfirmedName is the file of package repl that says how far the log was confirmed. It goes with the log.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/seed"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // setAside are the files and folders of a node that were set aside.
@@ -168,5 +169,38 @@ func TestReplicaofNamesHelper(t *testing.T) {
 		same(t, b, a)
 		a.stop()
 		b.stop()
+	}
+}
+
+// TestFormerPrimaryGetsFrames: the log of a primary is damaged, and its replica was promoted meanwhile. The former primary gets the damaged
+// frames from it, and follows it with the files that it has. Changes that the new primary lacks are cut as in any failover.
+func TestFormerPrimaryGetsFrames(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	a.dial().want("SET 1.cntcm 4", "+OK")
+	b.start(a.addr())
+	same(t, a, b)
+	a.noted()
+	for i := range 20 {
+		a.dial().want(fmt.Sprintf("SET %d.cntcm 5", i), "+OK")
+	}
+	same(t, a, b)
+	b.stop()
+	a.dial().want("SET 30.cntcm 5", "+OK")
+	a.stop()
+	damageFile(t, fileLike("log/*.aof", false)(t, a.dir), func(path string, b []byte) error {
+		b[format.SegmentHeaderLen+format.FrameHeaderLen+2] ^= 1
+		return os.WriteFile(path, b, 0o640)
+	})
+	b.start("")
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	b.dial().want("SET 31.cntcm 6", "+OK")
+	a.start("")
+	until(t, "it follows", func() bool { return a.info("role") == "slave" && a.info("master_link_status") == "up" })
+	same(t, b, a)
+	a.dial().want("GET 31.cntcm", `"6"`)
+	a.dial().want("GET 30.cntcm", "nil")
+	if found := setAside(t, a.dir); len(found) > 0 || a.info("counterd_refilled_log_segments") != "1" || a.info("counterd_diverged_files") != "1" {
+		t.Errorf("set aside: %q, %s segments were mended, %s tails were cut", found, a.info("counterd_refilled_log_segments"), a.info("counterd_diverged_files"))
 	}
 }

@@ -250,7 +250,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		return nil, false
 	}
 	if c.call.loading && cmd.Flags&command.Loading == 0 && !role.NamesHelper(c.srv.role, cmd.Name) {
-		c.refuse(cmd, items.ErrLoading)
+		c.refuse(cmd, role.Loading(c.srv.role))
 		return nil, false
 	}
 	f := c.multi.flagsOf(cmd)

@@ -74,6 +74,7 @@ var unreachable = []string{
 	"IDMPEXPIRED the change was made; its stored reply has a format that this version does not know",
 	"ERR this port accepts TLS connections only: use TLS (redis-cli --tls, rediss://) or another port",                     // package front's test
 	"MASTERDOWN The data of this node was damaged. It copies the data of another node, and answers when it has all of it.", // damage_heals_test.go
+	"LOADING counterd waits for the end of its log: ",                                                                      // log_end_test.go
 	"NOMASTERLINK the log of this node is of another term",                                                                 // package repl's tests
 	"WRONGPASS user name and password required (those of AUTH)",                                                            // of HTTP: package web's test
 	"NOPERM this user may not run ",

@@ -3,15 +3,20 @@
 package server
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -106,5 +111,129 @@ func TestReplicaofWhileFramesAreFetched(t *testing.T) {
 	same(t, a, b)
 	if found := setAside(t, b.dir); len(found) > 0 || b.info("counterd_refilled_log_segments") != "1" {
 		t.Errorf("set aside: %q, %s segments were mended", found, b.info("counterd_refilled_log_segments"))
+	}
+}
+
+// saysRole is a replica whose log goes to an offset in a term. It gives no frames: it closes the connection then, and with once it ends.
+func saysRole(t *testing.T, port int, term string, end uint64, once bool) {
+	t.Helper()
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	info := "master_replid:" + term + "\r\nsecond_repl_offset:-1\r\n"
+	reply := fmt.Sprintf("+PONG\r\n*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n$7\r\nconnect\r\n:%d\r\n$%d\r\n%s\r\n", end, len(info), info)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			for lines := bufio.NewScanner(conn); lines.Scan(); {
+				if lines.Text() == "replication" {
+					_, _ = conn.Write([]byte(reply))
+				} else if lines.Text() == "frames" {
+					if once {
+						l.Close()
+					}
+					break
+				}
+			}
+			conn.Close()
+		}
+	}()
+}
+
+// TestReplicaWithTheEndGoes: the log of a primary lacks its end. The replica that has it goes away when it has said so. The primary sets
+// nothing aside, and says what it waits for. When the replica is back, the primary has all changes and leads.
+func TestReplicaWithTheEndGoes(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.opts.AppendFsync, b.opts.AppendFsync = counter.SyncAlways, counter.SyncAlways
+	a.start("")
+	a.dial().want("SET 1.cntcm 4", "+OK")
+	b.start(a.addr())
+	same(t, a, b)
+	a.noted()
+	term, short := a.info("master_replid"), a.srv.Store().Replication().Written()
+	for i := range 20 {
+		a.dial().want(fmt.Sprintf("SET %d.cntcm 5", i), "+OK")
+	}
+	same(t, a, b)
+	end := a.srv.Store().Replication().Written()
+	a.stop()
+	b.stop()
+	path := fileLike("log/*.aof", true)(t, a.dir)
+	text, err := os.ReadFile(path)
+	clear(text[format.SegmentHeaderLen+short:]) // the only segment begins at 0
+	if err := errors.Join(err, os.WriteFile(path, text, 0o640), os.Remove(filepath.Join(a.dir, "DURABLE"))); err != nil {
+		t.Fatal(err)
+	}
+	saysRole(t, b.port, term, end, true)
+	said := make(chan [2]string, 1)
+	a.listening = func() {
+		go func() {
+			until(t, "the node waits", func() bool { return a.info("counterd_healing_waits") == "1" })
+			said <- [2]string{a.dial().do("GET 1.cntcm").Text, a.dial().do("PING").Text}
+			b.start("")
+		}()
+	}
+	a.start("")
+	want := fmt.Sprintf("LOADING counterd waits for the end of its log: replica 127.0.0.1:%d has the log up to offset %d, and here it ends at %d", b.port, end, short)
+	for _, text := range <-said {
+		if text != want {
+			t.Errorf("it said %q, want %q", text, want)
+		}
+	}
+	for i := range 20 {
+		a.dial().want(fmt.Sprintf("GET %d.cntcm", i), `"5"`)
+	}
+	a.dial().want("SET 21.cntcm 6", "+OK")
+	same(t, a, b)
+	if found := setAside(t, a.dir); len(found) > 0 || b.info("counterd_diverged_files") != "0" || a.info("counterd_healing_waits") != "0" {
+		t.Errorf("set aside: %q, the replica has cut %s times", found, b.info("counterd_diverged_files"))
+	}
+	if _, err := os.Stat(filepath.Join(a.dir, past.LongerName)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the note stays: %v", err)
+	}
+}
+
+// TestAloneWhileFramesAreFetched: the log of a primary lacks its end. The replica that has it says so, and never gives the frames. REPLICAOF NO
+// ONE has the primary lead with what it has, and nothing is set aside.
+func TestAloneWhileFramesAreFetched(t *testing.T) {
+	a := newReplNode(t)
+	a.opts.AppendFsync = counter.SyncAlways
+	a.start("")
+	a.dial().want("SET 1.cntcm 4", "+OK")
+	term, end := a.info("master_replid"), a.srv.Store().Replication().Written()
+	a.stop()
+	port := freeport.Take(t)
+	note := past.LongerLog{Host: "127.0.0.1", Port: port, Offset: end + 7}
+	var err error
+	if note.Term, err = format.ParseReplID(term); err == nil {
+		err = past.NoteLonger(vfs.OS(), a.dir, note)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	saysRole(t, port, term, end+7, false)
+	said := make(chan struct{})
+	a.listening = func() {
+		go func() {
+			until(t, "the node asks for frames", func() bool { return a.said("cannot be made whole with frames") })
+			c := a.dial()
+			until(t, "REPLICAOF is taken", func() bool { return c.do("REPLICAOF NO ONE").Text == "OK" })
+			close(said)
+		}()
+	}
+	a.start("")
+	<-said
+	a.dial().want("GET 1.cntcm", `"4"`)
+	a.dial().want("SET 2.cntcm 6", "+OK")
+	if found := setAside(t, a.dir); len(found) > 0 || a.info("role") != "master" {
+		t.Errorf("set aside: %q, it is a %s", found, a.info("role"))
+	}
+	if l, err := past.ReadLonger(vfs.OS(), a.dir); err != nil || l != (past.LongerLog{}) {
+		t.Errorf("the note stays: %+v, %v", l, err)
 	}
 }

@@ -37,7 +37,8 @@ type Healer struct {
 
 	notes []func() (damage, err error) // Keep's
 
-	waits atomic.Pointer[string] // the damage, while the node looks for another node with its data; nil: it does not
+	waits  atomic.Pointer[string] // the damage, while the node looks for another node with its data; nil: it does not
+	awaits atomic.Pointer[string] // the replica that has the end of the log, while the node waits for it; nil: it does not
 }
 
 // ErrHealing: the data of the node was damaged, and that of another node is not here yet.
@@ -55,14 +56,25 @@ func (n *Node) Healer() *Healer { return &n.healing }
 // Healed is how often the node was healed since the process began.
 func (h *Healer) Healed() uint64 { return h.done.Load() }
 
-// Waits is the damage while the node looks for another node with its data, and nothing is set aside; empty: it does
-// not.
+// Waits is the damage while the node looks for another node with its data, or the replica that it awaits (Awaits), and nothing is set aside;
+// empty: it does neither.
 func (h *Healer) Waits() string {
 	if text := h.waits.Load(); text != nil {
 		return *text
 	}
+	return h.Awaits()
+}
+
+// Awaits tells which replica the node waits for, as that one has more of its log; empty: it does not wait.
+func (h *Healer) Awaits() string {
+	if text := h.awaits.Load(); text != nil {
+		return *text
+	}
 	return ""
 }
+
+// Await sets what Awaits returns.
+func (h *Healer) Await(text string) { h.awaits.Store(&text) }
 
 // Keep has a small file of the directory verified while the node serves. verify compares the file with memory, and writes it again where
 // they differ: damage is the difference, and err why it could not. Call it before the node starts.
@@ -74,13 +86,14 @@ func (h *Healer) Files() vfs.FS { return h.node.fs }
 // Search finds other nodes with the data of a directory that is being opened.
 type Search interface {
 	// Missing returns a *format.CorruptError if the log lacks its end, and no file of the directory tells so. by has the end then.
-	// Without an error, by is a node that Await's end has returned, or nobody.
+	// While a replica that has more of the log (past.LongerLog) does not answer, Missing waits. Without an error, by is the node that
+	// is to be followed, or nobody.
 	Missing(ctx context.Context) (by Helper, err error)
 	// Find returns a node that has the data of a damaged directory. It looks for as long as it likes.
 	Find(ctx context.Context) (Helper, error)
-	// Await returns a context that ends with ctx, or when the node is told whom to follow. The caller calls end, which returns
-	// that node; zero: the node was told nothing.
-	Await(ctx context.Context) (_ context.Context, end func() Address)
+	// Await returns a context that ends with ctx, or when the node is told whom to follow; with alone, also when it is told to lead. The
+	// caller calls end, which returns what it was told.
+	Await(ctx context.Context, alone bool) (_ context.Context, end func() Told)
 }
 
 // Open opens a store by open, in a directory. If damage prevents it, or the end of the log is missing, search finds another node that has
@@ -92,17 +105,20 @@ func (n *Node) Open(ctx context.Context, dir string, search Search, open func() 
 		return open()
 	}
 	var store *counter.Store
-	by, err := search.Missing(ctx)
-	if err == nil {
+	by, err := n.healing.findEnd(ctx, dir, search)
+	switch {
+	case err != nil && damaged(err): // the end is on a node that does not give its frames
+		store, err = n.healing.openEmptied(dir, err, by, open)
+	case err == nil:
 		store, err = open()
 		for try := 1; try < openTries && unreadable(err); try++ {
 			n.logger.Error("the disk fails while the data directory is opened; trying again", "dir", dir, "error", err)
 			time.Sleep(openAgain)
 			store, err = open()
 		}
-	}
-	if err != nil && damaged(err) {
-		store, err = n.healing.openDamaged(ctx, dir, err, by, search, open)
+		if err != nil && damaged(err) {
+			store, err = n.healing.openDamaged(ctx, dir, err, by, search, open)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -123,17 +139,28 @@ func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by H
 		}
 	}
 	for {
-		asking, end := search.Await(ctx)
-		mended := h.mendLog(asking, dir, damage, &by)
+		asking, end := search.Await(ctx, false)
+		done := h.mendLog(asking, dir, damage, &by, mendWithin)
 		told := end()
-		if mended {
+		switch {
+		case done == logMended:
 			store, err := open()
 			if err == nil || !damaged(err) {
 				return store, err
 			}
 			damage = err
-		} else if told != (Address{}) {
-			by = Helper{From: told, Parts: told}
+		case told.Follow != (Address{}):
+			by = told.helper()
+			continue
+		case errors.Is(ctx.Err(), context.Canceled): // the process ends
+			return nil, errors.Join(damage, ctx.Err())
+		case done == logAway && ctx.Err() == nil && by.From != (Address{}):
+			if !by.Named { // the node that it found has gone
+				var err error
+				if by, err = h.find(ctx, damage, search); err != nil {
+					return nil, errors.Join(damage, err)
+				}
+			}
 			continue
 		}
 		return h.openEmptied(dir, damage, by, open)
@@ -148,6 +175,9 @@ func (h *Healer) opened(dir string, store *counter.Store) (*counter.Store, error
 		was = &format.Healing{Reason: err.Error()}
 	}
 	h.now.Store(was)
+	if err := past.ForgetLonger(n.fs, dir); err != nil {
+		n.logger.Warn("cannot remove the note of the log of a replica; ignoring it", "error", err)
+	}
 	if was != nil && was.Lead != (format.ReplID{}) && !store.Replica() { // it leads again, with a backup's data, or ended before it had noted so
 		h.noteRestored(dir, was, store)
 		if err := h.end(dir, was, true); err != nil {
@@ -210,6 +240,15 @@ func (h *Healer) find(ctx context.Context, damage error, search Search) (Helper,
 	return search.Find(ctx)
 }
 
+// Told is what REPLICAOF says to a node that is being opened. The zero value is nothing.
+type Told struct {
+	Follow Address // the primary
+	Alone  bool    // NO ONE
+}
+
+// helper is the node that REPLICAOF names.
+func (t Told) helper() Helper { return Helper{From: t.Follow, Parts: t.Follow, Named: true} }
+
 // Helper is a node that has the data of another one.
 type Helper struct {
 	From Address       // zero: the node knows its primary
@@ -218,6 +257,7 @@ type Helper struct {
 
 	// Parts is a node that may have parts of the data: the primary that the node is to follow. Zero: nobody is known, or From is it.
 	Parts Address
+	Named bool // by REPLICAOF: no other node is looked for
 
 	// Restored says which backup stands beside the damaged files (package restore), whose log goes on in the term Lead, and
 	// the changes that are lost. Empty: another node has the data.

@@ -83,8 +83,8 @@ func (h helper) Find(context.Context) (Helper, error) {
 	return Helper{}, nil
 }
 
-func (h helper) Await(ctx context.Context) (context.Context, func() Address) {
-	return ctx, func() Address { return Address{} }
+func (h helper) Await(ctx context.Context, _ bool) (context.Context, func() Told) {
+	return ctx, func() Told { return Told{} }
 }
 
 // TestOpenDamaged: damage sets the files aside, a disk that goes on to fail as well; files of a newer version stay where they are.

@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // A damaged segment of the log is needed by no start, as a snapshot stands behind it, but a replica, a backup or a restore may
@@ -139,7 +140,9 @@ func mayGiveFrames(n *Node, store *counter.Store, term string, end uint64) error
 // Files are set aside, and all data is copied, where this does not help: nobody has the frames, another node leads in the
 // place of this one, or more than the log is damaged.
 
-// mendWithin is how long a node asks for frames that does not get an answer. Both nodes may have lost power together.
+// mendWithin is how long a node asks for frames that does not get an answer, or has no room for them. Both nodes may have lost power
+// together. Then a primary searches again, as the replica that has its data may come back, and a node that was told whom to follow asks
+// that one again. Any other node sets its files aside: its primary may itself wait for this node.
 const mendWithin = 10 * time.Second
 
 // mendable tells whether an error of opening a store is about the log of a directory.
@@ -152,21 +155,61 @@ func mendable(dir string, err error) bool {
 	return corrupt.File == log || filepath.Dir(corrupt.File) == log
 }
 
-// mendLog tells whether the log of a directory that cannot be opened was given the frames of another node. Where the helper is a
-// replica of this node, the log has all that the helper has.
-func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Helper) bool {
+// findEnd gives a log that lacks its end the frames of the node that search has found. If that node goes away meanwhile, the search begins
+// again, and nothing is changed. by is the node with the end, or the node to follow. Damage as an error says that by is there
+// and cannot give the frames.
+func (h *Healer) findEnd(ctx context.Context, dir string, search Search) (by Helper, err error) {
+	for rest := refillEvery; ; rest = refillAgain {
+		by, err = search.Missing(ctx)
+		if err == nil || !damaged(err) {
+			return by, err
+		}
+		asking, end := search.Await(ctx, true)
+		done := h.mendLog(asking, dir, err, &by, 0)
+		if done == logAway {
+			sleep.For(asking, rest)
+		}
+		told := end()
+		switch {
+		case done == logMended:
+			return by, nil
+		case told.Follow != (Address{}):
+			return told.helper(), nil
+		case told.Alone:
+			h.node.logger.Error("REPLICAOF NO ONE: this node leads with the log that it has; changes that only a replica has are lost", "replica", by.From.String(), "known_end", by.End)
+			return Helper{}, nil
+		case ctx.Err() != nil:
+			return by, fmt.Errorf("%w: %v", ctx.Err(), err)
+		case done == logUnmendable:
+			return by, err
+		}
+	}
+}
+
+// logMend is the result of mendLog.
+type logMend uint8
+
+const (
+	logUnmendable logMend = iota // frames of other nodes do not help
+	logMended                    // the log has them
+	logAway                      // no node that may have them answers, or the disk has no room for them
+)
+
+// mendLog gives the log of a directory that cannot be opened the frames of another node. Where the helper is a replica of this node, the
+// log has all that the helper has. It returns logAway when nobody has answered for a time, or the disk had no room for mendWithin.
+func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Helper, within time.Duration) logMend {
 	n := h.node
 	var from []Address
 	mend := past.LogMend{}
 	switch {
 	case by.Restored != "" || !mendable(dir, damage):
-		return false
+		return logUnmendable
 	case by.Lead != (format.ReplID{}):
 		from, mend.Reach = append([]Address{by.From}, ReadReplicas(n.fs, dir).List...), by.End
 	case by.Parts != (Address{}):
 		from = []Address{by.Parts}
 	default:
-		return false
+		return logUnmendable
 	}
 	n.logger.Error("the log is damaged; asking another node for the missing part of it", "dir", dir, "error", damage)
 	f := frameSource{refiller: &n.refills, ctx: ctx, from: from, conns: make([]*wire.Conn, len(from))}
@@ -178,9 +221,10 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 	}
 	began := time.Now()
 	for {
+		f.silent = false
 		done, err := past.MendLog(n.fs, dir, mend)
 		if err == nil && done.Segments == 0 {
-			return false // no frames are missing
+			return logUnmendable // no frames are missing
 		}
 		if err == nil {
 			n.refills.segments.Add(uint64(done.Segments))
@@ -188,13 +232,24 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 			if done.Last && mend.Reach > 0 {
 				n.logger.Error("the end of the log was damaged or missing, and this node leads with the frames that remain here and on the other node; changes that only this node had may be lost", "dir", dir)
 			}
-			return true
+			return logMended
 		}
-		if !f.silent || time.Since(began) > mendWithin || ctx.Err() != nil {
+		full := vfs.IsNoSpace(err)
+		again := f.silent || full
+		if full {
+			within = mendWithin
+		}
+		if !again || time.Since(began) >= within || ctx.Err() != nil {
 			n.logger.Error("the log cannot be made whole with frames of another node", "dir", dir, "error", err)
-			return false
+			if again || ctx.Err() != nil {
+				return logAway
+			}
+			return logUnmendable
 		}
+		text := err.Error()
+		h.waits.Store(&text)
 		sleep.For(ctx, refillEvery)
+		h.waits.Store(nil)
 	}
 }
 

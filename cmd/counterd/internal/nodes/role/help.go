@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/restore"
@@ -33,6 +34,9 @@ const (
 	helpAsk      = 2 * time.Second        // for an answer
 )
 
+// errAwaits begins the reply of a node that waits for the end of its log.
+const errAwaits = "LOADING counterd waits for the end of its log: "
+
 var (
 	// errAlone: nobody else is known.
 	errAlone = errors.New("this node is not a replica and remembers no replicas, so no other node is known to have its data")
@@ -46,41 +50,51 @@ func (n *Role) HelpBy(find func(ctx context.Context) (primary repl.Address, err 
 	n.help = find
 }
 
-// toldHelp is the primary that REPLICAOF names while a node looks for its data.
+// toldHelp is what REPLICAOF says to a node that looks for its data.
 type toldHelp struct {
-	mu      sync.Mutex
-	primary repl.Address
-	told    chan struct{} // closed when it was said; nil: nobody looks
+	mu    sync.Mutex
+	said  repl.Told
+	alone bool          // NO ONE is taken: only the end of the log is missing
+	told  chan struct{} // closed when it was said; nil: nobody looks
 }
 
 // begin returns a channel that is closed when REPLICAOF has been said.
-func (t *toldHelp) begin() <-chan struct{} {
+func (t *toldHelp) begin(alone bool) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.primary, t.told = repl.Address{}, make(chan struct{})
+	t.said, t.alone, t.told = repl.Told{}, alone, make(chan struct{})
 	return t.told
 }
 
-// end returns the primary that was named, and ends the search.
-func (t *toldHelp) end() (primary repl.Address) {
+// end returns what was said, and ends the search.
+func (t *toldHelp) end() repl.Told {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.told = nil
-	return t.primary
+	return t.said
 }
 
-// tell names the primary that the node is to follow; the last call counts. It tells whether the node looks for its data.
+// tell names the primary that the node is to follow; zero: none. The last call counts. It tells whether the node listens.
 func (t *toldHelp) tell(primary repl.Address) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.told == nil {
+	said := repl.Told{Follow: primary, Alone: primary == repl.Address{}}
+	if t.told == nil || said.Alone && !t.alone {
 		return false
 	}
-	if t.primary == (repl.Address{}) {
+	if t.said == (repl.Told{}) {
 		close(t.told)
 	}
-	t.primary = primary
+	t.said = said
 	return true
+}
+
+// Loading is the reply to commands that need the store while it is being opened. It names the replica that the node waits for.
+func Loading(n *Role) string {
+	if text := n.repl.Healer().Awaits(); text != "" {
+		return errAwaits + text
+	}
+	return items.ErrLoading
 }
 
 // NamesHelper tells whether a command is REPLICAOF, and the start of the node waits for a node that has the data of the damaged directory:
@@ -96,19 +110,25 @@ func NamesHelper(n *Role, command string) bool {
 
 // helpSearch is the search for a node that has the data of a damaged directory.
 //
-// Invariant: it changes nothing in the directory. Only a backup is put beside it.
+// Invariant: it changes nothing in the directory but LONGER (saw). A backup is put beside it.
 type helpSearch struct {
 	role *Role
 	conf config.Config
 	note repl.ReplicasNote
+
+	longer past.LongerLog // the most that a replica was seen to have of this node's log
 
 	patience, within, every, endWithin time.Duration // helpPatience ...
 }
 
 // newHelpSearch begins a search for the data of the directory in the configuration.
 func newHelpSearch(n *Role) *helpSearch {
-	c := n.config.Get()
-	return &helpSearch{role: n, conf: c, note: repl.ReadReplicas(n.repl.Healer().Files(), c.Dir), patience: helpPatience, within: helpWithin, every: helpEvery, endWithin: endWithin}
+	c, files := n.config.Get(), n.repl.Healer().Files()
+	longer, err := past.ReadLonger(files, c.Dir)
+	if err != nil {
+		n.log.Error("cannot read how far the log of a replica goes; changes that only that one has may be lost", "error", err)
+	}
+	return &helpSearch{role: n, conf: c, note: repl.ReadReplicas(files, c.Dir), longer: longer, patience: helpPatience, within: helpWithin, every: helpEvery, endWithin: endWithin}
 }
 
 // Find finds the data on another node, or else in a backup. It looks until ctx ends at most.
@@ -152,14 +172,31 @@ func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
 		return repl.Helper{}, errAlone
 	}
 	s.role.log.Error("the data directory is damaged; asking the replicas of this node for its data", "dir", s.conf.Dir, "replicas", s.note.List)
-	asking, end := s.Await(ctx)
+	if !s.role.opened.Load() {
+		toFollow(s.role, repl.Address{}) // the one that was found before has gone
+	}
+	asking, end := s.Await(ctx, false)
 	defer end()
+	if s.longer.Term != s.note.History {
+		s.longer = past.LongerLog{}
+	}
+	defer s.role.repl.Healer().Await("")
 	told := false
 	for began := time.Now(); ; {
 		by, err := s.askReplicas(asking, time.Since(began) >= s.patience)
 		if err == nil {
 			s.role.log.Warn("another node has the data of this one", "from", by.From.String())
+			switch {
+			case by.Lead != (format.ReplID{}):
+				s.saw(&by, 0)
+			case !s.role.opened.Load():
+				by.Parts = by.From
+				toFollow(s.role, by.From) // if its frames make the log whole, nothing else says whom to follow
+			}
 			return by, nil
+		}
+		if s.longer.Offset > 0 && errors.Is(err, errSilent) {
+			s.role.repl.Healer().Await(fmt.Sprintf("replica %s has the log up to offset %d, and the log here is damaged", repl.Address{Host: s.longer.Host, Port: s.longer.Port}, s.longer.Offset))
 		}
 		if time.Since(began) >= s.within {
 			if s.conf.HealFrom != "" || !errors.Is(err, errSilent) {
@@ -173,9 +210,9 @@ func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
 		}
 		select {
 		case <-asking.Done():
-			if primary := end(); primary != (repl.Address{}) {
-				s.role.log.Warn("REPLICAOF names the node that has the data of this one", "from", primary.String())
-				return repl.Helper{From: primary, Parts: primary}, nil
+			if told := end(); told.Follow != (repl.Address{}) {
+				s.role.log.Warn("REPLICAOF names the node that has the data of this one", "from", told.Follow.String())
+				return repl.Helper{From: told.Follow, Parts: told.Follow, Named: true}, nil
 			}
 			return by, errors.Join(err, ctx.Err())
 		case <-time.After(s.every):
@@ -183,14 +220,14 @@ func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
 	}
 }
 
-// Await lets REPLICAOF name the node that this one is to follow, until end is called. A node that is open has a role already, which
-// REPLICAOF changes.
-func (s *helpSearch) Await(ctx context.Context) (_ context.Context, end func() repl.Address) {
+// Await lets REPLICAOF name the node that this one is to follow, until end is called; with alone, NO ONE has it lead. A node that is open has a
+// role already, which REPLICAOF changes.
+func (s *helpSearch) Await(ctx context.Context, alone bool) (_ context.Context, end func() repl.Told) {
 	ctx, cancel := context.WithCancel(ctx)
 	if s.role.opened.Load() {
-		return ctx, func() repl.Address { cancel(); return repl.Address{} }
+		return ctx, func() repl.Told { cancel(); return repl.Told{} }
 	}
-	named := s.role.told.begin()
+	named := s.role.told.begin(alone)
 	go func() {
 		select {
 		case <-named:
@@ -198,7 +235,7 @@ func (s *helpSearch) Await(ctx context.Context) (_ context.Context, end func() r
 		}
 		cancel()
 	}()
-	return ctx, func() repl.Address { cancel(); return s.role.told.end() }
+	return ctx, func() repl.Told { cancel(); return s.role.told.end() }
 }
 
 // askReplicas asks once. late: those that do not answer are not waited for any more.
@@ -233,6 +270,9 @@ func (s *helpSearch) askReplicas(ctx context.Context, late bool) (by repl.Helper
 				return repl.Helper{}, fmt.Errorf("%s: %w: %w", leader, err, errors.Join(errs...))
 			}
 		}
+	}
+	if has := max(by.End, parted.SecondEnd); by.From != (repl.Address{}) && silent && s.longer.Offset > has {
+		return repl.Helper{}, fmt.Errorf("%w: a replica had the log up to offset %d, and %s has it up to %d: %w", errSilent, s.longer.Offset, by.From, has, errors.Join(errs...))
 	}
 	if by.From == (repl.Address{}) || len(errs) > 0 && !late {
 		return repl.Helper{}, fmt.Errorf("no replica gives this node its data back: %w", errors.Join(errs...))

@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -175,7 +177,8 @@ func TestLeftLongAgo(t *testing.T) {
 }
 
 // TestWaitsForItsReplica: a damaged primary whose only replica is away waits for it, however long that takes, and does not refuse its
-// start. Where there is a backup it gives up, and where the replica has answered that it has not the data.
+// start. Clients are told for which one, if its log is known (LONGER). A node that was to be followed and has gone is forgotten. Where there is
+// a backup it gives up, and where the replica has answered that it has not the data.
 func TestWaitsForItsReplica(t *testing.T) {
 	own, port := format.NewReplID(), freeport.Take(t)
 	newSearch := func(from string) *helpSearch {
@@ -189,6 +192,8 @@ func TestWaitsForItsReplica(t *testing.T) {
 	}
 	found := make(chan error, 1)
 	search := newSearch("")
+	search.longer = past.LongerLog{Term: own, Offset: 9, Host: "127.0.0.1", Port: port}
+	toFollow(search.role, repl.Address{Host: "127.0.0.1", Port: 9})
 	go func() {
 		by, err := search.findNode(t.Context())
 		if err == nil && by.Lead != own {
@@ -201,6 +206,9 @@ func TestWaitsForItsReplica(t *testing.T) {
 		t.Fatalf("it did not wait: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
+	for want := fmt.Sprintf(":%d has the log up to offset 9, and the log here is damaged", port); !strings.HasSuffix(Loading(search.role), want); { // the test's own limit ends it
+		time.Sleep(time.Millisecond)
+	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
@@ -208,6 +216,9 @@ func TestWaitsForItsReplica(t *testing.T) {
 	sayingNode(t, l, "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n$7\r\nconnect\r\n:9\r\n", "master_replid:"+own.String(), "second_repl_offset:-1")
 	if err := <-found; err != nil {
 		t.Error(err)
+	}
+	if to, text := search.role.config.Get().ReplicaOf, Loading(search.role); to != "" || text != items.ErrLoading {
+		t.Errorf("it follows %q, and says %q", to, text)
 	}
 	search = newSearch("")
 	search.note.History = format.NewReplID()

@@ -1,18 +1,22 @@
 package role
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -141,7 +145,100 @@ func TestMissingEndWaits(t *testing.T) {
 	if !NamesHelper(s.role, "replicaof") || !s.role.told.tell(primary) {
 		t.Error("it does not listen to REPLICAOF")
 	}
-	if got := <-answer; got.err != nil || got.by != (repl.Helper{From: primary, Parts: primary}) {
+	if got := <-answer; got.err != nil || got.by != (repl.Helper{From: primary, Parts: primary, Named: true}) {
 		t.Errorf("REPLICAOF: %+v", got)
 	}
+}
+
+// TestEndIsAwaited: a replica was seen with more of the log (LONGER), and does not answer. The node waits for it, although its log was closed
+// and the time for silent replicas is over: it tells for whom, and forgets nothing when it is started again. The replica that answers, another
+// one with as much, a promoted one with all of the log, REPLICAOF and the end of the process end the wait.
+func TestEndIsAwaited(t *testing.T) {
+	const more = 7
+	for name, c := range map[string]struct {
+		answers func(t *testing.T, port int, term format.ReplID, end int)
+		tell    *repl.Address
+		ends    bool // the process
+		lead    bool // by.Lead is the term
+		follows bool
+		waits   bool // still
+	}{
+		"it answers":        {answers: func(t *testing.T, port int, term format.ReplID, end int) { sayingReplica(t, port, term, end+more) }, lead: true},
+		"it has some of it": {answers: func(t *testing.T, port int, term format.ReplID, end int) { sayingReplica(t, port, term, end+more-1) }, lead: true},
+		"it has lost it":    {answers: func(t *testing.T, port int, term format.ReplID, end int) { sayingReplica(t, port, term, end-1) }},
+		"its data was damaged": {answers: func(t *testing.T, port int, term format.ReplID, end int) {
+			sayingReplica(t, port, term, end+more, "counterd_healing:1")
+		}},
+		"it is in another term": {answers: func(t *testing.T, port int, _ format.ReplID, end int) {
+			sayingReplica(t, port, format.NewReplID(), end+more)
+		}, waits: true},
+		"it was promoted":        {answers: func(t *testing.T, port int, term format.ReplID, end int) { promotedAt(t, port, term, end+more) }, follows: true},
+		"it was promoted before": {answers: func(t *testing.T, port int, term format.ReplID, end int) { promotedAt(t, port, term, end+more-1) }, waits: true},
+		"REPLICAOF NO ONE":       {tell: &repl.Address{}},
+		"the process ends":       {ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := freeport.Take(t)
+			s, term, end := endSearch(t, true, port, nil)
+			s.endWithin, s.patience = 0, 0
+			seen := past.LongerLog{Term: term, Offset: uint64(end + more), Host: "127.0.0.1", Port: port}
+			if err := past.NoteLonger(vfs.OS(), s.conf.Dir, seen); err != nil {
+				t.Fatal(err)
+			}
+			s.note.List = nil // REPLICAS is lost
+			s.longer = newHelpSearch(s.role).longer
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			type found struct {
+				by  repl.Helper
+				err error
+			}
+			answer := make(chan found, 1)
+			go func() {
+				by, err := s.Missing(ctx)
+				answer <- found{by, err}
+			}()
+			for !strings.Contains(Loading(s.role), fmt.Sprintf(":%d has the log up to offset %d,", port, end+more)) { // the test's own limit ends it
+				time.Sleep(time.Millisecond)
+			}
+			switch {
+			case c.tell != nil:
+				if !NamesHelper(s.role, "replicaof") || !s.role.told.tell(*c.tell) {
+					t.Error("it does not listen to REPLICAOF")
+				}
+			case c.ends:
+				cancel()
+			default:
+				c.answers(t, port, term, end)
+			}
+			if c.waits {
+				select {
+				case got := <-answer:
+					t.Errorf("it does not wait: %+v", got)
+				case <-time.After(2 * endEvery):
+				}
+				return
+			}
+			got := <-answer
+			if (got.by.Lead == term && errors.Is(got.err, format.ErrCorrupt)) != c.lead || (got.by.From != repl.Address{}) != (c.lead || c.follows) || errors.Is(got.err, context.Canceled) != c.ends {
+				t.Errorf("%+v", got)
+			}
+			if follows := s.role.config.Get().ReplicaOf != ""; follows != c.follows {
+				t.Errorf("it follows: %t", follows)
+			}
+			if text := Loading(s.role); text != items.ErrLoading {
+				t.Errorf("behind the wait it says %q", text)
+			}
+		})
+	}
+}
+
+// promotedAt answers as a primary that left a term at an offset.
+func promotedAt(t *testing.T, port int, term format.ReplID, left int) {
+	t.Helper()
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sayingNode(t, l, "*3\r\n$6\r\nmaster\r\n:900\r\n*0\r\n", "master_replid:"+format.NewReplID().String(), "master_replid2:"+term.String(), fmt.Sprintf("second_repl_offset:%d", left))
 }

@@ -39,12 +39,11 @@ func (n *Role) replicaOf(c Conn, args [][]byte) {
 		}
 	}
 	if n.host.Opening() { // it looks for a node that has its data: see NamesHelper
-		if primary == (repl.Address{}) || !n.told.tell(primary) {
+		if !n.told.tell(primary) {
 			out.Error(items.ErrLoading)
 			return
 		}
-		n.wasReplica.Store(true)
-		n.setReplicaOf(primary) // Start follows it
+		toFollow(n, primary)
 		out.Status("OK")
 		return
 	}
@@ -78,6 +77,12 @@ func (n *Role) replicaOf(c Conn, args [][]byte) {
 		return
 	}
 	out.Status("OK")
+}
+
+// toFollow notes, while the store is being opened, the primary that Start follows; zero: none.
+func toFollow(n *Role, primary repl.Address) {
+	n.wasReplica.Store(primary != repl.Address{})
+	n.setReplicaOf(primary)
 }
 
 // becomes makes this node a replica of a primary; of none: the primary, as Sentinel has it elected or as a person says.
