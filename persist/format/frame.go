@@ -187,6 +187,19 @@ func DecodeFrame(b []byte, at uint64, f *Frame) *Fault {
 	return nil
 }
 
+// FrameHolds returns the log offset at which the frame at the start of b begins. ok is false if no whole frame there holds the log offset at.
+func FrameHolds(b []byte, at uint64) (start uint64, ok bool) {
+	if len(b) < FrameHeaderLen {
+		return 0, false
+	}
+	var f Frame
+	start = binary.LittleEndian.Uint64(b[8:])
+	if DecodeFrame(b, start, &f) != nil || at < start || at >= f.End() {
+		return 0, false
+	}
+	return start, true
+}
+
 // AllZero reports whether b holds only zeros.
 func AllZero(b []byte) bool {
 	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[1:], b[:len(b)-1])

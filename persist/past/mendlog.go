@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
@@ -22,6 +23,9 @@ import (
 // Each fetched frame is checked, must be of a term that HISTORY has at its offset, and must end where the whole ones go on. The next
 // segment must name the last one as the frame before it. A crash leaves the damage, or a part of it.
 //
+// If no segment holds the offset where a start begins to read, a new first segment begins with the other log's frame that holds it. The frame
+// before it is not needed, so nobody knows its checksum: the segment names none.
+//
 // A damaged end of the log has no frame behind it. The log then reaches as far as is known to have been durable here (DURABLE,
 // manifests), or up to LogMend.Reach. If that is where the whole frames end, a segment without frames follows them. An end that is
 // missing without any damage is fetched too, up to LogMend.Reach.
@@ -31,6 +35,9 @@ type LogMend struct {
 	// Fetch returns whole frames of another node's log, from a log offset on and none behind end: as many as it likes. The other log
 	// must have come to end in the term.
 	Fetch func(term format.ReplID, from, end uint64) ([]byte, error)
+	// Holding returns the log offset at which the other log's frame begins that holds a log offset. The other log must have come to end in
+	// the term. nil: a log without its first segment is not mended.
+	Holding func(term format.ReplID, at, end uint64) (start uint64, err error)
 	// Reach is the log offset up to which the other node has the log. This log is to have as much: the node is a primary, and
 	// nobody has more. 0: the log goes on elsewhere, as for a replica.
 	Reach uint64
@@ -64,6 +71,9 @@ func MendLog(fsys vfs.FS, dir string, by LogMend) (done MendedLog, err error) {
 	from, err := m.prepare()
 	if err != nil {
 		return done, err
+	}
+	if err := m.first(from); err != nil {
+		return m.done, err
 	}
 	for {
 		walked, err := logfile.Walk(fsys, dir, from, m.known, logfile.Visitor{})
@@ -122,6 +132,33 @@ func (m *logMender) prepare() (from uint64, err error) {
 	return from, nil
 }
 
+// first makes the segment that holds an offset, if there is none.
+func (m *logMender) first(from uint64) error {
+	segs, err := logfile.ListSegments(m.fsys, m.dir)
+	if err != nil || len(segs) > 0 && segs[0].Start <= from {
+		return err
+	}
+	seg := logfile.SegmentInfo{Start: from, End: max(from, m.known, m.by.Reach)}
+	var next *logfile.Segment
+	if len(segs) > 0 {
+		next, seg.End = &segs[0], segs[0].Start
+	}
+	switch {
+	case from == seg.End: // the log ends there
+	case m.by.Holding == nil:
+		return fmt.Errorf("%w: no segment begins at %d or before", errNotMended, from)
+	default:
+		if seg.Start, err = m.by.Holding(m.termOf(seg.End), from, seg.End); err != nil {
+			return err
+		}
+		if seg.Start > from {
+			return &format.CorruptError{Dir: m.dir, File: "frames for the log", LogOffset: from, Want: "a frame that holds this offset", Got: fmt.Sprintf("one from %d on", seg.Start)}
+		}
+	}
+	seg.Path = filepath.Join(format.LogDir(m.dir), format.SegmentName(seg.Start))
+	return m.write(seg, seg.Start, 0, next)
+}
+
 // fill mends one segment, from the place on where a walk has ended.
 func (m *logMender) fill(walked *logfile.Walked) error {
 	at := walked.End
@@ -142,9 +179,7 @@ func (m *logMender) fill(walked *logfile.Walked) error {
 	if end = max(end, at); end == at && (!last || m.done.Segments > 0 && m.filled == at) {
 		return errNotMended // it was tried
 	}
-	if seg.End = end; end-at > maxMended {
-		return fmt.Errorf("%w: damaged are offsets %d to %d", errNotMended, at, end)
-	}
+	seg.End = end
 	chain := walked.Chain
 	if h, ok := m.header(&segs[i]); ok && at == seg.Start {
 		if chain != 0 && h.Chain != chain { // whole, and of another log
@@ -152,15 +187,29 @@ func (m *logMender) fill(walked *logfile.Walked) error {
 		}
 		chain = h.Chain
 	}
+	var next *logfile.Segment
+	if !last {
+		next = &segs[i+1]
+	}
+	return m.write(seg, at, chain, next)
+}
+
+// write makes the segment that begins at an offset and goes to the end of seg, of the frames of seg's file and of fetched ones. The segment
+// next begins there; nil: the log ends there.
+func (m *logMender) write(seg logfile.SegmentInfo, at uint64, chain uint32, next *logfile.Segment) error {
+	end := seg.End
+	if end-at > maxMended {
+		return fmt.Errorf("%w: damaged are offsets %d to %d", errNotMended, at, end)
+	}
 	if err := m.collect(seg, at, end); err != nil {
 		return err
 	}
-	if !last {
-		if h, ok := m.header(&segs[i+1]); ok && h.Chain != m.crc { // end is above at, so there are frames
-			return &format.CorruptError{Dir: m.dir, File: segs[i+1].Path, LogOffset: end, Want: fmt.Sprintf("frames up to one with checksum %08x", h.Chain), Got: fmt.Sprintf("%08x", m.crc)}
+	if next != nil {
+		if h, ok := m.header(next); ok && h.Chain != m.crc { // end is above at, so there are frames
+			return &format.CorruptError{Dir: m.dir, File: next.Path, LogOffset: end, Want: fmt.Sprintf("frames up to one with checksum %08x", h.Chain), Got: fmt.Sprintf("%08x", m.crc)}
 		}
 	}
-	if last && m.by.Ends != nil {
+	if next == nil && m.by.Ends != nil {
 		if err := m.by.Ends(); err != nil {
 			return err
 		}
@@ -172,7 +221,7 @@ func (m *logMender) fill(walked *logfile.Walked) error {
 	}
 	m.filled, m.data = end, m.data[:0]
 	m.done.Segments++
-	m.done.Last = m.done.Last || last
+	m.done.Last = m.done.Last || next == nil
 	return s.File.Close()
 }
 

@@ -192,6 +192,65 @@ func TestMendLogRefused(t *testing.T) {
 	}
 }
 
+// holding gives the frame that holds an offset.
+func (m *mendable) holding(term format.ReplID, at, _ uint64) (start uint64, err error) {
+	if term != persisttest.History.ReplID {
+		return 0, errors.New("another term")
+	}
+	for _, f := range m.frames {
+		if at < start+uint64(len(f)) {
+			return start, nil
+		}
+		start += uint64(len(f))
+	}
+	return 0, errors.New("the log ends before")
+}
+
+// TestMendLogFirstSegment: the segment that holds the offset from which on a start reads is gone, alone, with those before it, or with all
+// others. A new one takes its place, with the power failing at every operation too. Without the frame that holds the offset nothing is changed.
+func TestMendLogFirstSegment(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m, seed := newMendable(t), seed.Of(t)
+	segs, err := logfile.ListSegments(m.disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	d, err := persist.OpenDir(m.disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	from := d.ReplayFrom()
+	persisttest.Must(t, d.Close())
+	needed := logfile.Below(segs, from+1)
+	for what, gone := range map[string][]logfile.Segment{"the first ones": segs[:needed], "all": segs} {
+		damaged := m.disk.Kill()
+		for _, seg := range gone {
+			persisttest.Must(t, damaged.Remove(seg.Path))
+		}
+		for n, crashed := 0, true; crashed; n++ {
+			disk := damaged.Kill()
+			disk.TornCrashAt(n, 50)
+			done, err := MendLog(disk, persisttest.Dir, LogMend{Fetch: m.fetch, Holding: m.holding})
+			if crashed = disk.Crashed(); !crashed && (err != nil || done.Segments != 1 || done.Last != (what == "all")) {
+				t.Errorf("%s: %+v, %v", what, done, err)
+			}
+			for _, left := range []*vfs.Sim{disk.Kill(), disk.Crash(seed+uint64(n), 0), disk.Crash(seed+uint64(n), 50)} {
+				_, err := MendLog(left, persisttest.Dir, LogMend{Fetch: m.fetch, Holding: m.holding})
+				persisttest.Must(t, err)
+				m.whole(left, what)
+			}
+		}
+		behind := func(_ format.ReplID, at, _ uint64) (uint64, error) { return at + 1, nil }
+		inside := func(_ format.ReplID, at, _ uint64) (uint64, error) { return at - 1, nil }
+		refused := errors.New("the log of the other node begins behind it")
+		none := func(format.ReplID, uint64, uint64) (uint64, error) { return 0, refused }
+		for i, holding := range []func(format.ReplID, uint64, uint64) (uint64, error){nil, behind, inside, none} {
+			left := damaged.Kill()
+			done, err := MendLog(left, persisttest.Dir, LogMend{Fetch: m.fetch, Holding: holding})
+			list, lerr := logfile.ListSegments(left, persisttest.Dir)
+			if err == nil || lerr != nil || done.Segments > 0 || len(list) != len(segs)-len(gone) || i == 3 && !errors.Is(err, refused) {
+				t.Errorf("%s, %d: %+v, %v, %v", what, i, done, err, lerr)
+			}
+		}
+	}
+}
+
 // TestMendLogEnd: the last segment of a primary ends too early. It gets all that its replica has, which is more than was known to be
 // durable.
 func TestMendLogEnd(t *testing.T) {

@@ -204,3 +204,52 @@ func TestFormerPrimaryGetsFrames(t *testing.T) {
 		t.Errorf("set aside: %q, %s segments were mended, %s tails were cut", found, a.info("counterd_refilled_log_segments"), a.info("counterd_diverged_files"))
 	}
 }
+
+// TestFirstSegmentGone: the log of a stopped primary has lost the segment that its start reads first, and that of a replica all segments. The
+// node gets the frames from the other one, and keeps all its files.
+func TestFirstSegmentGone(t *testing.T) {
+	for _, primary := range []bool{false, true} {
+		a, b := newReplNode(t), newReplNode(t)
+		a.start("")
+		b.start(a.addr())
+		for i := range 20 {
+			a.dial().want(fmt.Sprintf("SET %d.cntcm 5", i), "+OK")
+		}
+		same(t, a, b)
+		a.noted()
+		n := b
+		if primary {
+			n = a
+		}
+		n.stop()
+		n.start("") // in another segment
+		a.dial().want("SET 21.cntcm 6", "+OK")
+		same(t, a, b)
+		n.stop()
+		segs, err := filepath.Glob(filepath.Join(n.dir, "log", "*.aof"))
+		if err != nil || len(segs) < 2 {
+			t.Fatalf("segments %q, %v", segs, err)
+		}
+		if primary {
+			segs = segs[:len(segs)-1]
+		}
+		for _, path := range segs {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.start("")
+		until(t, "both are whole", func() bool { return a.info("role") == "master" && b.info("master_link_status") == "up" })
+		a.dial().want("SET 22.cntcm 7", "+OK")
+		same(t, a, b)
+		n.dial().want("GET 19.cntcm", `"5"`)
+		if found := setAside(t, n.dir); len(found) > 0 || n.info("counterd_refilled_log_segments") != "1" {
+			t.Errorf("primary %t: set aside: %q, %s segments were mended", primary, found, n.info("counterd_refilled_log_segments"))
+		}
+		n.stop()
+		n.start("")
+		same(t, a, b)
+		a.stop()
+		b.stop()
+	}
+}

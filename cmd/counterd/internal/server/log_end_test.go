@@ -174,8 +174,9 @@ func TestReplicaWithTheEndGoes(t *testing.T) {
 	a.listening = func() {
 		go func() {
 			until(t, "the node waits", func() bool { return a.info("counterd_healing_waits") == "1" })
-			said <- [2]string{a.dial().do("GET 1.cntcm").Text, a.dial().do("PING").Text}
+			texts := [2]string{a.dial().do("GET 1.cntcm").Text, a.dial().do("PING").Text}
 			b.start("")
+			said <- texts
 		}()
 	}
 	a.start("")
@@ -199,7 +200,7 @@ func TestReplicaWithTheEndGoes(t *testing.T) {
 }
 
 // TestAloneWhileFramesAreFetched: the log of a primary lacks its end. The replica that has it says so, and never gives the frames. REPLICAOF NO
-// ONE has the primary lead with what it has, and nothing is set aside.
+// ONE has the primary lead with its own log, and nothing is set aside.
 func TestAloneWhileFramesAreFetched(t *testing.T) {
 	a := newReplNode(t)
 	a.opts.AppendFsync = counter.SyncAlways

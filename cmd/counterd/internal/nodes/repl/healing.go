@@ -240,7 +240,7 @@ func (h *Healer) find(ctx context.Context, damage error, search Search) (Helper,
 	return search.Find(ctx)
 }
 
-// Told is what REPLICAOF says to a node that is being opened. The zero value is nothing.
+// Told is the word of REPLICAOF to a node that is being opened. The zero value is nothing.
 type Told struct {
 	Follow Address // the primary
 	Alone  bool    // NO ONE

@@ -24,6 +24,9 @@ import (
 //	this node                                          the other node
 //	REPLCONF frames <replid> <from> <end>    -->       its log has come to end in that term, or in one before
 //	                                         <--       whole frames that begin at from, 1 MiB or one at least
+//	REPLCONF frames <replid> <at> <end> holding
+//	                                         -->
+//	                                         <--       the same, from the frame on that holds at
 //
 // and so on, for each range that is damaged here. Each frame is checked, and the next segment must name the last one
 // (persist/restore.go).
@@ -33,6 +36,8 @@ const (
 	frameBatch = 1 << 20
 	// maxFrames bounds the bytes of an answer.
 	maxFrames = frameBatch + format.FrameHeaderLen + format.MaxFramePayload
+
+	wordHolding = "holding"
 )
 
 // logs looks once for damaged segments.
@@ -83,8 +88,9 @@ func (f *refiller) oneLog(ctx context.Context, store *counter.Store, b counter.B
 
 // Frames answers REPLCONF frames. The words are those behind frames.
 func Frames(n *Node, words [][]byte) (raw []byte, err error) {
-	if len(words) != 3 {
-		return nil, fmt.Errorf("%w: REPLCONF frames with %d words, want 3", ErrProtocol, len(words))
+	holding := len(words) == 4 && string(words[3]) == wordHolding
+	if len(words) != 3 && !holding {
+		return nil, fmt.Errorf("%w: REPLCONF frames with %d words, want 3, or 4 with %s", ErrProtocol, len(words), wordHolding)
 	}
 	from, err := strconv.ParseUint(string(words[1]), 10, 64)
 	end, eerr := strconv.ParseUint(string(words[2]), 10, 64)
@@ -95,7 +101,11 @@ func Frames(n *Node, words [][]byte) (raw []byte, err error) {
 	if err := mayGiveFrames(n, store, string(words[0]), end); err != nil {
 		return nil, err
 	}
-	r, err := store.Replication().NewReaderAt(from)
+	open := store.Replication().NewReaderAt
+	if holding {
+		open = store.Replication().NewReader
+	}
+	r, err := open(from)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +224,7 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 	n.logger.Error("the log is damaged; asking another node for the missing part of it", "dir", dir, "error", damage)
 	f := frameSource{refiller: &n.refills, ctx: ctx, from: from, conns: make([]*wire.Conn, len(from))}
 	defer f.close()
-	mend.Fetch = f.fetch
+	mend.Fetch, mend.Holding = f.fetch, f.holding
 	mend.Ends = func() error { // changes that were not known to be durable may be missing
 		_, err := counter.NoteBehind(n.fs, dir)
 		return err
@@ -273,6 +283,25 @@ func (f *frameSource) close() {
 
 // fetch is a LogMend's.
 func (f *frameSource) fetch(term format.ReplID, from, end uint64) ([]byte, error) {
+	return f.frames(term, from, end)
+}
+
+// holding is a LogMend's.
+func (f *frameSource) holding(term format.ReplID, at, end uint64) (uint64, error) {
+	raw, err := f.frames(term, at, end, wordHolding)
+	if err != nil {
+		return 0, err
+	}
+	start, ok := format.FrameHolds(raw, at)
+	if !ok {
+		return 0, fmt.Errorf("%w: %s gives frames for log offset %d that do not hold it", ErrProtocol, f.gave, at)
+	}
+	return start, nil
+}
+
+// frames asks for frames, with more words behind the offsets.
+func (f *frameSource) frames(term format.ReplID, from, end uint64, more ...string) ([]byte, error) {
+	words := append([]string{"frames", term.String(), strconv.FormatUint(from, 10), strconv.FormatUint(end, 10)}, more...)
 	var errs []error
 	f.silent = false
 	for i, a := range f.from {
@@ -282,7 +311,7 @@ func (f *frameSource) fetch(term format.ReplID, from, end uint64) ([]byte, error
 		}
 		var raw []byte
 		if err == nil {
-			if raw, err = f.ask(f.ctx, f.conns[i], maxFrames, "frames", term.String(), strconv.FormatUint(from, 10), strconv.FormatUint(end, 10)); err == nil {
+			if raw, err = f.ask(f.ctx, f.conns[i], maxFrames, words...); err == nil {
 				f.gave = a
 				return raw, nil
 			}

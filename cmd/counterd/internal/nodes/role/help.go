@@ -50,7 +50,7 @@ func (n *Role) HelpBy(find func(ctx context.Context) (primary repl.Address, err 
 	n.help = find
 }
 
-// toldHelp is what REPLICAOF says to a node that looks for its data.
+// toldHelp is the word of REPLICAOF to a node that looks for its data.
 type toldHelp struct {
 	mu    sync.Mutex
 	said  repl.Told
@@ -66,7 +66,7 @@ func (t *toldHelp) begin(alone bool) <-chan struct{} {
 	return t.told
 }
 
-// end returns what was said, and ends the search.
+// end returns the word, and ends the search.
 func (t *toldHelp) end() repl.Told {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +173,7 @@ func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
 	}
 	s.role.log.Error("the data directory is damaged; asking the replicas of this node for its data", "dir", s.conf.Dir, "replicas", s.note.List)
 	if !s.role.opened.Load() {
-		toFollow(s.role, repl.Address{}) // the one that was found before has gone
+		toFollow(s.role, repl.Address{}) // the node found before has gone
 	}
 	asking, end := s.Await(ctx, false)
 	defer end()
