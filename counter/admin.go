@@ -12,7 +12,9 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
 )
 
 // Admin is a store's side for the operator of a server: metrics of its parts, options that change while it is open, tiers by
@@ -98,6 +100,18 @@ func (a Admin) SetMaxMemory(n int64) {
 func (a Admin) Repacks() (blocks int64, took time.Duration) {
 	return a.s.repacker.Totals()
 }
+
+// Now is the time as the store's clock has it.
+func (a Admin) Now() time.Time { return a.s.data.Config.Now() }
+
+// Newest returns the nth largest mid of a counter's posts, or false if there are fewer. It reads the newest blocks, and a file where they have fewer. The
+// error is ErrClosed.
+func (a Admin) Newest(def *schema.Counter, n int) (mid uint64, ok bool, err error) {
+	return a.s.data.Newest(def, n)
+}
+
+// DropSteps are the sets of groups of hash slots that a range of mids is dropped in: see Whole.DropRange.
+func (a Admin) DropSteps() []slot.Set { return a.s.data.DropSteps() }
 
 // Usage counts all blocks, counter by counter: 60 to 100 ns a block. A counter that is dropped meanwhile may be there in
 // part.

@@ -26,7 +26,7 @@ func dropRange(s *Store, name string, from, to uint64) (posts int, err error) {
 		return 0, err
 	}
 	defer b.End()
-	drop, err := b.Whole().DropRange(b.Schema().Counter(name), from, to)
+	drop, err := b.Whole().DropRange(b.Schema().Counter(name), from, to, slot.AllGroups())
 	if drop == nil {
 		return 0, err
 	}

@@ -11,6 +11,8 @@ type Counter struct {
 	Columns []Column // in the order they were added
 	Plain   int      // index in Columns of the one with the empty suffix, or -1
 	Layout  *Layout  // how a new block packs an item: every column Hint bits wide
+	IDs     IDs      // how mids carry time
+	Retain  int64    // in seconds: how long posts are kept, by the time in their mids; 0: for ever. Not 0 only with IDs
 
 	keyDeclared bool             // Key was declared, and is not DefaultKey by default
 	lastColumn  uint16           // highest column id ever given

@@ -34,12 +34,17 @@
 //	script     = { line } .
 //	line       = [ statement ] [ comment ] ( LF | CR LF | end of text ) .
 //	comment    = "#" { any byte but LF } .              at the start of a word
-//	statement  = "add" "counter" name
+//	statement  = "add" "counter" name { aging }
+//	           | "alter" "counter" name aging { aging }
 //	           | "add" "column" name name { attribute } .
 //	           | "drop" "column" name name
 //	           | "drop" "counter" name .
 //	attribute  = "hint=" number | "max=" number | "default=" number
 //	           | "suffix=" suffix | "primarykey" .      each at most once
+//	aging      = "ids=" ids | "retain=" retain .        each at most once
+//	ids        = "weibo" | "snowflake" | "discord" | "mastodon" | "none"
+//	           | ( "ms" | "s" ) ":" number ":" number .
+//	retain     = number ( "s" | "m" | "h" | "d" ) | "off" .
 //	name       = ( letter | "_" ) { letter | digit | "_" } .      at most 64
 //	suffix     = { letter | digit | "_" } .                       at most 64
 //	number     = digit { digit } .
@@ -58,6 +63,8 @@
 //     line may come before "add counter"; it is then kept for the counter to
 //     come. No column is called like it.
 //   - An ordinary column needs its counter.
+//   - ids says how mids carry time (type [IDs]), retain how long posts are kept by
+//     that time. retain needs ids. "alter counter" leaves the other one as it is.
 //   - Saying the same thing again is no error and changes nothing. Saying
 //     something else about the same name is [ErrSchemaMismatch].
 //   - "drop counter" forgets a primary key whose counter never came.
@@ -98,6 +105,7 @@
 //
 //	schema.go counter.go column.go    the values: a schema, its counters, their columns
 //	statement.go draft.go script.go   statements, how they change a schema, and scripts of them
+//	ids.go                            how mids carry time, and how long posts are kept
 //	durable.go                        the text with ids, for manifests and the log
 //	key.go suffixes.go                keys, and the table of suffixes that parsing them uses
 //	layout.go layout_codec.go         how the columns of an item are packed, and its binary form

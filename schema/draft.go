@@ -75,7 +75,7 @@ func (d *draft) apply(st Statement) error {
 	}
 	switch st.Op {
 	case AddCounter:
-		return d.addCounter(st.Counter)
+		return d.addCounter(st)
 	case AddColumn:
 		if st.PrimaryKey {
 			return d.addKey(st.Counter, st.Column)
@@ -83,16 +83,22 @@ func (d *draft) apply(st Statement) error {
 		return d.addColumn(st)
 	case DropColumn:
 		return d.dropColumn(st.Counter, st.Column)
+	case AlterCounter:
+		return d.alterCounter(st)
 	default: // DropCounter: check knows no other
 		return d.dropCounter(st.Counter)
 	}
 }
 
-func (d *draft) addCounter(name string) error {
-	if d.counter(name) >= 0 {
-		return nil
+func (d *draft) addCounter(st Statement) error {
+	name := st.Counter
+	if i := d.counter(name); i >= 0 {
+		return sameAging(d.counters[i], st)
 	}
-	c := &Counter{Name: name, Key: DefaultKey, Plain: -1}
+	c := &Counter{Name: name, Key: DefaultKey, Plain: -1, IDs: st.IDs, Retain: st.Retain}
+	if err := checkAges(c); err != nil {
+		return err
+	}
 	p := d.pendingFor(name)
 	if p >= 0 { // its line moves, and stays as long
 		c.Key, c.keyDeclared = d.pending[p].key, true
@@ -102,7 +108,7 @@ func (d *draft) addCounter(name string) error {
 	if d.lastCounter == math.MaxUint32 {
 		return fail(ErrLimit, name, "cannot add counter %s: all %d counter ids have been used", name, uint32(math.MaxUint32))
 	}
-	if err := d.grow(Statement{Op: AddCounter, Counter: name}); err != nil {
+	if err := d.grow(counterStatement(c)); err != nil {
 		return err
 	}
 	if p >= 0 {
@@ -113,6 +119,57 @@ func (d *draft) addCounter(name string) error {
 	d.counters = append(d.counters, c)
 	d.mine[c] = true
 	return nil
+}
+
+// alterCounter changes the attributes of a counter.
+func (d *draft) alterCounter(st Statement) error {
+	i, err := d.mustCounter(st.Counter)
+	if err != nil {
+		return err
+	}
+	c := *d.counters[i]
+	if st.SaysIDs {
+		c.IDs = st.IDs
+	}
+	if st.SaysRetain {
+		c.Retain = st.Retain
+	}
+	if c.IDs == d.counters[i].IDs && c.Retain == d.counters[i].Retain {
+		return nil
+	}
+	if err := checkAges(&c); err != nil {
+		return err
+	}
+	d.shrink(counterStatement(d.counters[i]))
+	if err := d.grow(counterStatement(&c)); err != nil {
+		return err
+	}
+	own := d.own(i)
+	own.IDs, own.Retain = c.IDs, c.Retain
+	return nil
+}
+
+// checkAges tells whether posts that are to be kept by age have one.
+func checkAges(c *Counter) error {
+	if c.Retain == 0 || c.IDs != (IDs{}) {
+		return nil
+	}
+	return fail(ErrAttribute, "retain", "counter %s cannot have retain without ids: want ids= to say how post ids carry time", c.Name)
+}
+
+// sameAging is nil if st says nothing else about the ids and the age of posts than c.
+func sameAging(c *Counter, st Statement) error {
+	var diff []Difference
+	if st.SaysIDs && st.IDs != c.IDs {
+		diff = append(diff, Difference{"ids", c.IDs.String(), st.IDs.String()})
+	}
+	if st.SaysRetain && st.Retain != c.Retain {
+		diff = append(diff, Difference{"retain", string(appendRetain(nil, c.Retain)), string(appendRetain(nil, st.Retain))})
+	}
+	if diff == nil {
+		return nil
+	}
+	return &MismatchError{Counter: c.Name, Differences: diff}
 }
 
 func (d *draft) addKey(counter, key string) error {
@@ -265,7 +322,7 @@ func (d *draft) dropCounter(name string) error {
 	if c.keyDeclared {
 		d.shrink(keyStatement(name, c.Key))
 	}
-	d.shrink(Statement{Op: AddCounter, Counter: name})
+	d.shrink(counterStatement(c))
 	d.counters = slices.Delete(d.counters, i, i+1)
 	return nil
 }

@@ -26,11 +26,29 @@ import (
 // next line is the id that the next column or counter will get; one past the
 // highest id (65536, 4294967296) says that none is left.
 //
+// Format 2 is that of a schema with ids= or retain= of a counter, so that programs that do not know these refuse it:
+//
+//	schema format=2
+//	add counter weibo ids=weibo retain=730d id=1
+//
 // There is exactly one such text for a schema: ParseDurable takes nothing that
 // AppendText would have written differently. These words are a file format and
 // must not change; a new form is a new format number. The text carries no
 // checksum of its own, the file around it does.
-const durableFormat = 1
+const (
+	durableFormat = 1
+	agingFormat   = 2 // a counter has IDs
+)
+
+// format is that of the durable form of s.
+func (s *Schema) format() uint64 {
+	for _, c := range s.counters {
+		if c.IDs != (IDs{}) {
+			return agingFormat
+		}
+	}
+	return durableFormat
+}
 
 // AppendText appends the durable form of s, at most MaxDurable bytes.
 func (s *Schema) AppendText(dst []byte) []byte {
@@ -43,13 +61,13 @@ func (s *Schema) AppendText(dst []byte) []byte {
 		dst = appendID(dst, id)
 	}
 	dst = append(dst, "schema format="...)
-	dst = strconv.AppendUint(dst, durableFormat, 10)
+	dst = strconv.AppendUint(dst, s.format(), 10)
 	dst = append(dst, '\n')
 	for _, c := range s.counters {
 		if c.keyDeclared {
 			line(keyStatement(c.Name, c.Key))
 		}
-		lineID(Statement{Op: AddCounter, Counter: c.Name}, uint64(c.ID))
+		lineID(counterStatement(c), uint64(c.ID))
 		for i := range c.Columns {
 			lineID(columnStatement(c.Name, &c.Columns[i]), uint64(c.Columns[i].ID))
 		}
@@ -115,8 +133,8 @@ func checkFormat(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: the schema has format %s: want %d", ErrCorrupt, quote(string(number)), durableFormat)
 	}
-	if n != durableFormat {
-		return fmt.Errorf("%w: the schema has format %d: want %d", ErrVersion, n, durableFormat)
+	if n != durableFormat && n != agingFormat {
+		return fmt.Errorf("%w: the schema has format %d: want %d or %d", ErrVersion, n, durableFormat, agingFormat)
 	}
 	return nil
 }

@@ -13,8 +13,9 @@ func TestDurableGolden(t *testing.T) {
 	golden(t, "rich.v1.durable", s.AppendText(nil))
 	golden(t, "rich.script", []byte(s.String()))
 	golden(t, "empty.v1.durable", Empty().AppendText(nil))
-	for _, name := range []string{"rich", "empty"} {
-		text, err := os.ReadFile("testdata/" + name + ".v1.durable")
+	golden(t, "aging.v2.durable", parse(t, agingScript).AppendText(nil))
+	for _, name := range []string{"rich.v1", "empty.v1", "aging.v2"} {
+		text, err := os.ReadFile("testdata/" + name + ".durable")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,11 @@ func TestParseDurableErrors(t *testing.T) {
 		"empty":              {"", ErrCorrupt},
 		"first line alone":   {"schema format=1", ErrCorrupt},
 		"no next line":       {"schema format=1\n", ErrCorrupt},
-		"newer format":       {change("format=1", "format=2"), ErrVersion},
+		"newer format":       {change("format=1", "format=3"), ErrVersion},
+		"format 2 of 1":      {change("format=1", "format=2"), ErrCorrupt},
+		"format 1 of 2":      {strings.Replace(string(parse(t, agingScript).AppendText(nil)), "format=2", "format=1", 1), ErrCorrupt},
+		"ids by numbers":     {strings.Replace(string(parse(t, agingScript).AppendText(nil)), "ids=weibo", "ids=s:22:515483463", 1), ErrCorrupt},
+		"retain in hours":    {strings.Replace(string(parse(t, agingScript).AppendText(nil)), "retain=730d", "retain=17520h", 1), ErrCorrupt},
 		"format 0":           {change("format=1", "format=0"), ErrVersion},
 		"format 01":          {change("format=1", "format=01"), ErrCorrupt},
 		"format x":           {change("format=1", "format=x"), ErrCorrupt},

@@ -69,7 +69,7 @@ func quote(word string) string {
 
 // Difference is one attribute on which a definition and a redefinition disagree.
 type Difference struct {
-	Attribute string // hint, max, default, suffix or primarykey
+	Attribute string // hint, max, default, suffix or primarykey; of a counter ids or retain
 	Have      string // as the schema has it
 	Want      string // as the statement has it
 }
@@ -78,18 +78,24 @@ type Difference struct {
 // wraps ErrSchemaMismatch.
 type MismatchError struct {
 	Counter     string
-	Column      string
+	Column      string       // empty: the counter itself is defined differently
 	Differences []Difference // at least one, in the order of the attributes above
 }
 
 func (e *MismatchError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "column %s of counter %s is defined differently:", e.Column, e.Counter)
+	if e.Column != "" {
+		fmt.Fprintf(&b, "column %s of ", e.Column)
+	}
+	fmt.Fprintf(&b, "counter %s is defined differently:", e.Counter)
 	for i, d := range e.Differences {
 		if i > 0 {
 			b.WriteByte(',')
 		}
 		fmt.Fprintf(&b, " %s have %s want %s", d.Attribute, or(d.Have, `""`), or(d.Want, `""`))
+	}
+	if e.Column == "" {
+		b.WriteString(": use ALTER COUNTER to change it")
 	}
 	return b.String()
 }

@@ -25,6 +25,8 @@ type modelCounter struct {
 	name       string
 	key        string // empty: not declared
 	columns    []modelColumn
+	ids        IDs
+	retain     int64
 }
 
 type modelColumn struct {
@@ -45,12 +47,35 @@ func (m *model) find(name string) *modelCounter {
 func (m *model) apply(st Statement) error {
 	e := m.find(st.Counter)
 	switch {
+	case st.Op == AlterCounter:
+		if e == nil || e.id == 0 {
+			return ErrUnknown
+		}
+		now := *e
+		if st.SaysIDs {
+			now.ids = st.IDs
+		}
+		if st.SaysRetain {
+			now.retain = st.Retain
+		}
+		if now.retain > 0 && now.ids == (IDs{}) {
+			return ErrAttribute
+		}
+		*e = now
+		return nil
+
 	case st.Op == AddCounter:
 		if e != nil && e.id != 0 {
+			if st.SaysIDs && st.IDs != e.ids || st.SaysRetain && st.Retain != e.retain {
+				return ErrSchemaMismatch
+			}
 			return nil
 		}
+		if st.Retain > 0 && st.IDs == (IDs{}) {
+			return ErrAttribute
+		}
 		m.lastID++
-		n := &modelCounter{name: st.Counter}
+		n := &modelCounter{name: st.Counter, ids: st.IDs, retain: st.Retain}
 		if e != nil {
 			n.key = e.key
 			m.remove(e)
@@ -132,7 +157,13 @@ func (e *modelCounter) column(name string) int {
 // durable is the text that AppendText has to write.
 func (m *model) durable() string {
 	var b, later strings.Builder
-	fmt.Fprintln(&b, "schema format=1")
+	format := 1
+	for _, e := range m.entries {
+		if e.ids != (IDs{}) {
+			format = 2
+		}
+	}
+	fmt.Fprintf(&b, "schema format=%d\n", format)
 	for _, e := range m.entries {
 		out := &b
 		if e.id == 0 {
@@ -144,7 +175,14 @@ func (m *model) durable() string {
 		if e.id == 0 {
 			continue
 		}
-		fmt.Fprintf(out, "add counter %s id=%d\n", e.name, e.id)
+		fmt.Fprintf(out, "add counter %s", e.name)
+		if e.ids != (IDs{}) {
+			fmt.Fprintf(out, " ids=%s", e.ids)
+		}
+		if e.retain > 0 {
+			fmt.Fprintf(out, " retain=%s", []string{1: "1s", 61: "61s"}[e.retain])
+		}
+		fmt.Fprintf(out, " id=%d\n", e.id)
 		for _, c := range e.columns {
 			fmt.Fprintf(out, "add column %s %s hint=%d max=%d default=%d suffix=%s id=%d\n",
 				e.name, c.st.Column, c.st.Hint, c.st.Max, c.st.Default, c.st.Suffix, c.id)
@@ -168,13 +206,23 @@ func randomStatement(r *rand.Rand) Statement {
 	counter := string(rune('a' + r.IntN(4)))
 	column := []string{"mid", "id", "n", "m", "o", "p"}[r.IntN(6)]
 	switch p := r.IntN(100); {
-	case p < 15:
-		return Statement{Op: AddCounter, Counter: counter}
-	case p < 19:
+	case p < 20:
+		st := Statement{Op: AddCounter, Counter: counter}
+		if p < 8 {
+			st.Op, st.SaysIDs = AlterCounter, true
+		}
+		if st.SaysIDs = st.SaysIDs || p < 11; st.SaysIDs {
+			st.IDs = namedIDs[r.IntN(3)].ids
+		}
+		if st.SaysRetain = r.IntN(3) == 0; st.SaysRetain {
+			st.Retain = []int64{0, 1, 61}[r.IntN(3)]
+		}
+		return st
+	case p < 24:
 		return Statement{Op: DropCounter, Counter: counter}
-	case p < 30:
+	case p < 35:
 		return keyStatement(counter, column)
-	case p < 45:
+	case p < 48:
 		return Statement{Op: DropColumn, Counter: counter, Column: column}
 	default:
 		st := Statement{Op: AddColumn, Counter: counter, Column: column, Hint: uint8(1 + r.IntN(2)), Max: 2}

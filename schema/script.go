@@ -20,7 +20,7 @@ func (s *Schema) String() string {
 		if c.keyDeclared {
 			line(keyStatement(c.Name, c.Key))
 		}
-		line(Statement{Op: AddCounter, Counter: c.Name})
+		line(counterStatement(c))
 		for i := range c.Columns {
 			line(columnStatement(c.Name, &c.Columns[i]))
 		}

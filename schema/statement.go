@@ -10,10 +10,11 @@ type Op uint8
 
 // The statements there are. The zero Op is none of them.
 const (
-	AddCounter  Op = iota + 1 // Counter
-	AddColumn                 // Counter, Column and everything else
-	DropColumn                // Counter, Column
-	DropCounter               // Counter
+	AddCounter   Op = iota + 1 // Counter, and how its posts carry age
+	AddColumn                  // Counter, Column and everything else
+	DropColumn                 // Counter, Column
+	DropCounter                // Counter
+	AlterCounter               // Counter, and how its posts carry age
 )
 
 // Statement is one change of a schema. ParseStatement makes sound ones; Apply
@@ -33,6 +34,11 @@ type Statement struct {
 	// SuffixUnsaid: the text gave no suffix, so Suffix is the column's name. Such a statement also fits a column that is
 	// there with the empty suffix: that is what the same line meant once.
 	SuffixUnsaid bool
+
+	// Of AddCounter and AlterCounter. An attribute that is not said stays as it is.
+	IDs                 IDs
+	Retain              int64 // in seconds; 0: off
+	SaysIDs, SaysRetain bool
 }
 
 // ParseStatement reads the words of one statement: those of a command, or of a
@@ -54,10 +60,12 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 		st.Op, want = DropColumn, 4
 	case strings.EqualFold(verb, "drop") && strings.EqualFold(noun, "counter"):
 		st.Op = DropCounter
+	case strings.EqualFold(verb, "alter") && strings.EqualFold(noun, "counter"):
+		st.Op = AlterCounter
 	default:
 		return st, fail(ErrSyntax, verb, "unknown statement %s %s: want %s", quote(verb), quote(noun), forms)
 	}
-	if len(words) < want || len(words) > want && st.Op != AddColumn {
+	if len(words) < want || len(words) > want && (st.Op == DropColumn || st.Op == DropCounter) {
 		return Statement{}, fail(ErrSyntax, noun, "%s %s takes %d words, got %d", verb, noun, want, len(words))
 	}
 	st.Counter = head(words[2])
@@ -73,13 +81,18 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 			return Statement{}, err
 		}
 	}
+	if st.Op == AddCounter || st.Op == AlterCounter {
+		if err := parseAging(&st, words[3:]); err != nil {
+			return Statement{}, err
+		}
+	}
 	if err := st.check(); err != nil {
 		return Statement{}, err
 	}
 	return st, nil
 }
 
-const forms = "add counter NAME, add column COUNTER NAME attributes, drop column COUNTER NAME or drop counter NAME"
+const forms = "add counter NAME, add column COUNTER NAME attributes, alter counter NAME attributes, drop column COUNTER NAME or drop counter NAME"
 
 // headMax is where words are cut before they are looked at. The limit is above the longest valid text, so a cut text
 // stays wrong.
@@ -87,6 +100,39 @@ const headMax = 2 * MaxName
 
 func head[W ~string | ~[]byte](w W) string {
 	return string(w[:min(len(w), headMax)])
+}
+
+// parseAging reads the words behind the name of a counter.
+func parseAging[W ~string | ~[]byte](st *Statement, words []W) error {
+	for _, w := range words {
+		word := head(w)
+		key, value, assigned := strings.Cut(word, "=")
+		var said *bool
+		switch strings.ToLower(key) {
+		case "ids":
+			said = &st.SaysIDs
+		case "retain":
+			said = &st.SaysRetain
+		default:
+			return fail(ErrSyntax, key, "unknown attribute %s of a counter: want ids= or retain=", quote(key))
+		}
+		if *said {
+			return fail(ErrAttribute, key, "attribute %s is given twice", key)
+		}
+		if !assigned {
+			return fail(ErrAttribute, key, "attribute %s needs a value: want %s=VALUE", key, key)
+		}
+		var err error
+		if *said = true; said == &st.SaysIDs {
+			st.IDs, err = parseIDs(value)
+		} else {
+			st.Retain, err = parseRetain(value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parseAttributes reads what follows the name of a column.
@@ -188,6 +234,9 @@ func (st *Statement) check() error {
 	if err := st.checkNames(); err != nil {
 		return err
 	}
+	if st.Op == AddCounter || st.Op == AlterCounter {
+		return st.checkAging()
+	}
 	if st.Op != AddColumn {
 		return nil
 	}
@@ -217,9 +266,23 @@ func (st *Statement) check() error {
 	return nil
 }
 
+// checkAging holds the attributes of a counter to the rules that need no schema.
+func (st *Statement) checkAging() error {
+	if st.Op == AlterCounter && !st.SaysIDs && !st.SaysRetain {
+		return fail(ErrAttribute, "", "nothing to alter of counter %s: want ids= or retain=", st.Counter)
+	}
+	if !st.SaysIDs && st.IDs != (IDs{}) || !st.SaysRetain && st.Retain != 0 {
+		return fail(ErrAttribute, "", "counter %s has a value that is not said", st.Counter)
+	}
+	if err := st.IDs.check(); err != nil {
+		return err
+	}
+	return checkRetain(st.Retain)
+}
+
 // checkNames holds the names of st, and that it is a statement, to the rules.
 func (st *Statement) checkNames() error {
-	if st.Op < AddCounter || st.Op > DropCounter {
+	if st.Op < AddCounter || st.Op > AlterCounter {
 		return fail(ErrSyntax, "", "unknown statement: op %d", st.Op)
 	}
 	if err := checkName("counter", st.Counter); err != nil {
@@ -263,6 +326,8 @@ func (st *Statement) append(dst []byte) []byte {
 		dst = append(dst, "drop column "...)
 	case DropCounter:
 		dst = append(dst, "drop counter "...)
+	case AlterCounter:
+		dst = append(dst, "alter counter "...)
 	default:
 		return append(dst, "unknown statement"...)
 	}
@@ -270,6 +335,12 @@ func (st *Statement) append(dst []byte) []byte {
 	if st.Op == AddColumn || st.Op == DropColumn {
 		dst = append(dst, ' ')
 		dst = append(dst, st.Column...)
+	}
+	if st.SaysIDs {
+		dst = append(append(dst, " ids="...), st.IDs.String()...)
+	}
+	if st.SaysRetain {
+		dst = appendRetain(append(dst, " retain="...), st.Retain)
 	}
 	if st.Op != AddColumn {
 		return dst
@@ -298,4 +369,9 @@ func columnStatement(counter string, c *Column) Statement {
 		Op: AddColumn, Counter: counter, Column: c.Name,
 		Hint: c.Hint, Max: c.Max, Default: c.Default, Suffix: c.Suffix,
 	}
+}
+
+// counterStatement adds c.
+func counterStatement(c *Counter) Statement {
+	return Statement{Op: AddCounter, Counter: c.Name, IDs: c.IDs, SaysIDs: c.IDs != (IDs{}), Retain: c.Retain, SaysRetain: c.Retain != 0}
 }

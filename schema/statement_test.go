@@ -57,7 +57,7 @@ func TestParseStatementErrors(t *testing.T) {
 		{"", ErrSyntax, "3 words"},
 		{"add", ErrSyntax, "3 words"},
 		{"add counter", ErrSyntax, "3 words, got 2"},
-		{"add counter a b", ErrSyntax, "3 words, got 4"},
+		{"add counter a b", ErrSyntax, `unknown attribute "b"`},
 		{"add column a", ErrSyntax, "4 words, got 3"},
 		{"drop column a b c", ErrSyntax, "4 words, got 5"},
 		{"drop counter a b", ErrSyntax, "3 words, got 4"},

@@ -26,7 +26,7 @@
 //	once.go ledger.go          numbered changes, and the table of their producers
 //	definelog.go               which producer a number in the log stood for
 //	cursors.go                 named places in the feed of changes
-//	droprange.go               ranges of mids whose posts are removed at once
+//	droprange.go               ranges of mids whose posts are removed at once, and the newest mids, which tell time
 //	update.go updaterow.go     changes of the posts that a query finds, and a batch as queries see it
 //	scancache.go               sorted mids of blocks, for scans
 //	replay.go                  records of the log, made again at the start and on a replica

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -30,10 +31,26 @@ func (e *DropRangeError) Error() string {
 	return fmt.Sprintf("counter: a range of post ids from %d on and below %d, want at least one id in it, and at most %d as its end", e.From, e.To, uint64(hot.EndMid))
 }
 
-// DropRange removes the posts of a counter with mids from from on and below to. Of a range without posts nothing is logged, unless it has the newest block. The error is a
+// DropSteps are the sets of groups that a range is dropped in, one after the other, each by a record and an exclusive batch of its own. A store with SlotGroups
+// has two blocks at the edges of the range in each group, whose posts are removed one by one: all 512 take 187 to 342 ms, and 8 groups 6 to 11.
+func (d *Data) DropSteps() []slot.Set {
+	if !d.SlotGroups {
+		return []slot.Set{slot.AllGroups()}
+	}
+	steps := make([]slot.Set, slot.Groups/dropGroups)
+	for group := range slot.Groups {
+		steps[group/dropGroups].Add(uint8(group))
+	}
+	return steps
+}
+
+// dropGroups is how many groups a step has.
+const dropGroups = 8
+
+// DropRange removes the posts of a counter with mids from from on and below to, of some groups of hash slots. Of a range without posts nothing is logged, unless it has the newest block. The error is a
 // *DropRangeError, ErrNoMemory, one of changes, or matches block.ErrCold if from or to lies in a file that cannot be read there; nothing was changed
 // then. REQUIRES Replication.AdmitCursors where there is a log.
-func (w Whole) DropRange(def *schema.Counter, from, to uint64) (*RangeDrop, error) {
+func (w Whole) DropRange(def *schema.Counter, from, to uint64, only slot.Set) (*RangeDrop, error) {
 	b, d := w.b, w.b.data
 	if from >= to || to > hot.EndMid {
 		return nil, &DropRangeError{from, to}
@@ -46,7 +63,7 @@ func (w Whole) DropRange(def *schema.Counter, from, to uint64) (*RangeDrop, erro
 			return nil, errNotAdmitted
 		}
 	}
-	groups := slot.AllGroups().Minus(d.Own.Foreign)
+	groups := only.Minus(d.Own.Foreign)
 	drop, err := d.planDrop(def, groups, block.DropRange{From: from, To: to, Before: ^uint64(0)})
 	if err != nil || drop.nothing() {
 		return drop, err
@@ -141,4 +158,66 @@ func (r *Replayer) dropRange(pos uint64, rec *format.Record) error {
 		return err
 	}
 	return drop.apply(r.Batch, r.Batch.applied)
+}
+
+// Newest returns the nth largest mid of a counter's posts, or false if there are fewer. It looks at one keyspace after the other, so at no
+// single moment. Posts of a file that cannot be read are left out. The error is ErrClosed.
+func (d *Data) Newest(def *schema.Counter, n int) (mid uint64, ok bool, err error) {
+	l := largest{n: n}
+	b := d.NewBatch()
+	for i := 0; ; i++ {
+		if err := b.Begin(); err != nil {
+			return 0, false, err
+		}
+		var sp block.Space
+		if int(def.ID) < len(d.Spaces) {
+			sp = d.Spaces[def.ID]
+		}
+		if i < len(sp) && !d.Hidden(sp[i]) {
+			l.look(sp[i])
+		}
+		b.End()
+		if i >= len(sp) {
+			break
+		}
+	}
+	if len(l.mids) < n {
+		return 0, false, nil
+	}
+	return l.mids[0], true, nil
+}
+
+// largest keeps the largest mids that it is shown, rising: n at most.
+type largest struct {
+	n     int
+	mids  []uint64
+	block []uint64
+}
+
+// look takes the mids of blocks, from the newest on, as long as they may be among the largest. REQUIRES Data.Gate held.
+func (l *largest) look(ks *block.Keyspace) {
+	for at := uint64(hot.EndMid) - 1; ; {
+		b := ks.Lock(at)
+		l.block, _ = b.AppendMids(l.block[:0])
+		lo := b.Lo
+		b.Mu.Unlock()
+		for _, mid := range l.block {
+			l.add(mid)
+		}
+		if lo == 0 || len(l.mids) == l.n && l.mids[0] >= lo {
+			return
+		}
+		at = lo - 1
+	}
+}
+
+func (l *largest) add(mid uint64) {
+	if len(l.mids) == l.n {
+		if mid <= l.mids[0] {
+			return
+		}
+		l.mids = slices.Delete(l.mids, 0, 1)
+	}
+	i, _ := slices.BinarySearch(l.mids, mid)
+	l.mids = slices.Insert(l.mids, i, mid)
 }

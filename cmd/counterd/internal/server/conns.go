@@ -75,8 +75,7 @@ func (c datasetConn) Call() *items.Call     { return &c.c.items }
 func (c datasetConn) Store() *counter.Store { return c.c.srv.store() }
 func (c datasetConn) Executing() bool       { return c.c.executing }
 func (c datasetConn) TouchRange(def *schema.Counter, from, to uint64) {
-	c.c.srv.watches.TouchRange(def, from, to)
-	c.c.srv.tracking.TouchRange(def, from, to)
+	c.c.srv.touchedRange(def, from, to)
 }
 func (c datasetConn) TouchAll()         { c.c.srv.touchedAll() }
 func (c datasetConn) Log() *slog.Logger { return c.c.srv.log.With("client", c.c.session.ID()) }

@@ -525,7 +525,7 @@ var changeExamples = map[string]string{
 	"del": "DEL 7", "unlink": "UNLINK 7 8", "counter.mset": "COUNTER.MSET weibo 7 9 9", "counter.mincrby": "COUNTER.MINCRBY 7.cntcm 3 8.cntcm 3", "counter.drain": "COUNTER.DRAIN 7.cntcm 8.cntcm",
 	"counter.update":    "COUNTER.UPDATE weibo MID IN 7 8 INCR comment 3",
 	"counter.droprange": "COUNTER.DROPRANGE weibo 7 9",
-	"flushall":          "FLUSHALL", "flushdb": "FLUSHDB", "add": "ADD COLUMN weibo more hint=8 max=8", "drop": "DROP COLUMN weibo repost", "idmp|fence": "IDMP FENCE p",
+	"flushall":          "FLUSHALL", "flushdb": "FLUSHDB", "add": "ADD COLUMN weibo more hint=8 max=8", "alter": "ALTER COUNTER weibo ids=weibo", "drop": "DROP COLUMN weibo repost", "idmp|fence": "IDMP FENCE p",
 	"counter.cursor|set": "COUNTER.CURSOR SET c 1-0", "counter.cursor|del": "COUNTER.CURSOR DEL c",
 	"expire": "EXPIRE 7 100", "pexpire": "PEXPIRE 7 100", "expireat": "EXPIREAT 7 100", "pexpireat": "PEXPIREAT 7 100", "persist": "PERSIST 7", "function|flush": "FUNCTION FLUSH",
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/admin"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/aging"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/brake"
@@ -29,6 +30,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
 )
 
 // Server is a store that speaks the Redis protocol. Make one with New, start it with Listen, end it with Shutdown.
@@ -79,6 +81,7 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 	s.front = front.New(host{s}, s.config, &s.stats, material.Server(), log)
 	s.pubsub.Pause = s.front.GiveWay
 	s.front.ListenBy(machine.Listen)
+	s.aging = aging.NewKeeper(host{s}, log)
 	s.role = role.New(s, s.config, s.runID, log)
 	if conf.Cluster.Enabled {
 		s.shards = gather.New(s.linkSettings, log)
@@ -183,6 +186,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return counter.ErrClosed
 	}
 	s.ending.Store(true)
+	s.aging.Close()
 	_ = s.role.Close(ctx) // its error is that of ctx, which ends the waiting below too
 	if s.shards != nil {
 		time.AfterFunc(lastAnswers, s.shards.Hurry)
@@ -325,6 +329,9 @@ func (s host) EachSecond() {
 		s.srv.heap.Look(heap.Use{MaxMemory: int64(conf.MaxMemory), Posts: s.srv.store().Admin().TierCounts().Memory, Clients: conf.MaxMemoryClients.Of(conf.MaxMemory),
 			Held: s.srv.front.Held() + s.srv.pubsub.Unread()})
 	}
+	if !s.srv.progress.active() {
+		s.srv.aging.Look()
+	}
 	s.srv.pubsub.Look()
 	s.srv.unsaved.commands(&s.srv.shared)
 	s.srv.role.RoleChanged() // lags grow with time
@@ -337,6 +344,15 @@ func (s *Server) sample() {
 		s.memory()
 	}
 }
+
+// MayChange tells whether changes are taken now, and not held back by a pause.
+func (s host) MayChange() bool {
+	refusal, held := s.srv.role.Judge(command.Write, false)
+	return refusal == "" && !held && (s.srv.cluster == nil || s.srv.cluster.Now().Writes == "")
+}
+
+// TouchRange says that posts of a counter with mids from from on and below to are gone.
+func (s host) TouchRange(def *schema.Counter, from, to uint64) { s.srv.touchedRange(def, from, to) }
 
 // Unread is how many bytes subscribers have not read.
 func (s host) Unread() int64 { return s.srv.pubsub.Unread() }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/admin"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/aging"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/brake"
@@ -26,6 +27,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/version"
+	"github.com/counterd/counterd/schema"
 )
 
 type (
@@ -56,6 +58,7 @@ type shared struct {
 	monitors monitors
 	popular  *popular.Posts
 	pubsub   pubsub.Registry
+	aging    *aging.Keeper
 	role     *role.Role
 	cluster  *serving.Member // nil: the server is not a node of a cluster
 	shards   *gather.Shards  // the other shards; nil: the same
@@ -78,6 +81,12 @@ func (s *shared) store() *counter.Store { return s.current.Load() }
 
 // memory is the memory that the process uses.
 func (s *shared) memory() stats.Memory { return s.sampler.Memory(s.store().Admin().Memory()) }
+
+// touchedRange says that posts of a counter with mids from from on and below to are gone.
+func (s *shared) touchedRange(def *schema.Counter, from, to uint64) {
+	s.watches.TouchRange(def, from, to)
+	s.tracking.TouchRange(def, from, to)
+}
 
 // touchedAll says that any key may have changed.
 func (s *shared) touchedAll() {

@@ -77,6 +77,9 @@ func (o observer) state(parts facts.Part) *facts.State {
 	if parts.Has(facts.PartCursors) {
 		f.Cursors = admin.Cursors()
 	}
+	if parts.Has(facts.PartAging) {
+		f.Aging = o.aging()
+	}
 	if parts.Has(facts.PartDisk) || parts.Has(facts.PartNodes) {
 		f.Log = admin.LogStats()
 	}
@@ -137,6 +140,14 @@ func (o observer) commands() (list []facts.Command) {
 		c.Nanos, c.Times = cmd.Nanos(), cmd.Times()
 		list = append(list, c)
 	})
+	return list
+}
+
+// aging lists the counters with retain.
+func (o observer) aging() (list []facts.Aging) {
+	for _, a := range o.srv.aging.States() {
+		list = append(list, facts.Aging{Counter: a.Counter, Retain: a.Retain, Known: a.Known, Cut: time.UnixMilli(a.Cut), Next: time.UnixMilli(a.Next), Mid: a.Mid, Posts: a.Posts, Blocks: a.Blocks})
+	}
 	return list
 }
 

@@ -31,22 +31,30 @@ func dropRange(c Conn, args [][]byte) {
 	if errors.Is(err, counter.ErrInMemory) {
 		err = nil
 	}
-	posts := 0
-	if err == nil {
+	posts, blocks := 0, 0
+	for i, groups := range c.Store().Admin().DropSteps() {
+		if err != nil {
+			break
+		}
+		if i > 0 {
+			c.GiveWay()
+		}
 		err = c.WithStore(true, func(b *counter.Batch) error {
 			def := b.Schema().CounterNamed(args[1])
 			if def == nil {
 				return fmt.Errorf("no counter '%s' (see SCHEMA)", resp.Printable(args[1], 128))
 			}
-			drop, err := b.Whole().DropRange(def, from, to)
+			drop, err := b.Whole().DropRange(def, from, to, groups)
 			if drop == nil {
 				return err
 			}
 			c.TouchRange(def, from, to)
-			posts = drop.Posts
-			c.Log().Info("posts of a range were dropped", "counter", def.Name, "lo", from, "hi", to, "items", drop.Posts, "blocks", drop.Blocks)
+			posts, blocks = posts+drop.Posts, blocks+drop.Blocks
 			return err
 		})
+	}
+	if posts > 0 {
+		c.Log().Info("posts of a range were dropped", "counter", string(args[1]), "lo", from, "hi", to, "items", posts, "blocks", blocks)
 	}
 	if err != nil {
 		call.StoreError(err)

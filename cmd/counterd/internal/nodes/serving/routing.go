@@ -157,7 +157,9 @@ const errUpdateAll = "CROSSSLOT COUNTER.UPDATE in a transaction would change pos
 const errAlterHeld = "ERR the schema of a cluster cannot be changed in a transaction"
 
 // AltersSchema tells whether a command changes the schema, which is the cluster's and not a node's.
-func AltersSchema(cmd *command.Access) bool { return cmd.Is("add") || cmd.Is("drop") }
+func AltersSchema(cmd *command.Access) bool {
+	return cmd.Is("add") || cmd.Is("alter") || cmd.Is("drop")
+}
 
 // readsData tells whether a command tells of posts, so that a node which may have been replaced must not answer it.
 func readsData(cmd *command.Access) bool {

@@ -21,11 +21,12 @@ const (
 	PartDiverged                     // Replication.Diverged: reads the data directory
 	PartProducers                    // Producers
 	PartCursors                      // Cursors
+	PartAging                        // Aging
 
 	// PartProcess is always filled: Process, Loading, Role.
 	PartProcess Part = 0
 	// AllParts is all of them.
-	AllParts = PartCursors<<1 - 1
+	AllParts = PartAging<<1 - 1
 )
 
 // Has tells whether all of other is in p.

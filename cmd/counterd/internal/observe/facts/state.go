@@ -43,6 +43,8 @@ type State struct {
 
 	Cursors []counter.FeedCursorState // as of the last second
 
+	Aging []Aging // of the counters with retain
+
 	Disk      Disk
 	Log       persist.Stats
 	Snapshots counter.SnapshotStats
@@ -75,6 +77,16 @@ type Loading struct {
 	Began       time.Time
 	Done, Total uint64        // bytes
 	Left        time.Duration // 0: not known
+}
+
+// Aging tells of a counter with retain which posts were dropped by age.
+type Aging struct {
+	Counter       string
+	Retain        time.Duration
+	Known         bool // Cut, Mid and Next: this node has made a cut since its start
+	Cut, Next     time.Time
+	Mid           uint64 // posts below it are gone
+	Posts, Blocks int64
 }
 
 // Clients are the connections.

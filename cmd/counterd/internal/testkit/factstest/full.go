@@ -15,7 +15,7 @@ import (
 // a data directory, that takes a full copy and has replicas of its own.
 func Full() *facts.State {
 	s := &facts.State{Commands: []facts.Command{{Name: "get"}, {Name: "config|set"}}, Errors: []stats.ErrorCount{{Word: "ERR"}, {Word: "OOM"}},
-		Cluster: &facts.Cluster{}, Agent: &facts.Agent{Troubles: make([]facts.Trouble, 1)}, Usage: make([]counter.Usage, 2), Replicas: make([]facts.Replica, 2), Link: &facts.Link{}, Cursors: make([]counter.FeedCursorState, 2)}
+		Cluster: &facts.Cluster{}, Agent: &facts.Agent{Troubles: make([]facts.Trouble, 1)}, Usage: make([]counter.Usage, 2), Replicas: make([]facts.Replica, 2), Link: &facts.Link{}, Cursors: make([]counter.FeedCursorState, 2), Aging: make([]facts.Aging, 2)}
 	n := 0
 	fill(reflect.ValueOf(s).Elem(), &n)
 	for i := range s.Commands {
@@ -28,6 +28,8 @@ func Full() *facts.State {
 	s.Commands[0].Name, s.Commands[1].Name, s.Errors[0].Word, s.Errors[1].Word = "get", "config|set", "ERR", "OOM"
 	s.Role, s.Usage[0].Counter, s.Usage[1].Counter = "replica", "weibo", "video"
 	s.Cursors[0].Name, s.Cursors[1].Name = "search", "warehouse"
+	s.Aging[0].Counter, s.Aging[1].Counter = "weibo", "video"
+	s.Aging[0].Known, s.Aging[1].Known = true, true
 	s.Cursors[0].Lost, s.Cursors[1].Lost = false, false
 	s.Replicas[0].Addr, s.Replicas[1].Addr = "10.0.0.1:6379", "[fd00::1]:6379"
 	s.Link.State, s.Link.Primary = "sync", "10.0.0.9:6379"
