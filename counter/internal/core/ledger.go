@@ -115,7 +115,7 @@ func (l *ledger) floor(pos uint64, rec *format.Record, logged uint64) {
 	if pos > l.from {
 		l.Dirty, l.Logged = true, max(l.Logged, logged)
 		l.replayed(rec.TimeMS / 1000)
-		l.Table.Floor(rec.Number, rec.Seq, rec.TimeMS/1000)
+		l.Table.Floor(rec.Number, rec.Seq)
 	}
 }
 

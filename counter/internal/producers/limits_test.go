@@ -215,6 +215,37 @@ func TestShed(t *testing.T) {
 	}
 }
 
+// TestShedIsNoUse: producers that lose their results are as idle in a table that gets the records as in the one that decided it. So a server that
+// starts again, or takes over, frees their places as soon.
+func TestShedIsNoUse(t *testing.T) {
+	const ids = 40
+	limits := Limits{Producers: 1000, Bytes: 64 << 10, MinIdle: 86400}
+	tab, replica := New(limits), New(limits)
+	shed := 0
+	for id := range ids {
+		for seq := range uint64(Window) {
+			now := int64(1000*id) + int64(seq)
+			r := request(fmt.Sprint("p", id), seq, now)
+			try := put(t, tab, r, format.Result{Kind: format.ResultInt, N: seq})
+			if try.Verdict != Fresh || len(try.Forget) > 0 {
+				t.Fatalf("%+v", try)
+			}
+			for _, f := range try.Shed {
+				shed++
+				replica.Floor(f.Number, f.From)
+			}
+			if try.Define {
+				must(t, replica.Define(try.Number, try.Epoch, try.Base, r.ID, now))
+			}
+			replica.Apply(try.Number, seq-try.Base, r.Hash, 7, format.Result{Kind: format.ResultInt, N: seq}, now)
+		}
+	}
+	if got, want := replica.List(ids), tab.List(ids); shed < 3 || !slices.Equal(got, want) {
+		t.Errorf("%d lost their results\n got %+v\nwant %+v", shed, got, want)
+	}
+	must(t, replica.check())
+}
+
 // TestBytes: producers that were idle for long make room for a known producer too; nothing else does.
 func TestBytes(t *testing.T) {
 	blob := format.Result{Kind: format.ResultBlob, Blob: make([]byte, 10000)}

@@ -51,7 +51,7 @@ func mergeInto(t *testing.T, table, replica *Table, records []byte, now int64) {
 			}
 			switch {
 			case rec.Kind == format.KindFloor:
-				to.Floor(y.Number, rec.Seq, now)
+				to.Floor(y.Number, rec.Seq)
 			case rec.Kind == format.KindOnce && y.Verdict == Fresh:
 				to.Apply(y.Number, r.Seq-y.Base, rec.Hash, rec.Group, format.Result{Kind: rec.Result, N: rec.Value, Blob: rec.Text}, now)
 			}

@@ -29,7 +29,7 @@ func TestLogged(t *testing.T) {
 	}
 	number := y.Number
 	for _, from := range []uint64{50, 30} {
-		if !tab.Floor(number, from, 5) {
+		if !tab.Floor(number, from) {
 			t.Fatal("the producer is not known")
 		}
 	}

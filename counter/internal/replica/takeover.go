@@ -257,7 +257,7 @@ func (t *takeover) translate(rec *format.Record, raw []byte) error {
 		if _, err := t.merge(number, rec.Seq, 0, 0); err != nil {
 			return err
 		}
-		t.s.Producers.Table.Floor(t.try.Number, rec.Seq, t.now)
+		t.s.Producers.Table.Floor(t.try.Number, rec.Seq)
 		t.out = format.AppendFloor(t.out, t.try.Number, rec.Seq)
 		return nil
 	case format.KindOnce:
@@ -310,7 +310,7 @@ func (t *takeover) merge(number uint32, seq uint64, hash uint32, room int) (fres
 	}
 	for _, f := range y.Shed {
 		t.out = format.AppendFloor(t.out, f.Number, f.From)
-		table.Floor(f.Number, f.From, t.now)
+		table.Floor(f.Number, f.From)
 	}
 	for _, forget := range y.Forget {
 		t.out = format.AppendDefine(t.out, forget, 0, 0, nil)
