@@ -215,8 +215,8 @@ func TestShed(t *testing.T) {
 	}
 }
 
-// TestShedIsNoUse: producers that lose their results are as idle in a table that gets the records as in the one that decided it. So a server that
-// starts again, or takes over, frees their places as soon.
+// TestShedIsNoUse: producers that lose their results are as idle in a table that gets the records as in the table of the primary. So their places are
+// freed as soon behind a restart or a failover.
 func TestShedIsNoUse(t *testing.T) {
 	const ids = 40
 	limits := Limits{Producers: 1000, Bytes: 64 << 10, MinIdle: 86400}

@@ -54,8 +54,8 @@ func (t *Table) BeginMerge(r *Request, y *Try) {
 	}
 }
 
-// Floor says that numbers of a producer below from are not known any more, as a record of the log says. It is no use of the producer: one that
-// is idle gets a floor when its results take room that others need, and its place is freed later. known is false where there is no such
+// Floor says that numbers of a producer below from are not known any more, as a record of the log says. It is no use of the producer: an idle
+// producer gets a floor when its results take room that others need, and its place is freed later. known is false where there is no such
 // producer.
 func (t *Table) Floor(number uint32, from uint64) (known bool) {
 	p := t.at(number)
