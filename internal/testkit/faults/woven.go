@@ -22,7 +22,7 @@ func (r runner) reverseWoven(faults []Fault, results *record) (rest []Fault, err
 	var versions []weave.Version
 	var woven []Fault
 	for _, f := range faults {
-		v, err := r.version(f)
+		v, err := r.versionOf(f.N, patchFile(r.root, f.N))
 		switch {
 		case errors.Is(err, weave.ErrOutside):
 			rest = append(rest, f)
@@ -68,13 +68,13 @@ func (r runner) reverseWoven(faults []Fault, results *record) (rest []Fault, err
 	return rest, nil
 }
 
-// version is the tree with the mend of a fault reversed.
-func (r runner) version(f Fault) (v weave.Version, err error) {
-	made, err := patched(r.root, patchFile(r.root, f.N))
+// versionOf is the tree with a patch, which reverses a mend or plants a fault.
+func (r runner) versionOf(n int, patch string) (v weave.Version, err error) {
+	made, err := patched(r.root, patch)
 	if err != nil {
 		return v, err
 	}
-	v = weave.Version{N: f.N, Files: map[string][]byte{}}
+	v = weave.Version{N: n, Files: map[string][]byte{}}
 	for file, text := range made {
 		v.Files[file] = []byte(text)
 	}

@@ -126,6 +126,7 @@ var floors = map[string]int{
 	"internal/testkit/programs":                295,
 	"internal/testkit/weave":                   295,
 	"cmd/internal/testkit":                     300,
+	"cmd/counterd/internal/testkit/feedview":   305,
 	"cmd/counterd/internal/testkit/simulation": 310,
 	"cmd/counterd/e2e":                         400,
 }

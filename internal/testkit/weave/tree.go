@@ -16,6 +16,9 @@ type Tree struct {
 	root, temp string
 	overlay    string            // the file for the flag -overlay
 	programs   map[string]string // compiled tests, by tags and package
+
+	// LinkFlags are flags of the linker.
+	LinkFlags string
 }
 
 // New weaves versions of the tree at root, which is not changed. temp is a directory for the files that it makes. The error says so if the
@@ -64,7 +67,7 @@ func (t *Tree) compile(tags, pkg string) (program string, err error) {
 		return program, nil
 	}
 	program = filepath.Join(t.temp, fmt.Sprintf("%d.test", len(t.programs)))
-	if out, err := t.command("test", "-c", "-vet=off", "-tags", tags, "-o", program, pkg).CombinedOutput(); err != nil {
+	if out, err := t.command("test", "-c", "-vet=off", "-tags", tags, "-ldflags="+t.LinkFlags, "-o", program, pkg).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s does not compile with mistakes:\n%s", pkg, out)
 	}
 	t.programs[key] = program

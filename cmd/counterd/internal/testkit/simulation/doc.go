@@ -21,6 +21,7 @@
 //   - The history of each key is linearizable (History.Check).
 //   - A page of posts that each change set changes in all its counters is never seen half, on any node (pages.go).
 //   - The nodes of a shard hold the same posts.
+//   - A feed gives each change once, in the order of its post, and none that is taken back (package feedview).
 //   - No command is answered by an error that says nothing of its class.
 //
 // # What is deterministic
@@ -52,11 +53,12 @@
 //	leaks.go                     files that stay open
 //	search.go                    histories with flushes: an order of all attempts
 //	decay.go                     files of a node that decay
-//	hang.go locks.go nolocks.go  disks that hang, and a clock that goes on
+//	locks.go nolocks.go          a clock that goes on while disks hang
 //	client.go history.go         clients, and what they were answered
 //	client_flush.go              FLUSHALL
 //	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys
 //	network.go half.go conn.go   hosts, links, connections
+//	feed.go                      a consumer of the feed of changes
 //	scenes_producers.go          producers that wait longer than they keep their places, or come and go
 //	dice.go story.go             random numbers; what happened
 package simulation

@@ -32,6 +32,7 @@ type Run struct {
 	etcdFaults  registrytest.Faults
 	operator    *client
 	sentinel    *sentinel    // nil: there is none
+	consumer    *consumer    // of the feed; nil: there is none
 	victims     []*Machine   // whose disks decay
 	flushes     History      // FLUSHALL, by the empty name
 	heap        atomic.Int64 // in bytes, see weigh
@@ -125,6 +126,13 @@ func (r *Run) Play(skip map[int]bool) {
 	defer cancel()
 	watching, asleep := context.WithCancel(context.Background())
 	defer asleep()
+	if r.Config.Feed {
+		r.consumer = newConsumer(r)
+		r.lives.Go(func() { r.consumer.follow(watching) })
+		if !r.await("the feed has begun", r.consumer.waits) {
+			return
+		}
+	}
 	var working sync.WaitGroup
 	for i := range r.Config.Clients {
 		c := newClient(r, i, i%2 == 1)
@@ -343,6 +351,7 @@ func (r *Run) verify() {
 		r.Fault("nothing was acknowledged")
 	}
 	r.await("the replicas have the same digests", r.same)
+	r.verifyFeed()
 	for _, message := range differences {
 		if n := r.Story.Met()[message]; n > 0 {
 			r.Fault("nodes compared their posts and logged %d times: %s", n, message)

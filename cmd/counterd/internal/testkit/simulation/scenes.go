@@ -35,6 +35,7 @@ var scenes = []scene{
 	{"flushes", func(c *Config, _ *Dice) { c.Flushes = true }, nil},
 	{"evictions", shapeEvictions, (*nemesis).outrun},
 	{"upgrades", shapeUpgrades, nil},
+	{"feed", shapeFeed, (*nemesis).showAndDie},
 }
 
 // SceneNames are the kinds of scenes.

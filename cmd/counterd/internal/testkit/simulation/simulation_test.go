@@ -58,6 +58,9 @@ func TestDecay(t *testing.T) { playAll(t, "decay") }
 // TestSentinelRoles plays primaries with replicas whose roles Sentinel decides about.
 func TestSentinelRoles(t *testing.T) { playAll(t, "sentinel") }
 
+// TestFollowedFeed plays systems whose feed of changes a consumer follows through failovers, moves, full copies and kills.
+func TestFollowedFeed(t *testing.T) { playAll(t, "feed") }
+
 // TestHangingDisks plays systems whose disks hang and are slow.
 func TestHangingDisks(t *testing.T) { playAll(t, "hangs") }
 

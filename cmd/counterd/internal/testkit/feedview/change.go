@@ -1,0 +1,73 @@
+package feedview
+
+import (
+	"strconv"
+
+	"github.com/counterd/counterd/internal/feedjoin"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/wire"
+)
+
+// Change is a change of a feed.
+type Change struct {
+	Parts    []Part
+	Producer string // of a numbered change; empty if the server does not know it
+	Seq      string
+}
+
+// Part is a part of a change: it concerns one post, or all of a range or a shard.
+type Part struct {
+	Kind    string // set, del, drop, flush, schema, gain or lose
+	Counter string
+	Mid     uint64 // of a drop, the first one
+	End     uint64 // of a drop: behind the last
+	Columns []string
+	Values  []int64
+	Groups  string // of hash slots; of a drop, empty: all
+}
+
+// Parse reads a change of a reply of COUNTER.FEED.
+func Parse(v wire.Value) feedjoin.Change[Change] {
+	c := feedjoin.Change[Change]{Position: v.Array[0].Str}
+	for _, one := range v.Array[2].Array {
+		words := one.Array
+		p := Part{Kind: words[0].Str}
+		switch p.Kind {
+		case "set", "del":
+			p.Counter, p.Mid = words[1].Str, uint64(words[2].Int)
+			for i := 3; i < len(words); i += 2 {
+				p.Columns, p.Values = append(p.Columns, words[i].Str), append(p.Values, words[i+1].Int)
+			}
+		case "drop":
+			p.Counter, p.Mid, p.End = words[1].Str, number(words[2].Str), number(words[3].Str)
+			if len(words) > 4 {
+				p.Groups = words[4].Str
+			}
+		case "gain", "lose":
+			p.Groups = words[2].Str
+			if p.Kind == "gain" && len(words) > 4 {
+				c.Gains = append(c.Gains, feedjoin.Gain{Groups: p.Groups, From: uint64(words[3].Int), Offset: uint64(words[4].Int)})
+			}
+		}
+		c.Value.Parts = append(c.Value.Parts, p)
+	}
+	if len(v.Array) > 3 && !v.Array[3].Null {
+		c.Value.Producer, c.Value.Seq = v.Array[3].Str, v.Array[4].Text()
+	}
+	return c
+}
+
+// number is an id of a range; a text that is none is 0.
+func number(text string) uint64 {
+	n, _ := strconv.ParseUint(text, 10, 64)
+	return n
+}
+
+// set is the groups of a part; a text that is no set has none.
+func (p *Part) set() slot.Set {
+	if p.Kind == "drop" && p.Groups == "" {
+		return slot.AllGroups()
+	}
+	groups, _ := slot.ParseSet(p.Groups)
+	return groups
+}

@@ -1,0 +1,228 @@
+// Package feedview judges what a consumer of the feed of changes gets, where the changes are known: clients add one to a counter at a time. So
+// each value of a counter is one more than the value before it, and a change that is lost, comes twice or comes out of order gives
+// another one. Pages are posts that each change changes as a whole; the owner of a page sets rising versions.
+//
+// # Files
+//
+//	view.go    View: the values by the feed, and the rules
+//	change.go  changes, as COUNTER.FEED answers them
+package feedview
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// Cell is a counter of a post.
+type Cell struct {
+	Counter string
+	Mid     uint64
+	Column  string
+}
+
+// Page is counters that each change of the page changes, all to the same value.
+type Page struct {
+	Name  string
+	Cells []Cell
+	Owned bool // it is set to rising versions; else each change adds one
+}
+
+// Options say what the clients do.
+type Options struct {
+	Shards  int    // of the cluster; 0: it is none
+	Cells   []Cell // to which clients add one at a time
+	Pages   []Page
+	Repeats bool // a change may set the value that is there: a read that only a primary answers is INCRBY 0
+	GiveUp  bool // the owner of a page may give a version up, which comes later
+	Undo    bool // changes may be taken back
+}
+
+// View is the values of all counters by a feed. The faults that its methods return are sentences.
+//
+// INVARIANT: a value that is known is the sum of the differences that the feed gave.
+type View struct {
+	o       Options
+	cells   map[Cell]*seen
+	pages   map[Cell]*Page
+	owners  [slot.Groups]uint64 // the shard that has each group of hash slots, by the gains
+	numbers map[string]bool     // of numbered changes
+	journal []step              // which Undo takes back
+	changes int
+}
+
+// seen is what is known of a cell.
+type seen struct {
+	value int64
+	top   int64 // the highest version of a page that has an owner
+	free  bool  // changes were not seen, so the next value may be any
+}
+
+// step is a cell before a change that ends at an offset of the log.
+type step struct {
+	at  uint64
+	of  Cell
+	was seen
+}
+
+// New returns the view of a consumer that begins where all counters are 0.
+func New(o Options) *View {
+	v := &View{o: o, cells: make(map[Cell]*seen), pages: make(map[Cell]*Page), numbers: make(map[string]bool)}
+	for id, groups := range topology.Deal(max(1, o.Shards)) {
+		for _, g := range groups.List() {
+			v.owners[g] = uint64(id + 1)
+		}
+	}
+	for _, of := range o.Cells {
+		v.cells[of] = new(seen)
+	}
+	for i := range o.Pages {
+		for _, of := range o.Pages[i].Cells {
+			v.cells[of], v.pages[of] = new(seen), &o.Pages[i]
+		}
+	}
+	return v
+}
+
+// Changes is how many changes the feed gave.
+func (v *View) Changes() int { return v.changes }
+
+// Value is that of a cell by the feed.
+func (v *View) Value(of Cell) (value int64, known bool) {
+	s := v.cells[of]
+	return s.value, !s.free
+}
+
+// Take takes a change of a shard, which ends at an offset of its log.
+func (v *View) Take(shard, at uint64, c *Change) (faults []string) {
+	v.changes++
+	if number := c.Producer + " " + c.Seq; c.Producer != "" && !v.o.Undo {
+		if v.numbers[number] {
+			faults = append(faults, fmt.Sprintf("the numbered change %s came twice", number))
+		}
+		v.numbers[number] = true
+	}
+	var turned []*Page
+	for i := range c.Parts {
+		p := &c.Parts[i]
+		groups := p.set()
+		switch p.Kind {
+		case "set":
+			for k, column := range p.Columns {
+				of := Cell{p.Counter, p.Mid, column}
+				if page := v.pages[of]; page != nil && !slices.Contains(turned, page) {
+					turned = append(turned, page)
+				}
+				if fault := v.put(at, of, p.Values[k]); fault != "" {
+					faults = append(faults, fault)
+				}
+			}
+		case "del":
+			for of, page := range v.pages {
+				if of.Counter == p.Counter && of.Mid == p.Mid && !slices.Contains(turned, page) {
+					turned = append(turned, page)
+				}
+			}
+			v.remove(at, func(of Cell) bool { return of.Counter == p.Counter && of.Mid == p.Mid })
+		case "flush":
+			v.remove(at, func(of Cell) bool { return v.o.Shards == 0 || v.owners[slot.Group(of.Mid)] == shard })
+		case "drop":
+			v.remove(at, func(of Cell) bool {
+				return of.Counter == p.Counter && of.Mid >= p.Mid && of.Mid < p.End && groups.Has(slot.Group(of.Mid))
+			})
+		case "gain":
+			for _, g := range groups.List() {
+				v.owners[g] = shard
+			}
+		}
+	}
+	for _, page := range turned {
+		if v.half(page) {
+			faults = append(faults, "it gave half a change of "+page.Name)
+		}
+	}
+	return faults
+}
+
+// before is what is known of a cell, which a change that ends at an offset is about to change; nil: clients do not change it.
+func (v *View) before(offset uint64, of Cell) *seen {
+	s := v.cells[of]
+	if s != nil && v.o.Undo {
+		v.journal = append(v.journal, step{offset, of, *s})
+	}
+	return s
+}
+
+// put notes a new value.
+func (v *View) put(offset uint64, of Cell, value int64) (fault string) {
+	s := v.before(offset, of)
+	if s == nil {
+		return ""
+	}
+	was, page, again := s.value, v.pages[of], v.o.Repeats && value == s.value
+	switch {
+	case s.free || again:
+	case page != nil && page.Owned:
+		if value <= s.top && !v.o.GiveUp {
+			fault = fmt.Sprintf("%s of %d became %d behind %d", of.Column, of.Mid, value, s.top)
+		}
+	case value != was+1:
+		fault = fmt.Sprintf("%s of %d became %d behind %d, want %d", of.Column, of.Mid, value, was, was+1)
+	}
+	s.value, s.top, s.free = value, max(s.top, value), false
+	return fault
+}
+
+// remove notes that posts are gone.
+func (v *View) remove(offset uint64, gone func(Cell) bool) {
+	for of := range v.cells {
+		if gone(of) {
+			s := v.before(offset, of)
+			s.value, s.free = 0, false
+		}
+	}
+}
+
+// half tells whether the counters of a page differ.
+func (v *View) half(p *Page) bool {
+	least, most := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, of := range p.Cells {
+		value, known := v.Value(of)
+		if !known {
+			return false
+		}
+		least, most = min(least, value), max(most, value)
+	}
+	return least != most
+}
+
+// Gap notes that changes were not seen, of any cell. The next value of each may be any.
+func (v *View) Gap() {
+	for of := range v.cells {
+		v.before(math.MaxUint64, of).free = true
+	}
+}
+
+// Forget has the consumer begin anew, at any place.
+func (v *View) Forget() {
+	v.Gap()
+	v.journal = nil
+	for _, s := range v.cells {
+		s.top = 0
+	}
+}
+
+// Undo takes the changes behind an offset back. Those before a gap count as not seen.
+func (v *View) Undo(offset uint64) {
+	for n := len(v.journal); n > 0 && v.journal[n-1].at > offset; n-- {
+		step := &v.journal[n-1]
+		if step.at == math.MaxUint64 {
+			return
+		}
+		*v.cells[step.of] = step.was
+		v.journal = v.journal[:n-1]
+	}
+}
