@@ -53,7 +53,7 @@ var table = []Row{
 	{"NOTYET", Transient, "for replicas: this node is a replica, too, and its log is shorter than the other's. The text has the end of its log"},
 	{"MOVED", Transient, "another node owns the hash slot; the text has its address. Clients with cluster support follow by themselves"},
 	{"ASK", Transient, "never sent: a hash slot moves in one step"},
-	{"TRYAGAIN", Transient, "the hash slot is moving from one node to another"},
+	{"TRYAGAIN", Transient, "the hash slot is moving from one node to another; or a node that is asked for a position of the feed does not know yet how far its log is safe"},
 	{"CLUSTERDOWN", Transient, "the node is not assigned to a shard, the shard has no primary, or the primary cannot confirm its role with etcd"},
 	{"ERR max number of clients reached", Transient, "`maxclients` is reached; the server closes the connection"},
 	{"WRONGTYPE", Permanent, "the command needs a single counter and the key names a post, or the other way round"},

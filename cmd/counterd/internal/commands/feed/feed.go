@@ -31,7 +31,7 @@ const (
 	perTurn    = 1024      // changes between two turns: 0.2 ms
 	lookAt     = 5 * time.Millisecond
 	lookLast   = 100 * time.Millisecond // the longest time between two looks: one is 10 us, and thousands of clients may wait for hours
-	settle     = 5 * time.Second        // for which NOW waits for a change of the schema to be safe
+	settle     = 5 * time.Second        // for which NOW, OLDEST and POSGONE wait for a position that is safe
 )
 
 // Errors of feeds, whose second word is a position to go on from, or - if there is none.
@@ -75,6 +75,9 @@ func run(conn Conn, args [][]byte) {
 		if err == nil {
 			conn.Turn(ctx, func() { err = c.open() })
 		}
+		if err == nil && req.oldest {
+			err = c.safeAt(ctx, &c.behind)
+		}
 		if err != nil || c.feed == nil {
 			return
 		}
@@ -89,6 +92,13 @@ func run(conn Conn, args [][]byte) {
 			conn.Call().Out.Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 			return
 		}
+	}
+	if gone, ok := errors.AsType[*counter.FeedGoneError](err); ok {
+		conn.Busy(func(ctx context.Context) {
+			if unsafe := c.safeAt(ctx, &gone.Oldest); unsafe != nil {
+				err = unsafe
+			}
+		})
 	}
 	if err != nil {
 		fail(conn, err)
@@ -122,24 +132,44 @@ func (c *call) open() (err error) {
 	return err
 }
 
-// now is the position of now. If it cannot be told yet, the log is synced: under appendfsync everysec that may be due in a second
-// only. It waits without a turn, perhaps for a replica: queries go on meanwhile.
-func (c *call) now(ctx context.Context) (counter.FeedPosition, error) {
+// now is the position of now.
+func (c *call) now(ctx context.Context) (p counter.FeedPosition, err error) {
+	err = c.settled(ctx, func(safe uint64) error {
+		p, err = c.store.Feeds().Now(safe)
+		return err
+	})
+	return p, err
+}
+
+// safeAt waits until a position is safe that a consumer is to go on from without having seen what is before it. A log may begin behind the
+// safe offset, as it is kept from a snapshot on: a failover takes its beginning back, and the consumer would be told that it has seen changes
+// which were taken back.
+func (c *call) safeAt(ctx context.Context, p *counter.FeedPosition) error {
+	return c.settled(ctx, func(safe uint64) error {
+		if safe < p.Offset() {
+			return counter.ErrFeedUnsettled
+		}
+		return nil
+	})
+}
+
+// settled tries again, for some seconds, as long as it is not known how far the log is safe. Then the log is synced: under appendfsync
+// everysec that may be due in a second only. It waits without a turn, perhaps for a replica: queries go on meanwhile.
+func (c *call) settled(ctx context.Context, try func(safe uint64) error) error {
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
 	pause := lookAt
 	for synced := false; ; synced = true {
 		safe, err := c.safe()
 		if err != nil {
-			return counter.FeedPosition{}, err
+			return err
 		}
-		p, err := c.store.Feeds().Now(safe)
-		if !errors.Is(err, counter.ErrFeedUnsettled) || synced && !nap(ctx, &pause) {
-			return p, err
+		if err = try(safe); !errors.Is(err, counter.ErrFeedUnsettled) || synced && !nap(ctx, &pause) {
+			return err
 		}
 		if !synced {
 			if err := c.store.Replication().Sync(); err != nil {
-				return p, err
+				return err
 			}
 		}
 	}
@@ -272,6 +302,8 @@ func fail(conn Conn, err error) {
 		out.Error(errHistory + history.Common.String() + " the log went on differently before the position; the second word is the position up to which the two agree")
 	case errors.As(err, &history):
 		out.Error(errHistory + "- the log went on differently before the position, and no common position is known")
+	case errors.Is(err, counter.ErrFeedUnsettled):
+		out.Error("TRYAGAIN " + err.Error())
 	case errors.Is(err, format.ErrClosed):
 		out.Error(items.ErrLoading)
 	case errors.Is(err, format.ErrCorrupt):

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +121,53 @@ func TestTurns(t *testing.T) {
 	}
 	if v := c.do("COUNTER.FEED", "FROM", "OLDEST", "COUNT", "10000", "BLOCK", "0"); len(v.List) != 2 || len(v.List[1].List) < changes || c.turns < 3 {
 		t.Errorf("it waited: got %.80s in %d turns", v, c.turns)
+	}
+}
+
+// TestOldestIsSafe: a position that a consumer is to go on from, where the log no longer has its beginning, is told when no failover takes it
+// back. A log may begin behind the safe offset.
+func TestOldestIsSafe(t *testing.T) {
+	store, err := counter.Open("data", counter.Options{FS: vfs.NewSim(), Manual: true, SnapshotGrowth: -1, AppendFsync: counter.SyncAlways, SegmentBytes: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=8 max=32 suffix=cntcm\n"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		if _, err := store.Incr("1.cntcm", 1); err != nil {
+			t.Fatal(err)
+		}
+		if i%60 == 59 {
+			if err := store.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if store.Replication().First() == 0 {
+		t.Fatal("the log has its beginning")
+	}
+	c := &conn{t: t, store: store}
+	for from, want := range map[string]string{"OLDEST": "", (counter.FeedPosition{}).String(): "POSGONE"} {
+		c.safe = func(looks int) uint64 { // a failover may take everything back until the fourth look
+			if looks < 4 {
+				return 0
+			}
+			return store.Replication().Durable()
+		}
+		if v := c.do("COUNTER.FEED", "FROM", from); c.looks < 4 || !strings.HasPrefix(v.Text, want) {
+			t.Errorf("from %s: got %.80s after %d looks", from, v, c.looks)
+		}
+		c.safe = func(looks int) uint64 {
+			if looks == 4 {
+				c.stop()
+			}
+			return 0
+		}
+		if v := c.do("COUNTER.FEED", "FROM", from); !strings.HasPrefix(v.Text, "TRYAGAIN") {
+			t.Errorf("from %s, which is not safe: got %.80s", from, v)
+		}
 	}
 }
 
