@@ -72,3 +72,21 @@ func testHurry(t *testing.T) {
 	}
 	must(t, HurryDurable(t.Context(), l, l.Durable()-1))
 }
+
+// TestHurrySlow: a slow disk is asked for a sync half of the time at most.
+func TestHurrySlow(t *testing.T) {
+	var h hurry
+	now := time.Unix(1000, 0)
+	if h.take(now, 0) {
+		t.Error("nobody waits")
+	}
+	for last, want := range map[time.Duration]time.Duration{0: hurryEvery, 100 * time.Millisecond: 200 * time.Millisecond} {
+		h.wanted.Store(true)
+		if !h.take(now, last) {
+			t.Error("somebody waits")
+		}
+		if got := time.Duration(h.after.Load() - now.UnixNano()); got != want {
+			t.Errorf("behind a sync of %s the next one begins after %s, want %s", last, got, want)
+		}
+	}
+}

@@ -327,6 +327,24 @@ func TestBytesOfTheLongestIdle(t *testing.T) {
 	must(t, tab.check())
 }
 
+// TestBytesWithin: whatever a limit is lowered to, a change that is taken frees enough: results of idle producers first, then producers.
+func TestBytesWithin(t *testing.T) {
+	blob := format.Result{Kind: format.ResultBlob, Blob: make([]byte, 1000)}
+	for limit := int64(60000); limit > 0; limit -= 500 {
+		tab := New(Limits{Producers: 100, Bytes: 60000, MinIdle: 600})
+		for i := range 30 {
+			r := request(fmt.Sprint("p", i), 1, 0)
+			r.Room = len(blob.Blob)
+			put(t, tab, r, blob)
+		}
+		tab.SetLimits(Limits{Producers: 100, Bytes: limit, MinIdle: 600})
+		if try := put(t, tab, request("new", 1, 5000), format.Result{Kind: format.ResultOK}); try.Verdict == Fresh && tab.Bytes() > limit {
+			t.Errorf("%d bytes, want %d at most: %+v", tab.Bytes(), limit, try)
+		}
+		must(t, tab.check())
+	}
+}
+
 // TestAllocations: a request of a known producer allocates nothing once its ring has its size.
 func TestAllocations(t *testing.T) {
 	tab := New(Limits{Producers: 10, Bytes: 1 << 20, MinIdle: 600})

@@ -5,6 +5,7 @@
 //	import_test.go import_file_test.go main_test.go  imports of keys of every shape, and of files
 //	import_restart_test.go                  imports that are killed, with their target and their source
 //	import_beside_test.go                   an import beside failovers, full copies and backups
+//	feed_tools_test.go                      a feed of a built directory, beside an import, and behind a backup
 //	import_hurt_test.go                     an import into a server that loses acknowledged changes, is flushed, or has a full disk
 //	follow_test.go                          a redis-server that is followed
 //	download_test.go export_test.go         exports and downloads

@@ -265,3 +265,22 @@ func TestPlannedOps(t *testing.T) {
 		t.Errorf("%d operations, of %d bytes each", n, reply)
 	}
 }
+
+// TestLongTransactionRights: rights that were taken since a command was queued count in a long transaction, too.
+func TestLongTransactionRights(t *testing.T) {
+	s := wireServe(t, nil)
+	admin, c := wireDial(t, s, 2), wireDial(t, s, 2)
+	admin.want("ACL SETUSER app on nopass +@all ~weibo:*", "+OK")
+	c.want("AUTH app x", "+OK")
+	c.want("MULTI", "+OK")
+	for range 2 * longArgs {
+		c.want("INCR 1.cntrn", "+QUEUED")
+	}
+	admin.want("ACL SETUSER app resetkeys ~*.cntcm", "+OK")
+	for _, v := range c.do("EXEC").List {
+		if !strings.HasPrefix(v.Text, "NOPERM") {
+			t.Fatalf("got %s, want NOPERM", v)
+		}
+	}
+	admin.want("EXISTS 1.cntrn", ":0")
+}

@@ -141,7 +141,7 @@ func (c *call) now(ctx context.Context) (p counter.FeedPosition, err error) {
 	return p, err
 }
 
-// safeAt waits until a position is safe that a consumer is to go on from without having seen what is before it. A log may begin behind the
+// safeAt waits until a position is safe that a consumer is to go on from without having seen the changes before it. A log may begin behind the
 // safe offset, as it is kept from a snapshot on: a failover takes its beginning back, and the consumer would be told that it has seen changes
 // which were taken back.
 func (c *call) safeAt(ctx context.Context, p *counter.FeedPosition) error {

@@ -54,7 +54,7 @@ type View struct {
 	changes int
 }
 
-// seen is what is known of a cell.
+// seen is the knowledge of a cell.
 type seen struct {
 	value int64
 	top   int64 // the highest version of a page that has an owner
@@ -147,7 +147,7 @@ func (v *View) Take(shard, at uint64, c *Change) (faults []string) {
 	return faults
 }
 
-// before is what is known of a cell, which a change that ends at an offset is about to change; nil: clients do not change it.
+// before is the knowledge of a cell, which a change that ends at an offset is about to change; nil: clients do not change it.
 func (v *View) before(offset uint64, of Cell) *seen {
 	s := v.cells[of]
 	if s != nil && v.o.Undo {
@@ -210,6 +210,7 @@ func (v *View) Gap() {
 func (v *View) Forget() {
 	v.Gap()
 	v.journal = nil
+	clear(v.numbers)
 	for _, s := range v.cells {
 		s.top = 0
 	}

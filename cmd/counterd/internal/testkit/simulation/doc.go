@@ -21,7 +21,7 @@
 //   - The history of each key is linearizable (History.Check).
 //   - A page of posts that each change set changes in all its counters is never seen half, on any node (pages.go).
 //   - The nodes of a shard hold the same posts.
-//   - A feed gives each change once, in the order of its post, and none that is taken back (package feedview).
+//   - A feed gives each change once, in the order of its post, and no change that is taken back (package feedview).
 //   - No command is answered by an error that says nothing of its class.
 //
 // # What is deterministic

@@ -65,7 +65,7 @@ func newView(r *Run) *feedview.View {
 	return feedview.New(o)
 }
 
-// fault notes what is wrong, once. It is a fault of the run unless the run may lose changes, which its end says.
+// fault notes a fault, once. It is a fault of the run unless the run may lose changes, which its end says.
 func (c *consumer) fault(format string, args ...any) {
 	text := "feed: " + fmt.Sprintf(format, args...)
 	for _, known := range c.faults {
@@ -408,8 +408,8 @@ func shapeFeed(c *Config, d *Dice) {
 	c.Feed = true
 }
 
-// showAndDie cuts a primary off from its replicas, and not from its clients and the consumer of the feed, and ends it: what it has shown until
-// then must be on the next primary. In other steps it plays the scene of the run's shape.
+// showAndDie cuts a primary off from its replicas, and not from its clients and the consumer of the feed, and ends it: the changes that it has shown
+// until then must be on the next primary. In other steps it plays the scene of the run's shape.
 func (n *nemesis) showAndDie(d *Dice) {
 	r := n.run
 	switch {

@@ -82,10 +82,11 @@ func (c *client) tired(a *attempt) bool {
 	return c.run.ended() || idle > 0 && c.run.now()-a.from > idle/2
 }
 
-// comeAndGo makes each increment as another producer.
+// comeAndGo makes each increment as another producer, until all faults end: a move of groups needs places for all of their producers at once, and
+// would wait for as long as each place that becomes free is taken by a new one.
 func (c *client) comeAndGo(ctx context.Context) {
 	defer c.hangUp()
-	for i := 1; ctx.Err() == nil; i++ {
+	for i := 1; ctx.Err() == nil && !c.run.healing.Load(); i++ {
 		time.Sleep(c.dice.Between(0, 4*time.Second))
 		key := Pick(c.dice, c.run.keys)
 		a := attempt{client: c.name, from: c.run.now(), numbered: true, outcome: refused}
