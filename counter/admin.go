@@ -104,10 +104,10 @@ func (a Admin) Repacks() (blocks int64, took time.Duration) {
 // Now is the time as the store's clock has it.
 func (a Admin) Now() time.Time { return a.s.data.Config.Now() }
 
-// Newest returns the nth largest mid of a counter's posts, or false if there are fewer. It reads the newest blocks, and a file where they have fewer. The
-// error is ErrClosed.
-func (a Admin) Newest(def *schema.Counter, n int) (mid uint64, ok bool, err error) {
-	return a.s.data.Newest(def, n)
+// Newest returns the nth largest mid of a counter's posts below end, or false if there are fewer. end is at most schema.MaxMid+1. It reads the newest
+// blocks below end, and a file where they have fewer. The error is ErrClosed.
+func (a Admin) Newest(def *schema.Counter, n int, end uint64) (mid uint64, ok bool, err error) {
+	return a.s.data.Newest(def, n, end)
 }
 
 // DropSteps are the sets of groups of hash slots that a range of mids is dropped in: see Whole.DropRange.

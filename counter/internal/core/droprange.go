@@ -160,10 +160,13 @@ func (r *Replayer) dropRange(pos uint64, rec *format.Record) error {
 	return drop.apply(r.Batch, r.Batch.applied)
 }
 
-// Newest returns the nth largest mid of a counter's posts, or false if there are fewer. It looks at one keyspace after the other, so at no
-// single moment. Posts of a file that cannot be read are left out. The error is ErrClosed.
-func (d *Data) Newest(def *schema.Counter, n int) (mid uint64, ok bool, err error) {
-	l := largest{n: n}
+// Newest returns the nth largest mid of a counter's posts below end, or false if there are fewer. end is at most hot.EndMid. It looks at one keyspace
+// after the other, so at no single moment. Posts of a file that cannot be read are left out. The error is ErrClosed.
+func (d *Data) Newest(def *schema.Counter, n int, end uint64) (mid uint64, ok bool, err error) {
+	if end == 0 {
+		return 0, false, nil
+	}
+	l := largest{n: n, end: end}
 	b := d.NewBatch()
 	for i := 0; ; i++ {
 		if err := b.Begin(); err != nil {
@@ -187,16 +190,17 @@ func (d *Data) Newest(def *schema.Counter, n int) (mid uint64, ok bool, err erro
 	return l.mids[0], true, nil
 }
 
-// largest keeps the largest mids that it is shown, rising: n at most.
+// largest keeps the largest mids below end that it is shown, rising: n at most.
 type largest struct {
 	n     int
+	end   uint64
 	mids  []uint64
 	block []uint64
 }
 
 // look takes the mids of blocks, from the newest on, as long as they may be among the largest. REQUIRES Data.Gate held.
 func (l *largest) look(ks *block.Keyspace) {
-	for at := uint64(hot.EndMid) - 1; ; {
+	for at := l.end - 1; ; {
 		b := ks.Lock(at)
 		l.block, _ = b.AppendMids(l.block[:0])
 		lo := b.Lo
@@ -212,6 +216,9 @@ func (l *largest) look(ks *block.Keyspace) {
 }
 
 func (l *largest) add(mid uint64) {
+	if mid >= l.end {
+		return
+	}
 	if len(l.mids) == l.n {
 		if mid <= l.mids[0] {
 			return

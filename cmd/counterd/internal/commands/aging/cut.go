@@ -6,7 +6,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// newestRank is which of the newest posts tells time: fewer posts with mids of the future do no harm.
+// newestRank is which of the newest posts tells time. Posts that are newer than the wall clock do not count.
 const newestRank = 32
 
 const (
@@ -14,6 +14,9 @@ const (
 	longest  = 24 * time.Hour
 	parts    = 32 // of retain: a period
 )
+
+// grace is how long a node waits with the first cut behind its start, and behind a change of ids or retain: an hour at most.
+func grace(retain time.Duration) time.Duration { return min(time.Hour, retain) }
 
 // period is how far two cuts of a counter are apart.
 func period(retain time.Duration) time.Duration {

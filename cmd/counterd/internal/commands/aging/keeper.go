@@ -47,7 +47,8 @@ type State struct {
 	Blocks  int64  // that were dropped as a whole
 
 	ids    schema.IDs
-	looked int64 // the wall clock's cut that was looked at last
+	looked int64     // the wall clock's cut that was looked at last
+	from   time.Time // no cut is made before
 }
 
 // retryAfter is how long a Keeper waits after a failure: a disk that is full, or a damaged file.
@@ -72,7 +73,11 @@ func (k *Keeper) Look() {
 	}
 	var due []*schema.Counter
 	for _, def := range sch.Counters() {
-		if def.Retain > 0 && k.state(def).looked != cutAt(retainOf(def), now.UnixMilli()) {
+		if def.Retain == 0 {
+			continue
+		}
+		s, wait := k.state(def, now), grace(retainOf(def))
+		if s.looked != cutAt(retainOf(def), now.UnixMilli()) && (!now.Before(s.from) || s.from.Sub(now) > wait) {
 			due = append(due, def)
 		}
 	}
@@ -93,14 +98,14 @@ func (k *Keeper) forget(sch *schema.Schema) {
 }
 
 // state is that of a counter. REQUIRES mu.
-func (k *Keeper) state(def *schema.Counter) *State {
+func (k *Keeper) state(def *schema.Counter, now time.Time) *State {
 	s := k.states[def.ID]
 	if s == nil {
-		s = &State{looked: -1}
+		s = &State{}
 		k.states[def.ID] = s
 	}
 	if s.Retain != retainOf(def) || s.ids != def.IDs {
-		s.Known, s.looked = false, -1
+		s.Known, s.looked, s.from = false, -1, now.Add(grace(retainOf(def)))
 	}
 	s.Counter, s.Retain, s.ids = def.Name, retainOf(def), def.IDs
 	return s
@@ -118,13 +123,14 @@ func (k *Keeper) Close() {
 
 // States are those of all counters with retain, in the order of the schema.
 func (k *Keeper) States() (list []State) {
-	sch := k.host.Store().Schema()
+	store := k.host.Store()
+	sch, now := store.Schema(), store.Admin().Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget(sch)
 	for _, def := range sch.Counters() {
 		if def.Retain > 0 {
-			list = append(list, *k.state(def))
+			list = append(list, *k.state(def, now))
 		}
 	}
 	return list
@@ -161,7 +167,7 @@ func (k *Keeper) run(store *counter.Store, due []*schema.Counter, now time.Time)
 
 // drop makes the cut of a counter.
 func (k *Keeper) drop(store *counter.Store, def *schema.Counter, now int64) error {
-	newest, ok, err := store.Admin().Newest(def, newestRank)
+	newest, ok, err := store.Admin().Newest(def, newestRank, def.IDs.Before(now+def.IDs.Unit))
 	if err != nil {
 		return err
 	}

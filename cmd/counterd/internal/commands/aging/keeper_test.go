@@ -39,12 +39,15 @@ func (s *server) open(t testing.TB, fs vfs.FS, o counter.Options) {
 // newServer makes a server with the schema of a script.
 func newServer(t testing.TB, script string, o counter.Options) (*server, *Keeper) {
 	t.Helper()
-	s := &server{now: time.UnixMilli(1_700_000_000_000)}
+	start := time.UnixMilli(1_700_000_000_000)
+	s := &server{now: start.Add(-time.Hour)}
 	s.open(t, vfs.NewSim(), o)
 	t.Cleanup(func() { _ = s.store.Close() })
 	s.alter(t, script)
 	k := NewKeeper(s, slog.New(slog.DiscardHandler))
 	t.Cleanup(k.Close)
+	look(k)
+	s.now = start
 	return s, k
 }
 
@@ -194,7 +197,65 @@ func TestKeeper(t *testing.T) {
 		}
 		s.alter(t, "alter counter c retain=100h")
 		look(k)
+		s.now = s.now.Add(time.Hour)
+		look(k)
 		check("on again", s.now)
+	}
+}
+
+// TestKeeperFutureMids: many mids of the future do not stand for the newest posts when the clock jumps ahead.
+func TestKeeperFutureMids(t *testing.T) {
+	for _, groups := range []bool{false, true} {
+		s, k := newServer(t, ms16, counter.Options{SlotGroups: groups, BlockItems: 16})
+		var mids []uint64
+		for i := range uint64(200) {
+			mids = append(mids, at(s.now.Add(-time.Duration(i)*time.Minute), i))
+			s.add(t, mids[i], schema.MaxMid-i)
+		}
+		for _, jump := range []time.Duration{0, 200 * time.Hour, 10 * 365 * 24 * time.Hour} {
+			s.now = s.now.Add(jump)
+			look(k)
+			if slices.Contains(s.has(t, mids...), false) {
+				t.Fatalf("groups=%v: a clock that jumped ahead by %v, and mids of the future, dropped posts", groups, jump)
+			}
+		}
+	}
+}
+
+// TestKeeperGrace: for an hour behind a change of retain or ids, and behind a start, nothing is dropped.
+func TestKeeperGrace(t *testing.T) {
+	s, k := newServer(t, ms16, counter.Options{BlockItems: 16})
+	start := s.now
+	var mids []uint64
+	for i := range uint64(90) {
+		mids = append(mids, at(start.Add(-time.Duration(i)*time.Hour), i))
+	}
+	s.add(t, mids...)
+	all := func(what string) {
+		t.Helper()
+		if look(k); slices.Contains(s.has(t, mids...), false) {
+			t.Fatalf("%s: posts were dropped", what)
+		}
+	}
+	all("all younger")
+	s.alter(t, "alter counter c retain=12h")
+	all("a shorter retain")
+	s.now = start.Add(59 * time.Minute)
+	all("59 minutes later")
+	s.alter(t, "alter counter c retain=100h")
+	all("the longer one again")
+	s.alter(t, "alter counter c retain=12h")
+	s.now = start.Add(118 * time.Minute)
+	all("the shorter one again")
+	k = NewKeeper(s, slog.New(slog.DiscardHandler))
+	t.Cleanup(k.Close)
+	all("another start")
+	s.now = s.now.Add(time.Hour)
+	if look(k); s.has(t, mids[89])[0] || !s.has(t, mids[0])[0] {
+		t.Error("an hour later no post was dropped, or all")
+	}
+	if got := grace(time.Minute); got != time.Minute {
+		t.Errorf("the grace of a minute is %v", got)
 	}
 }
 
@@ -254,6 +315,7 @@ func TestKeeperConcurrent(t *testing.T) {
 		k.States()
 	}
 	look(k)
+	s.now = s.now.Add(time.Hour)
 	look(k)
 	if st := k.States(); len(st) != 1 || !st[0].Known || st[0].Retain != 50*time.Hour {
 		t.Errorf("states: %+v", st)
