@@ -60,6 +60,7 @@ type Role struct {
 	State   LinkState // of a replica
 	Offset  uint64
 	Heals   bool // the data of the node was damaged, and is not there yet
+	Waits   bool // the node is being opened, and waits for another node
 
 	SecondEnd uint64    // log offset where the second term of history ended
 	history   [2]string // ids of its history and of the one before
@@ -78,7 +79,7 @@ func (r *Role) In(term format.ReplID) bool { return r.history[0] == term.String(
 // Knows tells whether one of the node's two newest terms is that one.
 func (r *Role) Knows(term format.ReplID) bool { return slices.Contains(r.history[:], term.String()) }
 
-// AskRole asks a node for its role. A node that is loading gives an error: it does not know its role yet.
+// AskRole asks a node for its role. A node that is loading gives an error, and Waits alone: it does not know its role yet.
 func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (role Role, err error) {
 	conn, err := dialNode(ctx, a, c, within)
 	if err != nil {
@@ -90,17 +91,29 @@ func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (
 		return role, err
 	}
 	var refused *wire.ServerError
-	if _, err := conn.ReadValue(); err != nil && !(errors.As(err, &refused) && strings.HasPrefix(refused.Text, "MASTERDOWN ")) { // to PING: an error while it is loading
-		return role, err
+	_, loading := conn.ReadValue() // to PING
+	switch {
+	case loading == nil:
+	case !errors.As(loading, &refused):
+		return role, loading
+	case strings.HasPrefix(refused.Text, "MASTERDOWN "):
+		loading = nil
+	case !strings.HasPrefix(refused.Text, "LOADING "):
+		return role, loading
 	}
 	reply, err := conn.ReadValue()
-	if err != nil {
-		return role, err
-	}
-	if role, err = parseRole(reply); err != nil {
-		return role, err
+	if loading == nil {
+		if err != nil {
+			return role, err
+		}
+		if role, err = parseRole(reply); err != nil {
+			return role, err
+		}
 	}
 	if reply, err = conn.ReadValue(); err != nil {
+		if loading != nil {
+			err = loading
+		}
 		return role, err
 	}
 	for line := range strings.SplitSeq(reply.Text(), "\r\n") {
@@ -113,9 +126,11 @@ func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (
 			role.SecondEnd, _ = strconv.ParseUint(value, 10, 64) // -1: there is none
 		case "counterd_healing":
 			role.Heals = value == "1"
+		case "counterd_healing_waits":
+			role.Waits = value == "1"
 		}
 	}
-	return role, nil
+	return role, loading
 }
 
 // parseRole reads a reply to ROLE.

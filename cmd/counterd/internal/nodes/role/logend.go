@@ -30,6 +30,7 @@ import (
 //	DURABLE does not say so                 endWithin: the process was killed, or the machine lost power
 //	it has a torn tail                      helpPatience, as in a search for data: this is damage, or a power failure
 //	a replica has more                      helpPatience: a silent one may have more still
+//	a replica answers LOADING               endLoading, unless the log was closed, or the replica waits for another node, as that may be this one
 //	a replica was seen with more (LONGER)   without end, until that one, or another one with as much, answers
 //
 // A log that ends exactly where DURABLE says is in doubt too: a power failure under everysec takes the changes behind the last sync, and
@@ -38,8 +39,9 @@ import (
 // REPLICAOF ends each of these waits: NO ONE has the node lead with its own log. A replica in LONGER that was promoted meanwhile is
 // followed, if it had all of this log when it left. A node in another term is not proof that the end is lost: it may have it.
 const (
-	endWithin = 5 * time.Second
-	endEvery  = 250 * time.Millisecond // between two rounds
+	endWithin  = 5 * time.Second
+	endLoading = time.Minute
+	endEvery   = 250 * time.Millisecond // between two rounds
 )
 
 // Missing is repl.Search's.
@@ -94,13 +96,14 @@ func (s *helpSearch) asked() []repl.Address {
 func (s *helpSearch) askEnds(ctx context.Context, end *past.LogEnd) (by repl.Helper) {
 	defer s.role.repl.Healer().Await("")
 	for began, told := time.Now(), false; ; {
-		by, silent, other := s.askEnd(ctx, end.Term)
+		got := s.askEnd(ctx, end.Term)
+		by = got.by
 		if by.From != (repl.Address{}) && by.Lead == (format.ReplID{}) {
 			return by
 		}
 		if has := max(by.End, end.Offset); !s.longer.Beyond(end.Term, has) {
 			s.saw(&by, end.Offset)
-		} else if silent = errors.Join(silent, other); silent == nil {
+		} else if got.silent = errors.Join(got.silent, got.other); got.silent == nil {
 			s.role.log.Error("a replica had more of the log, and no node has it any more; changes are lost", "from", has, "to", s.longer.Offset)
 			return by
 		}
@@ -111,13 +114,16 @@ func (s *helpSearch) askEnds(ctx context.Context, end *past.LogEnd) (by repl.Hel
 		case end.Closed:
 			patience = 0
 		}
+		if got.loads && patience > 0 {
+			patience = max(patience, endLoading)
+		}
 		lacks := s.longer.Beyond(end.Term, max(by.End, end.Offset))
-		if silent == nil || !lacks && time.Since(began) >= patience {
+		if got.silent == nil || !lacks && time.Since(began) >= patience {
 			return by
 		}
 		if !told {
 			told = true
-			s.tellWait(end, lacks, silent)
+			s.tellWait(end, lacks, got.silent)
 		}
 		if !sleep.For(ctx, endEvery) {
 			return by
@@ -154,9 +160,16 @@ func (s *helpSearch) tellWait(end *past.LogEnd, lacks bool, silent error) {
 		"replica", replica, "offset", end.Offset, "known_end", s.longer.Offset, "error", silent)
 }
 
-// askEnd asks all replicas once, at the same time. silent says which of them do not answer, or are being started; other, which of them
-// answer and do not say whether they have the end of the log.
-func (s *helpSearch) askEnd(ctx context.Context, term format.ReplID) (by repl.Helper, silent, other error) {
+// endAnswers are the answers of all replicas.
+type endAnswers struct {
+	by     repl.Helper // the replica with the most of the log; zero: none has it
+	silent error       // which of them do not answer, or are being started
+	loads  bool        // one of them is being started, and waits for no other node
+	other  error       // which of them answer and do not say whether they have the end of the log
+}
+
+// askEnd asks all replicas once, at the same time.
+func (s *helpSearch) askEnd(ctx context.Context, term format.ReplID) (got endAnswers) {
 	type answer struct {
 		from repl.Address
 		role repl.Role
@@ -175,22 +188,22 @@ func (s *helpSearch) askEnd(ctx context.Context, term format.ReplID) (by repl.He
 		var refused *wire.ServerError
 		switch {
 		case a.err != nil && errors.As(a.err, &refused) && !strings.HasPrefix(refused.Text, "LOADING "):
-			other = errors.Join(other, fmt.Errorf("%s: %w", a.from, a.err))
+			got.other = errors.Join(got.other, fmt.Errorf("%s: %w", a.from, a.err))
 		case a.err != nil:
-			silent = errors.Join(silent, fmt.Errorf("%s: %w", a.from, a.err))
+			got.silent, got.loads = errors.Join(got.silent, fmt.Errorf("%s: %w", a.from, a.err)), got.loads || refused != nil && !a.role.Waits
 		case a.role.Heals: // it has nothing
 		case a.role.In(term) && !a.role.Primary:
-			if a.role.Offset > by.End {
-				by = repl.Helper{From: a.from, Lead: term, End: a.role.Offset}
+			if a.role.Offset > got.by.End {
+				got.by = repl.Helper{From: a.from, Lead: term, End: a.role.Offset}
 			}
 		case s.longer.Term == term && a.role.Primary && a.role.Knows(term) && a.role.SecondEnd >= max(s.longer.Offset, 1):
 			promoted = repl.Helper{From: a.from, Parts: a.from}
 		default:
-			other = errors.Join(other, fmt.Errorf("%s: its log is in another term", a.from))
+			got.other = errors.Join(got.other, fmt.Errorf("%s: its log is in another term", a.from))
 		}
 	}
-	if promoted.From != (repl.Address{}) && by.End <= s.longer.Offset {
-		by = promoted
+	if promoted.From != (repl.Address{}) && got.by.End <= s.longer.Offset {
+		got.by = promoted
 	}
-	return by, silent, other
+	return got
 }

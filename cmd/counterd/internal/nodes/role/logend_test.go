@@ -1,6 +1,7 @@
 package role
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -147,6 +148,50 @@ func TestMissingEndWaits(t *testing.T) {
 	}
 	if got := <-answer; got.err != nil || got.by != (repl.Helper{From: primary, Parts: primary, Named: true}) {
 		t.Errorf("REPLICAOF: %+v", got)
+	}
+}
+
+// TestLoadingReplicaIsAwaited: the log of a primary did not end orderly, and a replica is being started, as all nodes of a rack are behind a power
+// failure. The primary waits for it longer than for a node that does not answer. It does not wait if the log was closed, or if the replica itself
+// waits for a node.
+func TestLoadingReplicaIsAwaited(t *testing.T) {
+	for name, c := range map[string]struct {
+		orderly bool
+		info    string
+		waits   bool
+	}{"killed": {waits: true}, "closed": {orderly: true}, "it waits itself": {info: "counterd_healing_waits:1"}} {
+		port := freeport.Take(t)
+		s, term, end := endSearch(t, c.orderly, port, nil)
+		s.endWithin, s.patience = time.Millisecond, time.Millisecond
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		info := "master_replid:" + term.String() + "\r\nsecond_repl_offset:-1\r\n"
+		reply := fmt.Sprintf("+PONG\r\n*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n$7\r\nconnect\r\n:%d\r\n$%d\r\n%s\r\n", end+7, len(info), info)
+		go func() {
+			for n := 0; ; n++ {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					switch {
+					case lines.Text() != "replication":
+					case n < 3:
+						_, _ = fmt.Fprintf(conn, "-LOADING it is being started\r\n-LOADING it is being started\r\n$%d\r\n%s\r\n", len(c.info), c.info)
+					default:
+						_, _ = conn.Write([]byte(reply))
+					}
+				}
+				conn.Close()
+			}
+		}()
+		by, err := s.Missing(t.Context())
+		if more := by.End == uint64(end+7) && errors.Is(err, format.ErrCorrupt); more != c.waits || !c.waits && err != nil {
+			t.Errorf("%s: %+v, %v", name, by, err)
+		}
 	}
 }
 
