@@ -3,6 +3,7 @@ package feed
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"hash/crc32"
 	"strconv"
 	"strings"
 
@@ -58,35 +59,49 @@ func (p *Position) AppendText(dst []byte) []byte {
 
 // Writer writes many positions. It encodes once the fields that neighbours share.
 type Writer struct {
-	of         Position // whose head and tail these are; Frame and Into do not count
-	head, tail []byte
+	of         Position // whose head and tail these are; Into does not count
+	head, tail []byte   // up to frame, and from behind into up to the last hyphen
+	base       int      // bytes of head before frame
+	sum        uint32   // checksum of head
 }
 
 // Append appends the text of p to dst.
 func (w *Writer) Append(dst []byte, p *Position) []byte {
-	if w.head == nil || w.of.Term != p.Term || w.of.Epoch != p.Epoch || w.of.Before != p.Before || w.of.Since != p.Since || w.of.Coming != p.Coming {
+	if w.head == nil || w.of.Frame != p.Frame || w.of.Term != p.Term || w.of.Epoch != p.Epoch || w.of.Before != p.Before || w.of.Since != p.Since || w.of.Coming != p.Coming {
 		w.prepare(p)
 	}
-	at := len(dst)
 	dst = append(dst, w.head...)
-	dst = strconv.AppendUint(dst, p.Frame, 10)
+	at := len(dst)
 	if p.Into > 0 {
 		dst = append(dst, '+')
 		dst = strconv.AppendUint(dst, uint64(p.Into), 10)
 	}
 	dst = append(dst, w.tail...)
-	sum := uint16(format.Checksum(dst[at:]))
+	sum := uint16(crc32.Update(w.sum, format.Castagnoli, dst[at:]))
 	const digits = "0123456789abcdef"
 	return append(dst, '-', digits[sum>>12], digits[sum>>8&15], digits[sum>>4&15], digits[sum&15])
 }
 
+// prepare makes head and tail those of p.
 func (w *Writer) prepare(p *Position) {
+	other := w.of
+	other.Frame, other.Into = p.Frame, p.Into
+	if w.head == nil || other != *p {
+		w.prepareTerms(p)
+	}
 	w.of = *p
+	w.head = strconv.AppendUint(w.head[:w.base], p.Frame, 10)
+	w.sum = format.Checksum(w.head)
+}
+
+// prepareTerms encodes the fields that are the same in many frames.
+func (w *Writer) prepareTerms(p *Position) {
 	w.head = append(w.head[:0], positionVersion+"-"...)
 	w.head = hex.AppendEncode(w.head, p.Term[:])
 	w.head = append(w.head, '-')
 	w.head = strconv.AppendUint(w.head, uint64(p.Epoch), 10)
 	w.head = append(w.head, '-')
+	w.base = len(w.head)
 	w.tail = w.tail[:0]
 	if p.Before != (TermID{}) {
 		w.tail = append(w.tail, '-')

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"fmt"
 	"strconv"
 	"sync"
 
@@ -17,6 +18,8 @@ type changes struct {
 	n      int // how many
 	texts  counter.FeedPositions
 	text   []byte
+	timeMS int64              // of the last change
+	time   []byte             // the same, as a reply
 	names  []*names           // of the counters met, the last one first
 	latest counter.FeedLatest // merged, and not encoded yet
 }
@@ -65,7 +68,10 @@ func (w *changes) add(change *counter.FeedChange) {
 	}
 	w.text = w.texts.Append(w.text[:0], &change.Position)
 	out.Bulk(w.text)
-	out.Int(change.TimeMS)
+	if w.time == nil || w.timeMS != change.TimeMS {
+		w.timeMS, w.time = change.TimeMS, fmt.Appendf(w.time[:0], ":%d\r\n", change.TimeMS)
+	}
+	out.Raw(w.time)
 	out.Array(len(change.Parts))
 	for i := range change.Parts {
 		p := &change.Parts[i]
@@ -75,7 +81,7 @@ func (w *changes) add(change *counter.FeedChange) {
 		case counter.FeedDel:
 			out.Array(3)
 			out.Raw(w.of(p.Counter).del)
-			out.Int(int64(p.Mid))
+			out.Uint(p.Mid)
 		default:
 			w.marker(p)
 		}
@@ -95,10 +101,10 @@ func (w *changes) set(p *counter.FeedPart) {
 	out, names := &w.out, w.of(p.Counter)
 	out.Array(3 + 2*len(p.Values))
 	out.Raw(names.set)
-	out.Int(int64(p.Mid))
+	out.Uint(p.Mid)
 	for _, v := range p.Values {
 		out.Raw(names.column(v.Column))
-		out.Int(int64(v.Value))
+		out.Uint(v.Value)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -85,20 +84,8 @@ func (c *conn) do(words ...string) resptest.Value {
 
 // TestTurns: a command keeps queries out for a step at a time, and not while it waits.
 func TestTurns(t *testing.T) {
-	store, err := counter.Open("data", counter.Options{FS: vfs.NewSim(), Manual: true, SnapshotGrowth: -1, AppendFsync: counter.SyncAlways})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=8 max=32 suffix=cntcm\n"); err != nil {
-		t.Fatal(err)
-	}
 	const changes = 3 * perTurn
-	for i := range changes {
-		if _, err := store.Incr(fmt.Sprintf("%d.cntcm", i), 1); err != nil {
-			t.Fatal(err)
-		}
-	}
+	store := fedStore(t, changes)
 	c := &conn{t: t, store: store}
 	c.safe = func(looks int) uint64 { // nothing is known to be safe, until the client has gone
 		if looks == 4 {

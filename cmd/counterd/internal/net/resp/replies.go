@@ -1,6 +1,11 @@
 package resp
 
-import "github.com/tidwall/redcon"
+import (
+	"math"
+	"slices"
+
+	"github.com/tidwall/redcon"
+)
 
 // Replies are the replies of one connection that are not sent yet, in the order of its commands, in the version of the
 // protocol that it speaks. They are written in memory that nobody else writes in, whatever is appended and cut off: in
@@ -119,6 +124,16 @@ func (r *Replies) Error(msg string) { r.b = AppendError(r.b, msg) }
 
 // Int appends an integer.
 func (r *Replies) Int(n int64) { r.b = redcon.AppendInt(r.b, n) }
+
+// Uint is Int, and faster.
+func (r *Replies) Uint(v uint64) {
+	if v > math.MaxInt64 {
+		r.Int(int64(v))
+		return
+	}
+	one := [1]uint64{v}
+	r.b = putInts(slices.Grow(r.b, mostInt), one[:])
+}
 
 // Ints appends an array of integers that are below 2^63.
 func (r *Replies) Ints(values []uint64) { r.b = AppendInts(r.b, values) }
