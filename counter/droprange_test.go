@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
@@ -203,6 +204,170 @@ func TestDropRangeModel(t *testing.T) {
 				}
 				checkStore(t, s, m)
 			})
+		}
+	}
+}
+
+// TestFindBesideDropRange drops ranges between the steps of queries: posts that stay are found once, in order, and others once at most. TOP has the
+// largest of the posts that stay.
+func TestFindBesideDropRange(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	rng := newRand(t)
+	for round := range 12 {
+		s := openDir(t, "data", Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true, SlotGroups: round%3 == 0}, "add counter a\nadd column a v hint=8 max=20 suffix=v")
+		const posts = 1000
+		stays := make(map[uint64]bool)
+		for mid := range uint64(posts) {
+			feedIncr(t, s, fmt.Sprintf("%d.v", mid), int64(1+mid%97))
+			stays[mid] = true
+		}
+		for mid := uint64(0); mid < posts; mid += 7 {
+			if rng.IntN(2) == 0 {
+				if err := s.Admin().Demote("a", mid); err != nil && !errors.Is(err, ErrNoBlock) {
+					t.Fatal(err)
+				}
+			}
+		}
+		q := Query{Counter: s.Schema().Counter("a"), To: hot.EndMid - 1, Desc: rng.IntN(2) == 0}
+		find, err := NewFind(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, err := NewTop(Query{Counter: q.Counter, To: q.To}, 0, posts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		find.q.Search.Most, top.q.Search.Most = 1+rng.IntN(100), 1+rng.IntN(100)
+		var found []uint64
+		b := s.NewBatch()
+		for findDone, topDone := false, false; !findDone || !topDone; {
+			if err := b.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			if !findDone {
+				if findDone, err = find.Step(b); err != nil {
+					t.Fatal(err)
+				}
+				for i := range find.Rows().Len() {
+					mid, _ := find.Rows().At(i)
+					found = append(found, mid)
+				}
+			}
+			if !topDone {
+				if topDone, err = top.Step(b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.End()
+			if rng.IntN(8) == 0 {
+				from := rng.Uint64N(posts)
+				to := from + 1 + rng.Uint64N(posts/8)
+				if _, err := dropRange(s, "a", from, to); err != nil {
+					t.Fatal(err)
+				}
+				maps.DeleteFunc(stays, func(mid uint64, _ bool) bool { return mid >= from && mid < to })
+				if rng.IntN(2) == 0 {
+					feedIncr(t, s, fmt.Sprintf("%d.v", from), 500)
+				}
+			}
+		}
+		if q.Desc {
+			slices.Reverse(found)
+		}
+		for i, mid := range found {
+			if i > 0 && found[i-1] >= mid {
+				t.Fatalf("round %d: %d was found behind %d", round, mid, found[i-1])
+			}
+		}
+		best := make(map[uint64]bool)
+		for i := range top.Rows().Len() {
+			mid, _ := top.Rows().At(i)
+			if best[mid] {
+				t.Fatalf("round %d: TOP has %d twice", round, mid)
+			}
+			best[mid] = true
+		}
+		for mid := range stays {
+			if _, ok := slices.BinarySearch(found, mid); !ok || !best[mid] {
+				t.Fatalf("round %d: %d stayed, and FIND has it: %t, TOP: %t", round, mid, ok, best[mid])
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDropRangeDuringSnapshot drops a range while a snapshot writes its files, at each of them. A start from it has the posts, and so have restores to the
+// moments before and behind.
+func TestDropRangeDuringSnapshot(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	rng := newRand(t)
+	const script = "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd counter b\nadd column b x hint=1 max=1 suffix=x"
+	mid := func() uint64 { return fewGroups(rng.Uint64N(300)) }
+	for _, groups := range []bool{false, true} {
+		for at := 0; ; at += 1 + rng.IntN(3) {
+			fs := &hookFS{FS: vfs.NewSim()}
+			s := openDir(t, "data", Options{FS: fs, Manual: true, BlockItems: 16, SlotGroups: groups}, script)
+			m := model{"a": {}, "b": {}}
+			for i := range 40 {
+				playBatch(t, rng, s, m, mid)
+				playTiers(t, rng, s, mid())
+				if i%15 == 14 {
+					if err := s.Snapshot(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			files := 0
+			var before, behind uint64
+			var was, is model
+			fs.hook = func(string) {
+				if files++; files != at+1 {
+					return
+				}
+				fs.hook = nil
+				playBatch(t, rng, s, m, mid)
+				before, was = s.data.Log.Position(), m.clone()
+				playDrop(t, rng, s, m, mid)
+				behind, is = s.data.Log.Position(), m.clone()
+				playBatch(t, rng, s, m, mid)
+				playTiers(t, rng, s, mid())
+			}
+			if err := s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			reached := fs.hook == nil
+			fs.hook = nil
+			checkStore(t, s, m)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openDir(t, "data", Options{FS: fs, Manual: true, BlockItems: 16, SlotGroups: groups}, "")
+			checkStore(t, s, m)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if !reached {
+				if at == 0 {
+					t.Fatal("the snapshot made no file")
+				}
+				break
+			}
+			for target, want := range map[uint64]model{before: was, behind: is} {
+				out := vfs.NewSim()
+				if _, err := datadir.Restore(fs.FS, "data", out, "out", datadir.Target{Offset: target}, datadir.RestoreOptions{}); err != nil {
+					t.Fatalf("file %d: restore to %d of %d: %v", at, target, behind, err)
+				}
+				o, err := Open("out", Options{FS: out, Manual: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkStore(t, o, want)
+				if err := o.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
 }

@@ -220,7 +220,7 @@ func (k *Keeper) dropBelow(store *counter.Store, def *schema.Counter, mid uint64
 		if err = errHeld; k.host.MayChange() {
 			drop, err = b.Whole().DropRange(now, 0, mid, groups)
 		}
-		if drop != nil {
+		if drop != nil && drop.Posts+drop.Blocks > 0 {
 			k.host.TouchRange(now, 0, mid)
 			posts, blocks = posts+drop.Posts, blocks+drop.Blocks
 		}

@@ -48,7 +48,9 @@ func dropRange(c Conn, args [][]byte) {
 			if drop == nil {
 				return err
 			}
-			c.TouchRange(def, from, to)
+			if drop.Posts+drop.Blocks > 0 {
+				c.TouchRange(def, from, to)
+			}
 			posts, blocks = posts+drop.Posts, blocks+drop.Blocks
 			return err
 		})

@@ -13,27 +13,35 @@ import (
 // becomes longer with each.
 const maxFlushDoubt = 10
 
-// flush makes one attempt to empty the whole store, or all shards of a cluster. A cluster answers it on the forward port.
+// flush makes one attempt to empty the whole store, or all shards of a cluster. A cluster answers it on the forward port. Half of the attempts are drops of
+// all ids of both counters, which a key sees as it sees FLUSHALL.
 func (c *client) flush() {
 	r := c.run
 	if r.flushDoubt.Load() >= maxFlushDoubt {
 		return
 	}
 	a := attempt{client: c.name, flush: true, from: r.now(), outcome: uncertain}
-	if r.Config.Standalone {
-		_, a.outcome = c.exchange(Pick(c.dice, r.keys), []string{"FLUSHALL"})
-	} else if v, err := c.everywhere(Pick(c.dice, r.Machines).host, "FLUSHALL"); err != nil {
-		r.Story.Say(c.name, "FLUSHALL: %v", err)
-	} else if v.Text() == "OK" {
-		a.outcome = acknowledged
+	words := []string{"FLUSHALL"}
+	drops := r.Config.Older == 0 && !r.Config.Released && c.dice.Chance(500)
+	if drops {
+		words = dropAll("c")
+	}
+	if a.outcome = c.flushBy(words); drops && a.outcome == acknowledged {
+		if a.outcome = c.flushBy(dropAll("p")); a.outcome == refused { // one of the two was made
+			a.outcome = uncertain
+		}
 	}
 	a.till = r.now()
 	switch a.outcome {
 	case uncertain:
 		r.flushDoubt.Add(1)
 	case acknowledged:
-		r.Story.meet("simulation: FLUSHALL was acknowledged")
-		r.Story.Say(c.name, "FLUSHALL from %.3f", a.from.Seconds())
+		if drops {
+			r.Story.meet("simulation: COUNTER.DROPRANGE was acknowledged")
+		} else {
+			r.Story.meet("simulation: FLUSHALL was acknowledged")
+		}
+		r.Story.Say(c.name, "%s from %.3f", words[0], a.from.Seconds())
 	}
 	r.flushes.Add("", a)
 	if r.Config.Tiers { // there are posts for cold files again
@@ -42,6 +50,29 @@ func (c *client) flush() {
 			c.ask(key, []string{"INCRBY", key, "1"})
 		}
 	}
+}
+
+// dropAll drops all posts of a counter.
+func dropAll(counter string) []string {
+	return []string{"COUNTER.DROPRANGE", counter, "0", "9223372036854775808"}
+}
+
+// flushBy sends a command that empties a counter, or all of them.
+func (c *client) flushBy(words []string) (o outcome) {
+	r := c.run
+	if r.Config.Standalone {
+		_, o = c.exchange(Pick(c.dice, r.keys), words)
+		return o
+	}
+	v, err := c.everywhere(Pick(c.dice, r.Machines).host, words...)
+	if err != nil {
+		r.Story.Say(c.name, "%s: %v", words[0], err)
+		return uncertain
+	}
+	if words[0] == "FLUSHALL" && v.Text() != "OK" {
+		return uncertain
+	}
+	return acknowledged
 }
 
 // everywhere sends a command for all shards to a machine's forward port.
