@@ -166,9 +166,10 @@ func TestNumberedFailovers(t *testing.T) {
 				began := time.Now()
 				f.run(p, round)
 				took = append(took, time.Since(began))
-				there, known := p.has(victim), harness.Ask(p.primary().Addr, "IDMP", "LAST", victim.Producer) == fmt.Sprintf(":%d\r\n", victim.Seq)
+				there, last := p.has(victim), harness.Ask(p.primary().Addr, "IDMP", "LAST", victim.Producer)
+				known := last == fmt.Sprintf(":%d\r\n", victim.Seq)
 				if there != known || replicated && !there {
-					t.Errorf("round %d: replicated %t; the new primary has the change: %t, and its number: %t", round, replicated, there, known)
+					t.Errorf("round %d: replicated %t; the new primary has the change: %t, and its number %d: %t, as it answers %q", round, replicated, there, victim.Seq, known, last)
 				}
 				if known {
 					answered++
