@@ -58,6 +58,7 @@ type console struct {
 	free    map[int]int // the port that stands for the one in the text
 	servers []*exec.Cmd
 	logs    []*os.File
+	ended   []chan struct{} // closed when the server has ended
 }
 
 // TestConsole executes the blocks of each page that begin with a prompt.
@@ -217,7 +218,12 @@ func (c *console) shim(name, script string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		c.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+script+"\n"), 0o755); err != nil {
+	// A process that another page starts meanwhile has the open file until its exec, and then the script is "text file busy" for this page:
+	// https://go.dev/issue/22315.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+script+"\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -293,7 +299,12 @@ func (c *console) serve(text string) {
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	c.servers, c.logs = append(c.servers, cmd), append(c.logs, log)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	c.servers, c.logs, c.ended = append(c.servers, cmd), append(c.logs, log), append(c.ended, ended)
 	port := 6379
 	if strings.HasPrefix(text, "go run ") { // a program of the page: it serves HTTP
 		port = 8080
@@ -311,6 +322,11 @@ func (c *console) serve(text string) {
 				return
 			}
 		}
+		select {
+		case <-ended:
+			c.t.Fatalf("%s: it has ended", text)
+		default:
+		}
 		if time.Now().After(deadline) {
 			c.t.Fatalf("%s: nothing answers on port %d", text, port)
 		}
@@ -321,7 +337,7 @@ func (c *console) serve(text string) {
 func (c *console) end() {
 	for i, cmd := range c.servers {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
+		<-c.ended[i]
 		if text, err := os.ReadFile(c.logs[i].Name()); err == nil && c.t.Failed() {
 			c.t.Logf("server %d:\n%s", i+1, text)
 		}
