@@ -48,7 +48,7 @@ type View struct {
 	o       Options
 	cells   map[Cell]*seen
 	pages   map[Cell]*Page
-	owners  [slot.Groups]uint64 // the shard that has each group of hash slots, by the gains
+	owners  [slot.Groups]uint64 // the shard that has each group of hash slots, by the gains; 0: not known
 	numbers map[string]bool     // of numbered changes
 	journal []step              // which Undo takes back
 	changes int
@@ -129,6 +129,11 @@ func (v *View) Take(shard, at uint64, c *Change) (faults []string) {
 			v.remove(at, func(of Cell) bool { return of.Counter == p.Counter && of.Mid == p.Mid })
 		case "flush":
 			v.remove(at, func(of Cell) bool { return v.o.Shards == 0 || v.owners[slot.Group(of.Mid)] == shard })
+			for of, s := range v.cells {
+				if v.o.Shards > 0 && v.owners[slot.Group(of.Mid)] == 0 {
+					s.free = true
+				}
+			}
 		case "drop":
 			v.remove(at, func(of Cell) bool {
 				return of.Counter == p.Counter && of.Mid >= p.Mid && of.Mid < p.End && groups.Has(slot.Group(of.Mid))
@@ -199,8 +204,11 @@ func (v *View) half(p *Page) bool {
 	return least != most
 }
 
-// Gap notes that changes were not seen, of any cell. The next value of each may be any.
+// Gap notes that changes were not seen, of any cell, nor moves. The next value of each may be any.
 func (v *View) Gap() {
+	if v.o.Shards > 1 {
+		clear(v.owners[:])
+	}
 	for of := range v.cells {
 		v.before(math.MaxUint64, of).free = true
 	}

@@ -133,6 +133,11 @@ func TestMoved(t *testing.T) {
 	if value, _ := v.Value(one); value != 0 {
 		t.Errorf("got %d, want 0", value)
 	}
+	v.Gap() // the group may have moved since
+	v.Take(owner, 4, &flush)
+	if _, known := v.Value(one); known {
+		t.Error("the value is known of a post whose shard is not")
+	}
 }
 
 // TestParse: changes are read as COUNTER.FEED answers them.
