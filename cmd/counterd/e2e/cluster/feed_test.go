@@ -127,40 +127,41 @@ func TestFeed(t *testing.T) {
 	}()
 	more := func() { // the writer and the tool get on
 		t.Helper()
-		goal := made.Load() + 40
+		goal := made.Load() + 20
 		lines, err := feedLines(changes)
 		if err != nil {
 			t.Fatal(err)
 		}
 		harness.Eventually(t, time.Minute, "increments and changes", func() bool {
 			now, err := feedLines(changes)
-			return err == nil && made.Load() > goal && len(now) > len(lines)+40
+			return err == nil && made.Load() > goal && len(now) > len(lines)+20
 		})
 	}
-	for round := range harness.Scaled(3) {
+	for round := range harness.Scaled(2) {
 		more()
 		m, err := c.load()
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch from := m.Shards[round%2]; round % 3 {
-		case 0:
-			to := m.Shards[1-round%2]
-			harness.WantCtl(t, 0, []string{"cluster", "move", "--etcd", c.endpoints(), "--name", c.name, "--groups", from.Groups.String(), "--to", fmt.Sprint(to.ID), "--yes", "--wait", "2m"}, "moved")
-			kill()
+		from := m.Shards[round/2%2]
+		if round%2 == 0 {
+			to := m.Shards[1-round/2%2]
+			var moving sync.WaitGroup
+			moving.Go(func() {
+				harness.WantCtl(t, 0, []string{"cluster", "move", "--etcd", c.endpoints(), "--name", c.name, "--groups", from.Groups.String(), "--to", fmt.Sprint(to.ID), "--yes", "--wait", "2m"}, "moved")
+			})
+			kill() // somewhere within the move
 			start()
-		case 1:
-			p := c.primary(m, from)
-			p.Kill()
-			more()
-			if err := p.start(); err != nil {
-				t.Fatal(err)
-			}
-			c.healthy(time.Minute)
-		default:
-			kill()
-			start()
+			moving.Wait()
+			continue
 		}
+		p := c.primary(m, m.Shards[1-round/2%2]) // which has the groups
+		p.Kill()
+		more() // another node has taken over
+		if err := p.start(); err != nil {
+			t.Fatal(err)
+		}
+		c.healthy(time.Minute)
 	}
 	more()
 	stop()
