@@ -80,6 +80,7 @@ func provokeForward(p provoker) {
 	p.heard(link.do("COUNTER.LINK STILL 0").String(), "UNCERTAIN groups of the shard moved meanwhile")
 	p.refused(s, w, "COUNTER.UPDATE weibo INCR comment 1 LIMIT 9", "CROSSSLOT COUNTER.UPDATE with LIMIT")
 	p.refused(s, w, "IDMP FENCE p", "ERR IDMP FENCE is not supported on the forward port")
+	k.hurry(2 * time.Second) // it must be sent within that time, or it is known to be not made there
 	p.heard(w.do("FLUSHALL").String(), "UNCERTAIN the change may have been made in a part: shard 2 (127.0.0.1:")
 	whole := k.shards[0].Groups
 	k.shards[0].Groups.Remove(0)
