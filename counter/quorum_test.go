@@ -339,7 +339,7 @@ func TestRestsFromTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Replication().Doubt(nil)
-	if s.data.Log.Quorum().Await(1<<40, waiterFunc(func() {})) {
+	if s.data.Log.Quorum().Await(1<<40, 0, waiterFunc(func() {})) {
 		t.Error("a client waits for a store that leads no more")
 	}
 }

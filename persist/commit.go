@@ -21,7 +21,7 @@ func (l *Log) Commit(pos uint64) error {
 	if err := l.CommitHere(pos); err != nil {
 		return err
 	}
-	return l.quorum.wait(pos)
+	return l.quorum.wait(context.Background(), pos, 0)
 }
 
 // CommitHere is Commit for this node alone.
@@ -38,7 +38,7 @@ func (l *Log) CommitWithin(ctx context.Context, pos uint64) error {
 	if err := l.CommitHere(pos); err != nil {
 		return err
 	}
-	return l.quorum.waitWithin(ctx, pos)
+	return l.quorum.wait(ctx, pos, 0)
 }
 
 // CommitRead returns nil when the changes below pos may be shown to a reader: a kill of the process does not take them back,
@@ -52,7 +52,7 @@ func (l *Log) CommitRead(pos uint64) error {
 	if err := l.CommitReadHere(pos); err != nil {
 		return err
 	}
-	return l.quorum.wait(pos)
+	return l.quorum.wait(context.Background(), 0, pos)
 }
 
 // CommitReadHere is CommitRead for this node alone.

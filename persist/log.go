@@ -65,6 +65,7 @@ func newLog(opts LogOptions, o *opened) *Log {
 	l.progress.written.Store(o.end)
 	l.progress.durable.Store(o.durable)
 	l.quorum.confirmed.Store(everywhere)
+	l.quorum.ceiling.Store(everywhere)
 
 	l.tail.init(o.durable, opts.History.Epoch, opts.Now)
 	l.tail.resume(o.durable, o.pieces)

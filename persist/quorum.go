@@ -23,6 +23,7 @@ import (
 // mu is a leaf, but for what Waiter.Resume takes.
 type Quorum struct {
 	confirmed atomic.Uint64 // all other nodes that must have the log have it below this offset
+	ceiling   atomic.Uint64 // while there is doubt: no change behind it is acknowledged, whatever is confirmed
 
 	mu       sync.Mutex // guards the rest
 	hopeless error      // why callers do not wait any longer; nil: they wait
@@ -67,6 +68,15 @@ func (q *Quorum) Required() bool { return q.confirmed.Load() != everywhere }
 // returns the largest number.
 func (q *Quorum) Confirmed() uint64 { return q.confirmed.Load() }
 
+// acknowledged tells whether changes up to ack may be acknowledged, and changes up to shown be shown to readers.
+func (q *Quorum) acknowledged(ack, shown uint64) bool {
+	confirmed := q.confirmed.Load()
+	return confirmed >= max(ack, shown) && q.ceiling.Load() >= ack
+}
+
+// Waits tells whether a caller that made changes up to ack, and saw changes up to shown, has to wait. Two atomic loads.
+func (q *Quorum) Waits(ack, shown uint64) bool { return !q.acknowledged(ack, shown) }
+
 // Confirm says that all nodes that must have the log have it up to pos. pos may be lower than before, when more nodes must
 // have the log: changes that are acknowledged after Confirm has returned are on those nodes too.
 func (q *Quorum) Confirm(pos uint64) {
@@ -81,16 +91,20 @@ func (q *Quorum) Confirm(pos uint64) {
 }
 
 // Doubt makes all callers that wait for Confirm, now or later, return an *UnconfirmedError of err, until Doubt is called
-// with nil. Changes that are already confirmed are still acknowledged.
+// with nil. Changes that are already confirmed are still acknowledged. What is confirmed during the doubt is shown to readers, and not
+// acknowledged: when a node stands for fewer copies than there must be, it confirms alone what waited for the others.
 func (q *Quorum) Doubt(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended {
 		return
 	}
-	if q.hopeless = err; err != nil {
-		q.resume(len(q.waiting))
+	if q.hopeless = err; err == nil {
+		q.ceiling.Store(everywhere)
+		return
 	}
+	q.ceiling.Store(min(q.ceiling.Load(), q.confirmed.Load()))
+	q.resume(len(q.waiting))
 }
 
 // endWaits is a Doubt that does not end. The error is the one of the last Doubt, so that a caller that was resumed and has
@@ -115,17 +129,18 @@ func (q *Quorum) resume(n int) {
 	q.waiting = slices.Delete(q.waiting, 0, n)
 }
 
-// Await resumes w when the log is confirmed up to pos, or when that is in doubt; w should then read the state again. Await
-// returns false, and does not resume w, if the log is confirmed up to pos or in doubt already.
-func (q *Quorum) Await(pos uint64, w Waiter) bool {
-	if q.confirmed.Load() >= pos {
+// Await resumes w when changes up to ack may be acknowledged and those up to shown be shown, or when that is in doubt; w should then read
+// the state again. Await returns false, and does not resume w, if that is so already.
+func (q *Quorum) Await(ack, shown uint64, w Waiter) bool {
+	if q.acknowledged(ack, shown) {
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.confirmed.Load() >= pos || q.hopeless != nil {
+	if q.acknowledged(ack, shown) || q.hopeless != nil {
 		return false
 	}
+	pos := max(ack, shown) // without doubt there is no ceiling
 	i := len(q.waiting)
 	for i > 0 && q.waiting[i-1].pos > pos { // what comes later waits for more, nearly always
 		i--
@@ -146,25 +161,12 @@ type signal chan struct{}
 
 func (s signal) Resume() { close(s) }
 
-// wait returns when pos is confirmed, or is in doubt.
-func (q *Quorum) wait(pos uint64) error {
-	for q.confirmed.Load() < pos {
-		if s := make(signal); q.Await(pos, s) {
-			<-s
-			continue
-		}
-		if err := q.inDoubt(pos); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// waitWithin is wait for callers that wait no longer than ctx lasts.
-func (q *Quorum) waitWithin(ctx context.Context, pos uint64) error {
-	for q.confirmed.Load() < pos {
+// wait returns when changes up to ack may be acknowledged and those up to shown be shown, when that is in doubt, or when ctx ends, with its
+// error.
+func (q *Quorum) wait(ctx context.Context, ack, shown uint64) error {
+	for !q.acknowledged(ack, shown) {
 		s := make(signal)
-		if q.Await(pos, s) {
+		if q.Await(ack, shown, s) {
 			select {
 			case <-s:
 			case <-ctx.Done():
@@ -172,7 +174,7 @@ func (q *Quorum) waitWithin(ctx context.Context, pos uint64) error {
 			}
 			continue
 		}
-		if err := q.inDoubt(pos); err != nil {
+		if err := q.inDoubt(ack, shown); err != nil {
 			return err
 		}
 	}
@@ -180,10 +182,10 @@ func (q *Quorum) waitWithin(ctx context.Context, pos uint64) error {
 }
 
 // inDoubt is why a change is not waited for any longer; nil: it is confirmed, or is to be waited for.
-func (q *Quorum) inDoubt(pos uint64) error {
+func (q *Quorum) inDoubt(ack, shown uint64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.confirmed.Load() >= pos || q.hopeless == nil {
+	if q.acknowledged(ack, shown) || q.hopeless == nil {
 		return nil
 	}
 	return fmt.Errorf("log: %w", &UnconfirmedError{q.hopeless})

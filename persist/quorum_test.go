@@ -33,16 +33,17 @@ func TestAwait(t *testing.T) {
 	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	l := quorumLog(t)
-	if l.Quorum().Required() || l.Quorum().Await(1<<60, nil) {
+	if l.Quorum().Required() || l.Quorum().Await(1<<60, 1<<60, nil) {
 		t.Fatal("somebody waits where nobody is asked")
 	}
 	l.Quorum().Require(true)
 	type asker struct {
 		counted
-		pos uint64
+		pos   uint64
+		reads bool
 	}
 	var waiting []*asker
-	confirmed, doubt := uint64(0), false
+	confirmed, ceiling, doubt := uint64(0), uint64(everywhere), false
 	for i := range 20_000 {
 		switch rng.IntN(6) {
 		case 0:
@@ -51,12 +52,21 @@ func TestAwait(t *testing.T) {
 		case 1:
 			if doubt = rng.IntN(3) == 0; doubt {
 				l.Quorum().Doubt(errors.New("doubt"))
+				ceiling = min(ceiling, confirmed)
 			} else {
 				l.Quorum().Doubt(nil)
+				ceiling = everywhere
 			}
 		default:
-			a := &asker{pos: uint64(rng.IntN(1200))}
-			if got, want := l.Quorum().Await(a.pos, a), a.pos > confirmed && !doubt; got != want {
+			a := &asker{pos: uint64(rng.IntN(1200)), reads: rng.IntN(2) == 0}
+			ack, shown := a.pos, uint64(0)
+			if a.reads {
+				ack, shown = 0, a.pos
+			}
+			if got, want := l.Quorum().Waits(ack, shown), a.pos > confirmed || ack > ceiling; got != want {
+				t.Fatalf("seed %d, step %d: %d of a reader %v: waits %v, want %v, as %d is confirmed, and in doubt from %d", seed, i, a.pos, a.reads, got, want, confirmed, ceiling)
+			}
+			if got, want := l.Quorum().Await(ack, shown, a), a.pos > confirmed && !doubt; got != want {
 				t.Fatalf("seed %d, step %d: waits for %d: %v, want %v, as %d is confirmed, doubt %v", seed, i, a.pos, got, want, confirmed, doubt)
 			} else if got {
 				waiting = append(waiting, a)
@@ -132,7 +142,7 @@ func TestAwaitMeetsConfirm(t *testing.T) {
 		asked.Add(1)
 		go func() {
 			asked.Done()
-			waits <- q.Await(100, &counted{})
+			waits <- q.Await(100, 0, &counted{})
 		}()
 	}
 	asked.Wait()
@@ -152,10 +162,46 @@ func TestEndStays(t *testing.T) {
 	q.Require(true)
 	q.endWaits()
 	q.Doubt(nil)
-	if err := q.wait(100); !errors.Is(err, format.ErrClosed) {
+	if err := q.wait(t.Context(), 100, 0); !errors.Is(err, format.ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
-	if w := new(counted); q.Await(100, w) {
+	if w := new(counted); q.Await(100, 0, w) {
 		t.Error("somebody waits for a log that has ended")
+	}
+}
+
+// TestConfirmedAlone: what a node confirms alone, as it stands for fewer copies than there must be, is shown and not acknowledged: neither to
+// callers that waited before nor to those that come while it is so. It is acknowledged when others have it.
+func TestConfirmedAlone(t *testing.T) {
+	l := quorumLog(t)
+	l.Quorum().Require(true)
+	pos := l.AppendSet(1, 1, 1, 1)
+	const waiters = 8
+	early := make(chan error)
+	for range waiters {
+		go func() { early <- l.Commit(pos) }()
+	}
+	for !l.Quorum().Awaited() {
+		time.Sleep(time.Millisecond)
+	}
+	few := errors.New("too few")
+	l.Quorum().Doubt(few)
+	l.Quorum().Require(false) // before those that waited have looked
+	for range waiters {
+		if err := <-early; !errors.Is(err, few) {
+			t.Errorf("acknowledged: %v", err)
+		}
+	}
+	if err := l.Commit(pos); !errors.Is(err, few) {
+		t.Errorf("acknowledged later: %v", err)
+	}
+	if err := l.CommitRead(pos); err != nil {
+		t.Errorf("not shown: %v", err)
+	}
+	l.Quorum().Require(true)
+	l.Quorum().Doubt(nil)
+	l.Quorum().Confirm(pos)
+	if err := l.Commit(pos); err != nil {
+		t.Error(err)
 	}
 }

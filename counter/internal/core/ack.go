@@ -18,7 +18,7 @@ func (a *Ack) Pending() bool { return a.log != nil }
 // Waits tells whether Commit waits for more than a write(): for a sync, for a disk that fell behind, or for others to
 // have the log.
 func (a *Ack) Waits() bool {
-	return a.log != nil && (a.log.Waits(a.pos, a.seen) || !a.here && a.log.Quorum().Confirmed() < max(a.pos, a.seen))
+	return a.log != nil && (a.log.Waits(a.pos, a.seen) || !a.here && a.log.Quorum().Waits(a.pos, a.seen))
 }
 
 // WaitsHere is Waits as far as this node is concerned.
@@ -41,7 +41,7 @@ func (a *Ack) Await(w persist.Waiter) bool {
 	if a.log.CommitHere(a.pos) != nil || a.log.CommitReadHere(a.seen) != nil { // Commit tells
 		return false
 	}
-	return a.log.Quorum().Await(max(a.pos, a.seen), w)
+	return a.log.Quorum().Await(a.pos, a.seen, w)
 }
 
 // Commit is Batch.Commit for what was deferred to a.

@@ -217,6 +217,11 @@ func (r *Run) accept() {
 		if r.Config.MinInSync < 2 {
 			r.lossy = true
 		}
+		r.alone = true
+		r.History.OmitReads()
+		for _, p := range r.pages {
+			p.history.OmitReads()
+		}
 		if _, err := r.operator.say(best.host, "CLUSTER", "FAILOVER", "FORCE-UNCLEAN"); err != nil {
 			r.Story.Say("", "%v", err)
 		}

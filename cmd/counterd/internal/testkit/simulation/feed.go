@@ -350,7 +350,7 @@ func (r *Run) verifyFeed() {
 	for range c.view.Changes() {
 		r.Story.meet("simulation: a feed gave a change")
 	}
-	if r.lossy {
+	if r.lossy || r.alone {
 		return
 	}
 	for _, text := range c.faults {
@@ -362,7 +362,7 @@ func (r *Run) verifyFeed() {
 func (c *consumer) lacks() string {
 	r := c.run
 	c.mu.Lock()
-	over := r.lossy || len(c.faults) > 0
+	over := r.lossy || r.alone || len(c.faults) > 0
 	c.mu.Unlock()
 	if over {
 		return ""

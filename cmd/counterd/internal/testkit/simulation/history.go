@@ -47,9 +47,17 @@ func (a attempt) String() string {
 
 // History is what clients asked and were answered, by key.
 type History struct {
-	mu   sync.Mutex
-	keys map[string][]attempt
-	acks int
+	mu      sync.Mutex
+	keys    map[string][]attempt
+	acks    int
+	changes bool // reads are left out
+}
+
+// OmitReads leaves out all reads of what is checked: those that saw changes which nobody acknowledged may be taken back.
+func (h *History) OmitReads() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes = true
 }
 
 // Add notes an attempt that has ended.
@@ -69,7 +77,11 @@ func (h *History) Add(key string, a attempt) {
 func (h *History) of(key string) []attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.keys[key])
+	list := slices.Clone(h.keys[key])
+	if h.changes {
+		list = slices.DeleteFunc(list, func(a attempt) bool { return a.read })
+	}
+	return list
 }
 
 // Acks is how many attempts were acknowledged.

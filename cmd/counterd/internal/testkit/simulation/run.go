@@ -40,6 +40,7 @@ type Run struct {
 	inheritance counter.Digest // of the posts of a released version
 	over        time.Duration  // when all was verified: behind that is a pause in which all goroutines end
 	lossy       bool           // the only copy of acknowledged changes decayed
+	alone       bool           // the only copy of changes decayed that readers saw, and that were not acknowledged
 	began       time.Time
 	done        chan struct{} // closed at the end
 	lives       sync.WaitGroup
