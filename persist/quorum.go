@@ -91,8 +91,8 @@ func (q *Quorum) Confirm(pos uint64) {
 }
 
 // Doubt makes all callers that wait for Confirm, now or later, return an *UnconfirmedError of err, until Doubt is called
-// with nil. Changes that are already confirmed are still acknowledged. What is confirmed during the doubt is shown to readers, and not
-// acknowledged: when a node stands for fewer copies than there must be, it confirms alone what waited for the others.
+// with nil. Changes that are already confirmed are still acknowledged. Changes that are confirmed during the doubt are shown to readers, and not
+// acknowledged: when a node stands for fewer copies than there must be, it confirms alone the changes that waited for the others.
 func (q *Quorum) Doubt(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

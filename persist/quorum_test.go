@@ -170,8 +170,8 @@ func TestEndStays(t *testing.T) {
 	}
 }
 
-// TestConfirmedAlone: what a node confirms alone, as it stands for fewer copies than there must be, is shown and not acknowledged: neither to
-// callers that waited before nor to those that come while it is so. It is acknowledged when others have it.
+// TestConfirmedAlone: a change that a node confirms alone, as it stands for fewer copies than there must be, is shown and not acknowledged:
+// neither to earlier callers nor to later ones. The change is acknowledged when others have it.
 func TestConfirmedAlone(t *testing.T) {
 	l := quorumLog(t)
 	l.Quorum().Require(true)
