@@ -24,7 +24,7 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// BegunError says that a directory is between two contents, which its server, or the next start, finishes.
+// BegunError says that a directory is between two contents, which its server, or the next start, finishes, or that it has no content yet.
 type BegunError struct{ What string }
 
 func (e *BegunError) Error() string {
@@ -164,6 +164,9 @@ func (c *creation) gather() error {
 	}
 	if err := c.gatherLog(manifests); err != nil {
 		return err
+	}
+	if len(manifests) == 0 && c.index.End == 0 { // a new replica has a history of its own until its primary's data is there
+		return &BegunError{"waiting for its first change"}
 	}
 	seen := make(map[string]bool)
 	for _, m := range manifests {

@@ -193,7 +193,7 @@ func TestLogEndsEarly(t *testing.T) {
 }
 
 // TestBackupOfBegun: while a node takes over a primary's data there is nothing to back up, and HISTORY is not damaged.
-// A directory of which the next start finishes that is backed up as it will be.
+// A directory of which the next start finishes that is seen as it will be: without a change, in this test.
 func TestBackupOfBegun(t *testing.T) {
 	s := newSource(t)
 	s.change(50)
@@ -217,8 +217,31 @@ func TestBackupOfBegun(t *testing.T) {
 	}
 	view, err := datadir.Settled(datadir.NewView(vfs.OS(), s.dir), s.dir)
 	s.must(err)
-	x, err := m.Make(t.Context(), view, s.dir)
-	if err != nil || x.End != 0 {
+	if x, err := m.Make(t.Context(), view, s.dir); !errors.As(err, &begun) || begun.What != "waiting for its first change" {
 		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// TestBackupOfEmpty: there is no backup of a new replica, which has a history of its own until its primary's data has come. Such a backup
+// would stand in the place as one of another store, and a restore would have to be told which of the two is wanted.
+func TestBackupOfEmpty(t *testing.T) {
+	s := newSource(t)
+	s.change(50)
+	place, err := bucket.Open(t.TempDir())
+	s.must(err)
+	x, err := NewMaker(place, Options{Source: "here"}).Make(t.Context(), datadir.NewView(vfs.OS(), s.dir), s.dir)
+	s.must(err)
+	dir := t.TempDir()
+	empty, err := counter.Open(dir, counter.Options{})
+	s.must(err)
+	var begun *BegunError
+	if x, err := NewMaker(place, Options{Source: "here"}).Make(t.Context(), datadir.NewView(vfs.OS(), dir), dir); !errors.As(err, &begun) {
+		t.Errorf("%+v, %v", x, err)
+	}
+	s.must(empty.Close())
+	list, _, err := List(t.Context(), place)
+	s.must(err)
+	if stores, err := Stores(t.Context(), place, list); err != nil || len(stores) != 1 || stores[0].Name != x.Name {
+		t.Errorf("%v, %v", stores, err)
 	}
 }
