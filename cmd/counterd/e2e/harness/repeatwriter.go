@@ -46,9 +46,10 @@ type RepeatOp struct {
 	want    string // raw; empty: any integer
 }
 
-// add chooses a post and what to add, and counts it as made: it will be.
+// add chooses a post and what to add, and counts it as made: it will be. It is 1 at least, or a post that holds the sum would not tell that
+// the change was made.
 func (w *RepeatWriter) add() (key, n, value string) {
-	i, by := w.Rng.IntN(repeatPosts), w.Rng.Int64N(1000)
+	i, by := w.Rng.IntN(repeatPosts), 1+w.Rng.Int64N(999)
 	w.Sums[i] += by
 	return w.Key(i), strconv.FormatInt(by, 10), fmt.Sprintf(":%d\r\n", w.Sums[i])
 }
