@@ -371,3 +371,39 @@ func TestDropRangeDuringSnapshot(t *testing.T) {
 		}
 	}
 }
+
+// TestDropRangeOfGroups: a drop of some groups of hash slots leaves the posts of all others, here and on a replay.
+func TestDropRangeOfGroups(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	for _, split := range []bool{false, true} {
+		sim := vfs.NewSim()
+		opts := Options{FS: sim, Manual: true, BlockItems: 16, SlotGroups: split}
+		s := openDir(t, "data", opts, "add counter a\nadd column a v hint=3 max=20 suffix=v")
+		var only slot.Set
+		only.Add(slot.Group(7))
+		want := model{"a": {}}
+		for mid := range uint64(500) {
+			feedIncr(t, s, fmt.Sprintf("%d.v", mid), 1)
+			if mid >= 400 || !only.Has(slot.Group(mid)) {
+				want["a"][mid] = map[string]uint64{"v": 1}
+			}
+		}
+		if err := s.repl.AdmitCursors(); err != nil {
+			t.Fatal(err)
+		}
+		b := s.NewBatch()
+		if err := b.BeginExclusive(); err != nil {
+			t.Fatal(err)
+		}
+		drop, err := b.Whole().DropRange(b.Schema().Counter("a"), 0, 400, only)
+		b.End()
+		if err != nil || drop.Posts != 500-len(want["a"]) || drop.Posts == 0 {
+			t.Errorf("split %t: %+v, %v; want %d posts dropped", split, drop, err, 500-len(want["a"]))
+		}
+		checkStore(t, s, want)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		checkStore(t, openDir(t, "data", opts, ""), want)
+	}
+}

@@ -95,7 +95,8 @@ func (b *Block) vacant() bool {
 	return b.Cold == nil && !b.Open() && b.Tab.Len() == 0
 }
 
-// joined appends the block that takes the place of a run of blocks: they themselves if all of them are empty already.
+// joined appends the block that takes the place of a run of blocks: they themselves if all of them are empty already. In a replay, all changes that
+// come behind the drop are behind the images of the run, so the new block has the effect of none of them, and its From is 0.
 func (p *Drop) joined(news, run []*Block) ([]*Block, error) {
 	if !slices.ContainsFunc(run, func(b *Block) bool { return !b.vacant() }) {
 		return append(news, run...), nil
@@ -105,9 +106,6 @@ func (p *Drop) joined(news, run []*Block) ([]*Block, error) {
 	b, err := ks.Builder.NewBlock(c, ks.Layout)
 	if err != nil {
 		return nil, err
-	}
-	for _, old := range run {
-		b.From = max(b.From, old.From)
 	}
 	p.gone, p.fresh = append(p.gone, run...), append(p.fresh, b)
 	return append(news, b), nil

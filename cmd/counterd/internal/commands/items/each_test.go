@@ -1,0 +1,43 @@
+package items
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/counterd/counterd/counter"
+)
+
+// TestErrorIsFirst: of a series of replies, each call of Answer gives one error at most, as the first reply that it appends. So the caller knows
+// which command the error belongs to.
+func TestErrorIsFirst(t *testing.T) {
+	store, err := counter.Open("", counter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=8 max=8 suffix=cntcm\n"); err != nil {
+		t.Fatal(err)
+	}
+	c := Call{Batch: store.NewBatch()}
+	if err := c.Batch.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	Set(&c, [][]byte{nil, []byte("3.cntcm"), []byte("255")})
+	var keys [][]byte
+	for _, key := range []string{"1.cntcm", "2.cntcm", "3.cntcm", "3.cntcm", "4.cntcm"} {
+		keys = append(keys, []byte(key))
+	}
+	IncrEach(&c, keys)
+	c.Batch.Run()
+	c.Batch.End()
+	var answers []string
+	for i := 0; i < len(c.Owed); {
+		size := c.Out.Len()
+		i = c.Answer(i)
+		answers = append(answers, string(c.Out.From(size)))
+	}
+	refused := "-" + ErrOverflow + "\r\n"
+	if want := []string{"+OK\r\n", ":1\r\n:1\r\n", refused, refused, ":1\r\n"}; !slices.Equal(answers, want) {
+		t.Errorf("answers %q, want %q", answers, want)
+	}
+}
