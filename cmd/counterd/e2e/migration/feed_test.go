@@ -534,45 +534,13 @@ func TestFeedBehindExport(t *testing.T) {
 	dir := t.TempDir()
 	rows, place, changes := filepath.Join(dir, "weibo.tsv"), filepath.Join(dir, "position"), filepath.Join(dir, "changes.jsonl")
 	harness.WantCtl(t, 0, []string{"export", addr, "weibo", "--columns", "repost", "--out", rows, "--position", place}, "counterctl feed --from "+place)
-	text, err := os.ReadFile(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := posts{}
-	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
-		mid, value, _ := strings.Cut(line, "\t")
-		if all[mid], err = strconv.ParseInt(value, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	all := exportedPosts(t, rows)
 	time.Sleep(50 * time.Millisecond)
 	end()
 	want := fmt.Sprint(stored(t, f.source))
 	harness.Eventually(t, harness.IoTimeout, "the rows and the changes to be what the node has", func() bool {
 		harness.WantCtl(t, 0, []string{"feed", addr, "--from", place, "--to", changes, "--until-caught-up"}, "it has everything up to the position")
-		got := posts{}
-		for mid, n := range all {
-			got[mid] = n
-		}
-		for _, line := range fileLines(t, changes) {
-			var change struct {
-				Parts []struct {
-					Kind, Mid string
-					Values    map[string]int64
-				}
-			}
-			if err := json.Unmarshal([]byte(line), &change); err != nil {
-				t.Fatal(err)
-			}
-			for _, p := range change.Parts {
-				if p.Kind == "del" {
-					delete(got, p.Mid)
-				} else {
-					got[p.Mid] = p.Values["repost"]
-				}
-			}
-		}
-		return fmt.Sprint(got) == want
+		return fmt.Sprint(all.with(t, changes)) == want
 	})
 }
 
