@@ -159,6 +159,90 @@ func TestUnconfirmedShown(t *testing.T) {
 	}
 }
 
+// TestRepeatConfirmedAlone: a change that one node confirms alone, where two must have it, is shown to readers. A repeat of such a change is not
+// acknowledged: neither by its answer, nor by "the change was made", nor by IDMP LAST. Earlier changes, which others have, are.
+func TestRepeatConfirmedAlone(t *testing.T) {
+	sim := vfs.NewSim()
+	s := openElected(t, sim, nil)
+	lead := func(epoch uint64) {
+		if _, err := s.Replication().LeadAt(epoch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lead(1)
+	s.Replication().Confirm(Everywhere)
+	if err := s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n"); err != nil {
+		t.Fatal(err)
+	}
+	incr := func(producer string, seq uint64) (o Once, err error) {
+		b := s.NewBatch()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		b.Add(Op{Kind: OpAdd, Counter: b.Schema().Counter("w"), Mid: 1, Arg: 1})
+		p, i := b.Once(0)
+		*p = Once{Producer: []byte(producer), Seq: seq}
+		b.Run()
+		b.End()
+		return *b.OnceAt(i), b.Commit()
+	}
+	last := func(producer string) error {
+		b := s.NewBatch()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := b.Producers().Last([]byte(producer))
+		b.End()
+		return errors.Join(err, b.Commit())
+	}
+	const before = 1 // by a producer of its own, and confirmed
+	if _, err := incr("old", before); err != nil {
+		t.Fatal(err)
+	}
+	s.Replication().Confirm(s.Replication().Position())
+	few := errors.New("too few")
+	s.Replication().Doubt(few)
+	for seq := uint64(1); seq <= 200; seq++ { // more than the answers that are kept
+		if _, err := incr("new", seq); !errors.Is(err, few) {
+			t.Fatalf("acknowledged: %v", err)
+		}
+	}
+	check := func(when string, want error) {
+		t.Helper()
+		for _, seq := range []uint64{1, 200} {
+			if o, err := incr("new", seq); !errors.Is(err, want) || !o.Repeat && o.Err == nil {
+				t.Errorf("%s: number %d sent again: %+v, %v", when, seq, o, err)
+			}
+		}
+		if err := last("new"); !errors.Is(err, want) {
+			t.Errorf("%s: the last number: %v", when, err)
+		}
+	}
+	s.Replication().Confirm(Everywhere)
+	check("alone", few)
+	if v, _, err := s.Get("1.n"); v != 201 || err != nil {
+		t.Errorf("a reader: %d, %v", v, err)
+	}
+	if o, err := incr("old", before); !o.Repeat || err != nil {
+		t.Errorf("an earlier change sent again: %+v, %v", o, err)
+	}
+	if err := last("old"); err != nil {
+		t.Error(err)
+	}
+
+	// The same, started again.
+	close1(t, s)
+	s = openElected(t, sim, nil)
+	defer func() { close1(t, s) }()
+	lead(2)
+	s.Replication().Doubt(few)
+	s.Replication().Confirm(Everywhere)
+	check("alone, and started again", few)
+	s.Replication().Confirm(s.Replication().Position())
+	s.Replication().Doubt(nil)
+	check("others have it", nil)
+}
+
 // TestBehind: a node whose machine went down may lack what it acknowledged, unless all was durable. It does not forget
 // that before it has caught up.
 func TestBehind(t *testing.T) {

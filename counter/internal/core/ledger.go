@@ -265,7 +265,7 @@ func (p Producers) Last(id []byte) (seq uint64, ok bool, err error) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	seq, logged, ok := l.Table.Last(id)
-	return seq, ok, b.seen.noteSeenLogged(logged)
+	return seq, ok, noteMade(b, logged)
 }
 
 // List describes those that were used last, at most limit. The error is an *UncertainError.

@@ -176,7 +176,7 @@ func (r *changeSets) try(o *Once) bool {
 		}
 		o.Repeat, o.Result = true, y.Result
 		o.Result.Blob = slices.Clone(y.Result.Blob)
-		if o.Err = b.seen.noteSeenLogged(y.Logged); y.Define {
+		if o.Err = noteMade(b, y.Logged); y.Define {
 			r.raise()
 		}
 		return false
@@ -189,7 +189,7 @@ func (r *changeSets) try(o *Once) bool {
 	default:
 		o.Err = &ProducersFullError{y.OfBytes}
 	}
-	if err := b.seen.noteSeenLogged(y.Logged); err != nil {
+	if err := noteMade(b, y.Logged); err != nil {
 		o.Err = err
 	}
 	return false

@@ -69,3 +69,13 @@ func (v *sight) noteSeenLogged(pos uint64) error {
 	v.noteSeen(pos)
 	return nil
 }
+
+// noteMade is noteSeenLogged for an answer of b that acknowledges an earlier change, whose record ends at pos; 0: it was replayed. Where nodes are
+// elected the answer waits as the change itself does. Readers wait for less: they are shown changes that one node confirms alone where two must have
+// them.
+func noteMade(b *Batch, pos uint64) error {
+	if b.data.Config.Elected {
+		b.pos = max(b.pos, pos, b.data.Replayed)
+	}
+	return b.seen.noteSeenLogged(pos)
+}
