@@ -66,3 +66,42 @@ func TestUpdateDamaged(t *testing.T) {
 		t.Errorf("one change: got %d items, %d changed, %v", len(u.u.Pending), u.Changed(), err)
 	}
 }
+
+// TestUpdateWholeFull: an update that is one change begins with no item in memory if one in a file cannot be changed, as there may be no new
+// rows. Items in memory alone can be changed.
+func TestUpdateWholeFull(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	_, s, mids, _ := coldDir(t, 24_000)
+	def := s.Schema().Counter("weibo")
+	newest := mids[len(mids)-1]
+	before, _, _ := s.Get(fmt.Sprintf("%d.cntcm", newest))
+	s.data.Full.Store(true)
+	b := s.NewBatch()
+	for from, want := range map[uint64]error{mids[0]: ErrMaxMemory, mids[len(mids)-100]: nil} {
+		q := query.Query{Counter: def, From: from, To: newest, Desc: true, Mids: []uint64{from, newest}}
+		u, err := NewUpdate(q, []Change{{Kind: OpSet, Arg: before + 1}}, ReturnNew)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.data.Full.Store(false) // or Gather refuses it
+		if err := s.steps(u.Gather, func() bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		s.data.Full.Store(true)
+		if err := b.BeginExclusive(); err != nil {
+			t.Fatal(err)
+		}
+		err = u.Apply(b)
+		b.End()
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		got, _, _ := s.Get(fmt.Sprintf("%d.cntcm", newest))
+		if changed := err == nil; !errors.Is(err, want) || changed != (u.Changed() == 2) || changed != (got == before+1) {
+			t.Errorf("from %d: got %v, %d changed, newest %d; want %v", from, err, u.Changed(), got, want)
+		}
+		if err := s.Set(fmt.Sprintf("%d.cntcm", newest), before); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -128,7 +128,12 @@ func (b *Batch) Extend(n int) []Op {
 }
 
 // Grow makes room for n operations: 65,000 that are added one by one move 8 MB several times.
-func (b *Batch) Grow(n int) { b.ops = slices.Grow(b.ops, n) }
+func (b *Batch) Grow(n int) {
+	if n > retainedOps && len(b.ops) == 0 && cap(b.ops) < n {
+		b.ops = takeOps(n)
+	}
+	b.ops = slices.Grow(b.ops, n)
+}
 
 // Len is the number of operations since Reset.
 func (b *Batch) Len() int { return len(b.ops) }
@@ -188,6 +193,7 @@ const retainedOps = 1280
 // Reset forgets all operations and results.
 func (b *Batch) Reset() {
 	if cap(b.ops) > retainedOps {
+		giveOps(b.ops)
 		b.ops = nil
 	}
 	if cap(b.rows) > 4*retainedOps {

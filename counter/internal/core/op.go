@@ -1,6 +1,8 @@
 package core
 
 import (
+	"sync"
+
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -99,3 +101,21 @@ func (op *Op) Changed() uint64 {
 
 // forget clears the results of a read.
 func (op *Op) forget() { op.Value, op.Found, op.Err = 0, false, nil }
+
+// largeOps has the memory of operations of large batches. To take 8 MB from the heap, which clears them, keeps a processor for a
+// millisecond, and so does no command that finds them here. The collector frees what nobody takes within two of its cycles.
+var largeOps sync.Pool
+
+// takeOps returns memory for n operations or more, or nil: there is none. Old operations may be in it.
+func takeOps(n int) []Op {
+	if list, _ := largeOps.Get().(*[]Op); list != nil && cap(*list) >= n {
+		return (*list)[:0]
+	}
+	return nil
+}
+
+// giveOps gives memory back. Nobody may use it any more.
+func giveOps(ops []Op) {
+	ops = ops[:0]
+	largeOps.Put(&ops)
+}

@@ -181,6 +181,10 @@ func (u *Update) Gather(b *Batch) (done bool, err error) {
 	}
 	if done = u.fit == len(u.Pending) && (s.Over || u.fit == want); done {
 		s.Leave()
+		u.mids = slices.Grow(u.mids[:0], u.fit) // now, while nobody waits
+		if query.Clear(&u.rows); u.ret != ReturnNothing {
+			query.Grow(&u.rows, u.fit)
+		}
 	}
 	return done, nil
 }
@@ -231,17 +235,44 @@ func (u *Update) Apply(b *Batch) error {
 	if err := u.bind(); err != nil {
 		return err
 	}
-	unfit := u.unfit
-	defer func() { u.try = false }()
-	for _, u.try = range []bool{true, false} {
-		u.unfit = unfit
-		for _, mid := range u.Pending {
-			if err := u.updateItem(b, mid); err != nil {
-				return err
-			}
+	if err := u.attempt(b); err != nil {
+		return err
+	}
+	for _, mid := range u.Pending {
+		if err := u.updateItem(b, mid); err != nil {
+			return err
 		}
 	}
 	u.Pending, u.fit = u.Pending[:0], 0
+	return nil
+}
+
+// attempt finds out whether Apply would fail, and changes nothing. Changes in hot blocks do not fail, unless all changes are refused: to
+// look at each of their items takes as long as to change it.
+func (u *Update) attempt(b *Batch) error {
+	unfit := u.unfit
+	u.try = true
+	defer func() { u.try, u.unfit = false, unfit }()
+	var last *block.Block // is hot
+	var of *block.Keyspace
+	for _, mid := range u.Pending {
+		if b.refused == nil {
+			ks := u.Search.Space.Of(mid)
+			if ks == of && last != nil && mid >= last.Lo && mid < last.Hi {
+				continue
+			}
+			blk := ks.Lock(mid)
+			hot := blk.Cold == nil
+			blk.Mu.Unlock()
+			if hot {
+				last, of = blk, ks
+				continue
+			}
+		}
+		if err := u.updateItem(b, mid); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -234,6 +234,9 @@ func Append(r *Rows, mid uint64, row []uint64, columns []int) {
 	}
 }
 
+// Grow makes room for n rows more.
+func Grow(r *Rows, n int) { r.flat = slices.Grow(r.flat, n*r.width) }
+
 // Room is how many rows the memory that r has is enough for.
 func Room(r *Rows) int { return cap(r.flat) / r.width }
 

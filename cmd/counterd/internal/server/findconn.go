@@ -28,6 +28,8 @@ func (c findConn) Schema() *schema.Schema { return c.c.call.names() }
 
 func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.c.call.touchedItems(def, mids) }
 
+func (c findConn) GiveWay() { c.c.srv.front.GiveWay() }
+
 // Steps takes turns with the queries of all connections, see shared.queries.
 func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, err error)) (err error) {
 	flags := command.ReadOnly

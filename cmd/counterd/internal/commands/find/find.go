@@ -67,7 +67,7 @@ func findPage(c Conn, args [][]byte, most int) {
 			out.BulkString("0")
 		}
 	}
-	found.reply(out)
+	found.reply(out, c.GiveWay)
 }
 
 // rows are those of an answer, as long as it is not known how many they are.
@@ -86,7 +86,10 @@ func (r *rows) add(from *counter.Rows, columns []int16) {
 	r.columns = append(r.columns[:0], columns...)
 	for i := range from.Len() {
 		mid, values := from.At(i)
-		r.width = 1 + len(values)
+		if i == 0 {
+			r.width = 1 + len(values)
+			r.flat = slices.Grow(r.flat, from.Len()*r.width)
+		}
 		r.flat = append(append(r.flat, mid), values...)
 	}
 }
@@ -114,13 +117,19 @@ func (r *rows) len() int {
 	return len(r.flat) / r.width
 }
 
-// reply appends them.
-func (r *rows) reply(out *resp.Replies) {
+// breath is how many rows are answered between two pauses: 30 us.
+const breath = 256
+
+// reply appends them. It calls pause now and then, so that others have their turn; nil: nobody waits.
+func (r *rows) reply(out *resp.Replies, pause func()) {
 	out.Array(r.len())
-	for i, v := range r.flat {
-		if i%r.width == 0 {
-			out.Array(r.width)
+	for i := range r.len() {
+		if pause != nil && i%breath == breath-1 {
+			pause()
 		}
-		out.Int(int64(v)) // mids and values are below 2^63
+		out.Array(r.width)
+		for _, v := range r.flat[i*r.width:][:r.width] {
+			out.Int(int64(v)) // mids and values are below 2^63
+		}
 	}
 }

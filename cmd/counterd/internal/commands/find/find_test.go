@@ -18,6 +18,9 @@ func TestPageEnds(t *testing.T) {
 				words = append(words, []byte(word))
 			}
 			findPage(c, words, 1)
+			if rows := int(c.call.Out.Len() / 30); c.gaveWay < rows/breath {
+				t.Errorf("others had their turn %d times in a reply of %d rows and more", c.gaveWay, rows)
+			}
 			lines := strings.Split(string(c.call.Out.From(0)), "\r\n")
 			var n int
 			if _, err := fmt.Sscanf(lines[3], "*%d", &n); err != nil {

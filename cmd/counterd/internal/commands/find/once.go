@@ -52,7 +52,7 @@ func updateOnce(c Conn, args [][]byte, once *counter.Once) {
 		if err != nil && u.u.Changed() == 0 {
 			return err
 		}
-		u.reply(&neutral, &found, err) // an error too: a repeat must not change the rest
+		u.reply(&neutral, &found, err, nil) // an error too: a repeat must not change the rest
 		result, _ = idmp.Keep(neutral.From(0), nil)
 		b.KeepOnce(once, result)
 		return nil

@@ -22,7 +22,7 @@ func runTop(c Conn, args [][]byte) {
 	}
 	var found rows
 	found.add(t.Rows(), nil)
-	found.reply(&c.Call().Out)
+	found.reply(&c.Call().Out, c.GiveWay)
 }
 
 // runAggregate is COUNTER.COUNT, SUM, MIN and MAX.

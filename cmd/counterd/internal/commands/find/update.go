@@ -34,7 +34,7 @@ func runUpdate(c Conn, args [][]byte) {
 	}
 	var found rows
 	err = c.Steps(true, func(b *counter.Batch) (bool, error) { return u.step(c, b, &found) })
-	u.reply(out, &found, err)
+	u.reply(out, &found, err, c.GiveWay)
 }
 
 // updateWhole is an UPDATE that returns all its rows: how many there are is known before the first is changed, so that
@@ -45,9 +45,14 @@ func updateWhole(c Conn, u *update) {
 		c.Call().StoreError(tooMany(err, "RETURNING"))
 		return
 	}
-	var found rows
-	err := c.Alone(func(b *counter.Batch) error { return u.apply(c, b, &found) })
-	u.reply(out, &found, err)
+	err := c.Alone(func(b *counter.Batch) error {
+		err := u.u.Apply(b)
+		c.Changed(u.q.Counter, u.u.Mids())
+		return err
+	})
+	var found rows // copied when nobody waits for that any more
+	found.add(u.u.Rows(), u.u.Columns())
+	u.reply(out, &found, err, c.GiveWay)
 }
 
 // update is one on its way.
@@ -87,8 +92,8 @@ func (u *update) made(c Conn, found *rows) {
 	c.Changed(u.q.Counter, u.u.Mids())
 }
 
-// reply answers. err is why it could not go on.
-func (u *update) reply(out *resp.Replies, found *rows, err error) {
+// reply answers. err is why it could not go on; pause is that of rows.reply.
+func (u *update) reply(out *resp.Replies, found *rows, err error, pause func()) {
 	switch {
 	case err != nil && u.u.Changed() > 0:
 		out.Error(fmt.Sprintf("UNCERTAIN %d posts were changed, then: %s", u.u.Changed(), items.ErrorText(err)))
@@ -97,6 +102,6 @@ func (u *update) reply(out *resp.Replies, found *rows, err error) {
 	case u.q.Returning == counter.ReturnNothing:
 		out.Int(int64(u.u.Changed()))
 	default:
-		found.reply(out)
+		found.reply(out, pause)
 	}
 }

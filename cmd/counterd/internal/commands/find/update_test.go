@@ -18,10 +18,12 @@ type fakeConn struct {
 	steps   int
 	refusal error
 	touched int // items that were told to be changed
+	gaveWay int
 }
 
 func (c *fakeConn) Call() *items.Call                     { return &c.call }
 func (c *fakeConn) Schema() *schema.Schema                { return c.store.Schema() }
+func (c *fakeConn) GiveWay()                              { c.gaveWay++ }
 func (c *fakeConn) Changed(_ *schema.Counter, m []uint64) { c.touched += len(m) }
 
 func (c *fakeConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash uint32, text string) {

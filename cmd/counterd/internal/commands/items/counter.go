@@ -23,28 +23,39 @@ func CounterMGet(c *Call, args [][]byte) {
 		planPacked(c, def, args[3])
 		return
 	}
-	first, reply := c.Batch.Len(), replyRows
-	ops := c.Batch.Extend(len(args) - 2)
-	for i, a := range args[2:] {
-		c.Breathe(i)
-		mid, ok := schema.ParseMid(a)
-		if !ok {
-			text := ErrNoMid(a)
-			if i > 0 && resp.EqualFold(a, "COLUMNS") {
-				if reply, text = chosenRows(def, args[2+i+1:]); text == "" {
-					c.Batch.Truncate(first + i)
-					break
-				}
-			}
+	first, reply, rest := c.Batch.Len(), replyRows, args[2:]
+	for len(rest) > 0 {
+		n, text := c.planRows(def, rest[:min(len(rest), breath)])
+		if rest = rest[n:]; text != "" && resp.EqualFold(rest[0], "COLUMNS") && c.Batch.Len() > first {
+			reply, text = chosenRows(def, rest[1:])
+			rest = nil
+		}
+		if text != "" {
 			c.Batch.Truncate(first)
 			c.oweError(text)
 			return
 		}
-		op := &ops[i]
-		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
+		if len(rest) > 0 {
+			c.Breathe(breath - 1)
+		}
 	}
 	c.Batch.ChangeSet(first)
 	c.owe(reply, first, c.Batch.Len()-first)
+}
+
+// planRows plans the reads of posts, as far as mids are such. It returns how many they are; text is the error of the next one.
+func (c *Call) planRows(def *schema.Counter, mids [][]byte) (n int, text string) {
+	ops := c.Batch.Extend(len(mids))
+	for i, a := range mids {
+		mid, ok := schema.ParseMid(a)
+		if !ok {
+			c.Batch.Truncate(c.Batch.Len() - len(mids) + i)
+			return i, ErrNoMid(a)
+		}
+		op := &ops[i]
+		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
+	}
+	return len(mids), ""
 }
 
 // chosenRows is replyRows of some columns; text is the error. A column may be named twice, but 4,000 posts with a column named 4,000

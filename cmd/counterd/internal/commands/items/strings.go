@@ -31,25 +31,31 @@ func GetEach(c *Call, keys [][]byte) {
 func MGet(c *Call, args [][]byte) {
 	first, head := c.Batch.Len(), len(c.Owed)
 	c.oweArray(first, len(args)-1)
-	reader, ops := c.Batch.Schema().Reader(), c.Batch.Extend(len(args)-1)
+	reader := c.Batch.Schema().Reader()
 	n, nulls := 0, 0 // operations, and keys of none since the last one
 	from := 0        // the first operation whose reply is not owed yet
-	for i, a := range args[1:] {
-		c.Breathe(i)
-		k, ok := reader.ParseKey(a)
-		if !ok || whole(k) {
-			from = c.oweGets(first, from, n)
-			nulls++
-			continue
+	for keys := args[1:]; len(keys) > 0; {
+		part := keys[:min(len(keys), breath)]
+		ops, done := c.Batch.Extend(len(part)), n
+		for _, a := range part {
+			k, ok := reader.ParseKey(a)
+			if !ok || whole(k) {
+				from = c.oweGets(first, from, n)
+				nulls++
+				continue
+			}
+			nulls = c.oweNulls(nulls)
+			op := &ops[n-done]
+			op.Kind, op.Counter, op.Column, op.Mid = counter.OpGet, k.Counter, int16(k.Col), k.Mid
+			n++
 		}
-		nulls = c.oweNulls(nulls)
-		op := &ops[n]
-		op.Kind, op.Counter, op.Column, op.Mid = counter.OpGet, k.Counter, int16(k.Col), k.Mid
-		n++
+		c.Batch.Truncate(first + n)
+		if keys = keys[len(part):]; len(keys) > 0 {
+			c.Breathe(breath - 1)
+		}
 	}
 	c.oweGets(first, from, n)
 	c.oweNulls(nulls)
-	c.Batch.Truncate(first + n)
 	c.Batch.ChangeSet(first)
 	c.Owed[head].count = int32(len(c.Owed) - head)
 }
