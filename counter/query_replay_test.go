@@ -105,3 +105,41 @@ func TestUpdateWholeFull(t *testing.T) {
 		}
 	}
 }
+
+// TestFoundRowsStay: the rows of a query's last step stay while other queries use the memory that it gave back.
+func TestFoundRowsStay(t *testing.T) {
+	t.Parallel()
+	s := openDir(t, "", Options{Manual: true, BlockItems: 512}, seedScript)
+	mids := fill(t, s, 10_000, 3)
+	b := s.NewBatch()
+	find := func(to uint64, column int16) (*Find, [][]uint64) {
+		f, err := NewFind(query.Query{Counter: s.Schema().Counter("weibo"), To: to, Columns: []int16{column, column, column}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for done := false; !done; {
+			if err := b.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			done, err = f.Step(b)
+			b.End()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return f, rowsOf(f.Rows())
+	}
+	var found [2]*Find
+	var rows [2][][]uint64
+	for i := range found {
+		found[i], rows[i] = find(mids[len(mids)-1-i*3000], int16(i))
+	}
+	for range 3 {
+		find(schema.MaxMid, 2)
+	}
+	for i, f := range found {
+		if got := rowsOf(f.Rows()); len(got) == 0 || !sameRows(got, rows[i]) {
+			t.Errorf("query %d: its %d rows have changed", i, len(got))
+		}
+	}
+}

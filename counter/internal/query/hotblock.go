@@ -30,6 +30,13 @@ func (s *Search) enterHot(b View, left int) {
 	if blk.Tab.Rare(&s.hot) {
 		buckets = 1
 	}
+	if s.Front.Len() == 0 {
+		n := 1 // or more, if there is memory
+		if len(s.hot.Ranges) == 0 && s.lo <= blk.Lo && s.hi >= blk.Hi-1 {
+			n = min(blk.Tab.Len(), keep) // all are found
+		}
+		s.Front.flat = takeWords(s.Front.flat, n*s.Front.width)
+	}
 	for from, held := 0, 0; ; {
 		to := min(from+SelectBuckets, buckets)
 		before := s.Front.Len()

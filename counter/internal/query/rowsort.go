@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"sync"
 )
 
 // rowSorter sorts rows by their mids. It keeps its memory.
@@ -45,7 +46,7 @@ func (o *rowSorter) sort(r *Rows) {
 		o.spread(r.flat, to, w)
 		r.flat, o.spare = to, r.flat[:0]
 	default:
-		to := slices.Grow(o.spare[:0], len(r.flat))[:len(r.flat)]
+		to := takeWords(o.spare, len(r.flat))[:len(r.flat)]
 		o.heaps = part(o.heaps, r.flat, to, w, n/heapRows)
 		begin := 0
 		for _, end := range o.heaps[:len(o.heaps)-1] {
@@ -77,6 +78,29 @@ func (o *rowSorter) spread(from, to []uint64, w int) {
 	}
 }
 
+// words has the memory of rows of searches that have ended. New memory is cleared, and moved while it grows: a fifth of the time of a search
+// that finds all items of a block. The collector frees what nobody takes within two of its cycles.
+var words sync.Pool
+
+// takeWords returns room for n words: that of b, of a search that has ended, or new one.
+func takeWords(b []uint64, n int) []uint64 {
+	if cap(b) >= n {
+		return b[:0]
+	}
+	if old, _ := words.Get().(*[]uint64); old != nil && cap(*old) >= n {
+		return (*old)[:0]
+	}
+	return slices.Grow(b[:0], n)
+}
+
+// giveWords gives the memory of b back. Nobody may use it any more.
+func giveWords(b []uint64) {
+	if cap(b) >= nearRows {
+		b = b[:0]
+		words.Put(&b)
+	}
+}
+
 // part moves the rows of from to about so many parts of to, in which they keep their order. The result is the end of each part, and one
 // number more. It has the memory of ends.
 func part(ends []uint32, from, to []uint64, w, parts int) []uint32 {
@@ -93,6 +117,15 @@ func part(ends []uint32, from, to []uint64, w, parts int) []uint32 {
 	}
 	for i := 1; i < len(ends); i++ {
 		ends[i] += ends[i-1]
+	}
+	if w == 4 { // three columns: the copy is two moves
+		for ; len(from) >= 4; from = from[4:] {
+			row := (*[4]uint64)(from)
+			end := &ends[(row[0]-least)>>shift]
+			*(*[4]uint64)(to[int(*end)*4:]) = *row
+			*end++
+		}
+		return ends
 	}
 	for i := 0; i < len(from); i += w {
 		row := from[i : i+w : i+w]

@@ -270,6 +270,11 @@ func (s *Search) Step(b View, limit int, exact bool) error {
 			return nil
 		}
 	}
+	if s.Over && s.Blk == nil {
+		giveWords(s.Front.flat)
+		giveWords(s.sorter.spare)
+		s.Front.flat, s.sorter.spare = nil, nil
+	}
 	return nil
 }
 
