@@ -204,21 +204,7 @@ func (r *Run) verifyPages() {
 		}) {
 			continue
 		}
-		if r.searches() {
-			for _, fault := range r.search(p.name, p.versions(), max(0, final)) {
-				r.Fault("%s", fault)
-			}
-			continue
-		}
-		final, faults := p.resolve(final)
-		if r.Config.Sentinel || r.lossy || r.alone {
-			faults = nil // a read may see a change that is lost afterwards
-		}
-		if r.Config.Sentinel {
-			faults = p.history.CheckConfirmed(p.name, final)
-		} else {
-			faults = append(faults, p.history.Check(p.name, final, r.lossy)...)
-		}
+		faults := p.check(r, final)
 		if len(faults) > 0 {
 			r.Story.Say("", "%s: %s", p.name, strings.Join(faults, "\n"))
 		}
@@ -226,6 +212,21 @@ func (r *Run) verifyPages() {
 			r.Fault("%s", fault)
 		}
 	}
+}
+
+// check compares the history with the last value, by the promise that the run's nodes make. final is gone if the posts do not exist.
+func (p *page) check(r *Run, final int64) []string {
+	if r.searches() {
+		return r.search(p.name, p.versions(), max(0, final))
+	}
+	final, faults := p.resolve(final)
+	if r.Config.Sentinel { // a read may see a change that is lost afterwards
+		return p.history.CheckConfirmed(p.name, final)
+	}
+	if r.lossy || r.alone { // as here
+		faults = nil
+	}
+	return append(faults, p.history.Check(p.name, final, r.lossy)...)
 }
 
 // readingPage is a way of several to read a page on a primary.

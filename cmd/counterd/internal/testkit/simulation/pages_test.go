@@ -71,3 +71,20 @@ func TestPageGone(t *testing.T) {
 		t.Errorf("a read that goes back: %q", faults)
 	}
 }
+
+// TestPagesOfSentinel: where Sentinel decides, a page may lose an acknowledged change, also where producers come and go. It may not lose a
+// confirmed change.
+func TestPagesOfSentinel(t *testing.T) {
+	for _, confirmed := range []bool{false, true} {
+		for _, owner := range []string{"", "c2"} {
+			r := Run{Config: Config{Sentinel: true, Standalone: true, MinIdle: minIdle}, Story: &Story{}}
+			p := &page{name: "page", owner: owner, deleted: []int64{0}}
+			for i := range int64(3) {
+				p.history.Add(p.name, attempt{client: "c2", numbered: true, from: time.Duration(i), till: time.Duration(i), value: i + 1, confirmed: confirmed})
+			}
+			if faults := p.check(&r, 2); (len(faults) > 0) != confirmed {
+				t.Errorf("owner %q, the last of three changes is lost, and confirmed: %t: faults %q", owner, confirmed, faults)
+			}
+		}
+	}
+}
