@@ -7,6 +7,11 @@ const (
 	MaxCounters = 256
 	// MaxColumns is how many columns a counter has at most.
 	MaxColumns = 64
+	// MaxTop is the longest top list of a column.
+	MaxTop = 10_000
+	// MaxTops is how many columns of a counter have a top list at most: a change
+	// of a post may touch each.
+	MaxTops = 8
 	// MaxFields is how many a layout has at most: an engine may keep one of its
 	// own beside a counter's columns. Bit offsets fit a uint16.
 	MaxFields = MaxColumns + 1
@@ -39,6 +44,7 @@ type Column struct {
 	Hint    uint8  // bits in a packed item, 1 to Max
 	Max     uint8  // bits at most, 1 to 64
 	Default uint64 // the value while none was set, at most Limit
+	Top     uint16 // how many posts with the largest values are kept in a list, at most MaxTop; 0: no list is kept
 }
 
 // Limit is the largest value the column holds.

@@ -36,11 +36,13 @@
 //	comment    = "#" { any byte but LF } .              at the start of a word
 //	statement  = "add" "counter" name { aging }
 //	           | "alter" "counter" name aging { aging }
+//	           | "alter" "column" name name top
 //	           | "add" "column" name name { attribute } .
 //	           | "drop" "column" name name
 //	           | "drop" "counter" name .
 //	attribute  = "hint=" number | "max=" number | "default=" number
-//	           | "suffix=" suffix | "primarykey" .      each at most once
+//	           | "suffix=" suffix | top | "primarykey" .      each at most once
+//	top        = "top=" ( number | "off" ) .
 //	aging      = "ids=" ids | "retain=" retain .        each at most once
 //	ids        = "weibo" | "snowflake" | "discord" | "mastodon" | "none"
 //	           | ( "ms" | "s" ) ":" number ":" number .
@@ -65,6 +67,9 @@
 //   - An ordinary column needs its counter.
 //   - ids says how mids carry time (type [IDs]), retain how long posts are kept by
 //     that time. retain needs ids. "alter counter" leaves the other one as it is.
+//   - top is how many posts with the largest values of the column are kept in a
+//     list: 1 to 10000, at most 8 columns of a counter. The list itself is no part of
+//     the schema. "alter column" changes top alone.
 //   - Saying the same thing again is no error and changes nothing. Saying
 //     something else about the same name is [ErrSchemaMismatch].
 //   - "drop counter" forgets a primary key whose counter never came.
@@ -106,6 +111,7 @@
 //	schema.go counter.go column.go    the values: a schema, its counters, their columns
 //	statement.go draft.go script.go   statements, how they change a schema, and scripts of them
 //	ids.go                            how mids carry time, and how long posts are kept
+//	top.go                            how long the top list of a column is
 //	durable.go                        the text with ids, for manifests and the log
 //	key.go suffixes.go                keys, and the table of suffixes that parsing them uses
 //	layout.go layout_codec.go         how the columns of an item are packed, and its binary form

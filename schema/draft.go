@@ -85,6 +85,8 @@ func (d *draft) apply(st Statement) error {
 		return d.dropColumn(st.Counter, st.Column)
 	case AlterCounter:
 		return d.alterCounter(st)
+	case AlterColumn:
+		return d.alterColumn(st)
 	default: // DropCounter: check knows no other
 		return d.dropCounter(st.Counter)
 	}
@@ -246,13 +248,19 @@ func (d *draft) addColumn(st Statement) error {
 	if c.lastColumn == math.MaxUint16 {
 		return fail(ErrLimit, st.Column, "cannot add column %s: all %d column ids of counter %s have been used", st.Column, math.MaxUint16, st.Counter)
 	}
+	if st.Top > 0 {
+		if err := roomForTop(c, st.Column); err != nil {
+			return err
+		}
+	}
+	st.SaysTop = st.Top > 0 // as the text of the schema has it
 	if err := d.grow(st); err != nil {
 		return err
 	}
 	c = d.own(i)
 	c.lastColumn++
 	c.Columns = append(c.Columns, Column{
-		ID: c.lastColumn, Name: st.Column, Suffix: st.Suffix, Hint: st.Hint, Max: st.Max, Default: st.Default,
+		ID: c.lastColumn, Name: st.Column, Suffix: st.Suffix, Hint: st.Hint, Max: st.Max, Default: st.Default, Top: st.Top,
 	})
 	if st.Suffix != "" {
 		d.suffixes[st.Suffix] = owner{c.Name, st.Column}
@@ -273,6 +281,9 @@ func sameColumn(have *Column, st Statement) error {
 	note("default", strconv.FormatUint(have.Default, 10), strconv.FormatUint(st.Default, 10))
 	if !st.SuffixUnsaid || have.Suffix != "" {
 		note("suffix", have.Suffix, st.Suffix)
+	}
+	if st.SaysTop {
+		note("top", topText(have.Top), topText(st.Top))
 	}
 	if diff == nil {
 		return nil

@@ -31,6 +31,11 @@ import (
 //	schema format=2
 //	add counter weibo ids=weibo retain=730d id=1
 //
+// Format 3 is that of a schema with top= of a column:
+//
+//	schema format=3
+//	add column weibo repost hint=16 max=32 default=0 suffix=cntrn top=1000 id=2
+//
 // There is exactly one such text for a schema: ParseDurable takes nothing that
 // AppendText would have written differently. These words are a file format and
 // must not change; a new form is a new format number. The text carries no
@@ -38,16 +43,25 @@ import (
 const (
 	durableFormat = 1
 	agingFormat   = 2 // a counter has IDs
+	topFormat     = 3 // a column has Top
 )
 
 // format is that of the durable form of s.
 func (s *Schema) format() uint64 {
+	format := uint64(durableFormat)
 	for _, c := range s.counters {
 		if c.IDs != (IDs{}) {
-			return agingFormat
+			format = agingFormat
 		}
 	}
-	return durableFormat
+	for _, c := range s.counters {
+		for i := range c.Columns {
+			if c.Columns[i].Top > 0 {
+				format = topFormat
+			}
+		}
+	}
+	return format
 }
 
 // AppendText appends the durable form of s, at most MaxDurable bytes.
@@ -133,8 +147,8 @@ func checkFormat(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: the schema has format %s: want %d", ErrCorrupt, quote(string(number)), durableFormat)
 	}
-	if n != durableFormat && n != agingFormat {
-		return fmt.Errorf("%w: the schema has format %d: want %d or %d", ErrVersion, n, durableFormat, agingFormat)
+	if n < durableFormat || n > topFormat {
+		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, topFormat)
 	}
 	return nil
 }

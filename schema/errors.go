@@ -69,7 +69,7 @@ func quote(word string) string {
 
 // Difference is one attribute on which a definition and a redefinition disagree.
 type Difference struct {
-	Attribute string // hint, max, default, suffix or primarykey; of a counter ids or retain
+	Attribute string // hint, max, default, suffix, top or primarykey; of a counter ids or retain
 	Have      string // as the schema has it
 	Want      string // as the statement has it
 }
@@ -96,6 +96,8 @@ func (e *MismatchError) Error() string {
 	}
 	if e.Column == "" {
 		b.WriteString(": use ALTER COUNTER to change it")
+	} else if len(e.Differences) == 1 && e.Differences[0].Attribute == "top" {
+		b.WriteString(": use ALTER COLUMN to change it")
 	}
 	return b.String()
 }

@@ -100,7 +100,7 @@ func TestAging(t *testing.T) {
 		{"alter counter plain retain=1d", ErrAttribute, "retain without ids"},
 		{"alter counter plain", ErrAttribute, "nothing to alter"},
 		{"alter counter nothing retain=1d", ErrUnknown, "no counter nothing"},
-		{"alter column plain x", ErrSyntax, "unknown statement"},
+		{"alter row plain x", ErrSyntax, "unknown statement"},
 		{"alter counter weibo hint=8", ErrSyntax, "unknown attribute"},
 		{"alter counter weibo retain=1d retain=1d", ErrAttribute, "twice"},
 		{"alter counter weibo retain", ErrAttribute, "needs a value"},

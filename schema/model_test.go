@@ -64,6 +64,17 @@ func (m *model) apply(st Statement) error {
 		*e = now
 		return nil
 
+	case st.Op == AlterColumn:
+		if e == nil || e.id == 0 || e.column(st.Column) < 0 {
+			return ErrUnknown
+		}
+		c := &e.columns[e.column(st.Column)].st
+		if st.Top > 0 && c.Top == 0 && e.tops() == MaxTops {
+			return ErrLimit
+		}
+		c.Top = st.Top
+		return nil
+
 	case st.Op == AddCounter:
 		if e != nil && e.id != 0 {
 			if st.SaysIDs && st.IDs != e.ids || st.SaysRetain && st.Retain != e.retain {
@@ -129,6 +140,9 @@ func (m *model) apply(st Statement) error {
 		if st.SuffixUnsaid && have.Suffix == "" {
 			st.Suffix = ""
 		}
+		if have.SaysTop = st.SaysTop; !st.SaysTop {
+			have.Top = 0
+		}
 		if have.SuffixUnsaid = st.SuffixUnsaid; have != st {
 			return ErrSchemaMismatch
 		}
@@ -140,6 +154,9 @@ func (m *model) apply(st Statement) error {
 				return ErrClash
 			}
 		}
+	}
+	if st.Top > 0 && e.tops() == MaxTops {
+		return ErrLimit
 	}
 	e.lastID++
 	e.columns = append(e.columns, modelColumn{e.lastID, st})
@@ -154,6 +171,16 @@ func (e *modelCounter) column(name string) int {
 	return slices.IndexFunc(e.columns, func(c modelColumn) bool { return c.st.Column == name })
 }
 
+// tops is how many columns have a top list.
+func (e *modelCounter) tops() (n int) {
+	for _, c := range e.columns {
+		if c.st.Top > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // durable is the text that AppendText has to write.
 func (m *model) durable() string {
 	var b, later strings.Builder
@@ -161,6 +188,11 @@ func (m *model) durable() string {
 	for _, e := range m.entries {
 		if e.ids != (IDs{}) {
 			format = 2
+		}
+	}
+	for _, e := range m.entries {
+		if e.tops() > 0 {
+			format = 3
 		}
 	}
 	fmt.Fprintf(&b, "schema format=%d\n", format)
@@ -184,8 +216,12 @@ func (m *model) durable() string {
 		}
 		fmt.Fprintf(out, " id=%d\n", e.id)
 		for _, c := range e.columns {
-			fmt.Fprintf(out, "add column %s %s hint=%d max=%d default=%d suffix=%s id=%d\n",
-				e.name, c.st.Column, c.st.Hint, c.st.Max, c.st.Default, c.st.Suffix, c.id)
+			top := ""
+			if c.st.Top > 0 {
+				top = fmt.Sprintf(" top=%d", c.st.Top)
+			}
+			fmt.Fprintf(out, "add column %s %s hint=%d max=%d default=%d suffix=%s%s id=%d\n",
+				e.name, c.st.Column, c.st.Hint, c.st.Max, c.st.Default, c.st.Suffix, top, c.id)
 		}
 		fmt.Fprintf(out, "next column %s id=%d\n", e.name, e.lastID+1)
 	}
@@ -196,7 +232,7 @@ func (m *model) durable() string {
 func line(st Statement) string {
 	text := st.String()
 	if st.SuffixUnsaid {
-		text = strings.TrimSuffix(text, " suffix="+st.Suffix)
+		text = strings.Replace(text, " suffix="+st.Suffix, "", 1)
 	}
 	return text
 }
@@ -222,7 +258,9 @@ func randomStatement(r *rand.Rand) Statement {
 		return Statement{Op: DropCounter, Counter: counter}
 	case p < 35:
 		return keyStatement(counter, column)
-	case p < 48:
+	case p < 42:
+		return Statement{Op: AlterColumn, Counter: counter, Column: column, SaysTop: true, Top: uint16(r.IntN(3))}
+	case p < 52:
 		return Statement{Op: DropColumn, Counter: counter, Column: column}
 	default:
 		st := Statement{Op: AddColumn, Counter: counter, Column: column, Hint: uint8(1 + r.IntN(2)), Max: 2}
@@ -230,6 +268,9 @@ func randomStatement(r *rand.Rand) Statement {
 		st.Suffix = []string{"", "n", "m", "s", "t", "u", "v", "w"}[r.IntN(8)]
 		if r.IntN(4) == 0 {
 			st.Suffix, st.SuffixUnsaid = st.Column, true
+		}
+		if st.SaysTop = r.IntN(4) == 0; st.SaysTop {
+			st.Top = uint16(r.IntN(3))
 		}
 		return st
 	}

@@ -28,9 +28,9 @@ func TestSeedScript(t *testing.T) {
 			t.Fatalf("%s: got %+v", name, c)
 		}
 		want := []Column{
-			{1, "comment", "cntcm", 16, 32, 0},
-			{2, "repost", "cntrn", 16, 32, 0},
-			{3, "attitude", "cntan", 8, 32, 0},
+			{1, "comment", "cntcm", 16, 32, 0, 0},
+			{2, "repost", "cntrn", 16, 32, 0, 0},
+			{3, "attitude", "cntan", 8, 32, 0, 0},
 		}
 		if !reflect.DeepEqual(c.Columns, want) {
 			t.Errorf("%s: got %+v", name, c.Columns)

@@ -15,6 +15,7 @@ const (
 	DropColumn                 // Counter, Column
 	DropCounter                // Counter
 	AlterCounter               // Counter, and how its posts carry age
+	AlterColumn                // Counter, Column, and the length of its top list
 )
 
 // Statement is one change of a schema. ParseStatement makes sound ones; Apply
@@ -34,6 +35,10 @@ type Statement struct {
 	// SuffixUnsaid: the text gave no suffix, so Suffix is the column's name. Such a statement also fits a column that is
 	// there with the empty suffix: that is what the same line meant once.
 	SuffixUnsaid bool
+
+	// Of AddColumn and AlterColumn: the length of the top list, 0: off. Where it is not said, it stays as it is.
+	Top     uint16
+	SaysTop bool
 
 	// Of AddCounter and AlterCounter. An attribute that is not said stays as it is.
 	IDs                 IDs
@@ -62,6 +67,8 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 		st.Op = DropCounter
 	case strings.EqualFold(verb, "alter") && strings.EqualFold(noun, "counter"):
 		st.Op = AlterCounter
+	case strings.EqualFold(verb, "alter") && strings.EqualFold(noun, "column"):
+		st.Op, want = AlterColumn, 4
 	default:
 		return st, fail(ErrSyntax, verb, "unknown statement %s %s: want %s", quote(verb), quote(noun), forms)
 	}
@@ -81,8 +88,13 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 			return Statement{}, err
 		}
 	}
-	if st.Op == AddCounter || st.Op == AlterCounter {
+	switch st.Op {
+	case AddCounter, AlterCounter:
 		if err := parseAging(&st, words[3:]); err != nil {
+			return Statement{}, err
+		}
+	case AlterColumn:
+		if err := parseAlteration(&st, words[4:]); err != nil {
 			return Statement{}, err
 		}
 	}
@@ -92,7 +104,7 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 	return st, nil
 }
 
-const forms = "add counter NAME, add column COUNTER NAME attributes, alter counter NAME attributes, drop column COUNTER NAME or drop counter NAME"
+const forms = "add counter NAME, add column COUNTER NAME attributes, alter counter NAME attributes, alter column COUNTER NAME attributes, drop column COUNTER NAME or drop counter NAME"
 
 // headMax is where words are cut before they are looked at. The limit is above the longest valid text, so a cut text
 // stays wrong.
@@ -137,7 +149,7 @@ func parseAging[W ~string | ~[]byte](st *Statement, words []W) error {
 
 // parseAttributes reads what follows the name of a column.
 func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
-	const hint, max, dflt, suffix, primarykey = 1, 2, 4, 8, 16
+	const hint, max, dflt, suffix, primarykey, top = 1, 2, 4, 8, 16, 32
 	seen := 0
 	for _, w := range words {
 		word := head(w)
@@ -154,8 +166,10 @@ func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
 			bit = suffix
 		case "primarykey":
 			bit = primarykey
+		case "top":
+			bit = top
 		default:
-			return fail(ErrAttribute, key, "unknown attribute %s: want hint=, max=, default=, suffix= or primarykey", quote(key))
+			return fail(ErrAttribute, key, "unknown attribute %s: want hint=, max=, default=, suffix=, top= or primarykey", quote(key))
 		}
 		if seen&bit != 0 {
 			return fail(ErrAttribute, key, "attribute %s is given twice", key)
@@ -179,14 +193,17 @@ func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
 			st.Suffix = value
 		case primarykey:
 			st.PrimaryKey = true
+		case top:
+			st.Top, err = parseTop(value)
+			st.SaysTop = true
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if st.PrimaryKey {
-		if seen&(dflt|suffix) != 0 {
-			return fail(ErrAttribute, "primarykey", "the primary key %s has no default and no suffix", st.Column)
+		if seen&(dflt|suffix|top) != 0 {
+			return fail(ErrAttribute, "primarykey", "the primary key %s has no default, no suffix and no top", st.Column)
 		}
 		if seen&hint == 0 {
 			st.Hint = 64
@@ -237,6 +254,9 @@ func (st *Statement) check() error {
 	if st.Op == AddCounter || st.Op == AlterCounter {
 		return st.checkAging()
 	}
+	if err := st.checkTop(); err != nil {
+		return err
+	}
 	if st.Op != AddColumn {
 		return nil
 	}
@@ -244,8 +264,8 @@ func (st *Statement) check() error {
 		if st.Hint != 64 || st.Max != 64 {
 			return fail(ErrAttribute, "primarykey", "the primary key %s has hint=%d max=%d: want hint=64 max=64", st.Column, st.Hint, st.Max)
 		}
-		if st.Default != 0 || st.Suffix != "" {
-			return fail(ErrAttribute, "primarykey", "the primary key %s has no default and no suffix", st.Column)
+		if st.Default != 0 || st.Suffix != "" || st.SaysTop {
+			return fail(ErrAttribute, "primarykey", "the primary key %s has no default, no suffix and no top", st.Column)
 		}
 		return nil
 	}
@@ -282,16 +302,21 @@ func (st *Statement) checkAging() error {
 
 // checkNames holds the names of st, and that it is a statement, to the rules.
 func (st *Statement) checkNames() error {
-	if st.Op < AddCounter || st.Op > AlterCounter {
+	if st.Op < AddCounter || st.Op > AlterColumn {
 		return fail(ErrSyntax, "", "unknown statement: op %d", st.Op)
 	}
 	if err := checkName("counter", st.Counter); err != nil {
 		return err
 	}
-	if st.Op == AddColumn || st.Op == DropColumn {
+	if st.namesColumn() {
 		return checkName("column", st.Column)
 	}
 	return nil
+}
+
+// namesColumn tells whether st is about a column.
+func (st *Statement) namesColumn() bool {
+	return st.Op == AddColumn || st.Op == DropColumn || st.Op == AlterColumn
 }
 
 func checkName(what, name string) error {
@@ -328,11 +353,13 @@ func (st *Statement) append(dst []byte) []byte {
 		dst = append(dst, "drop counter "...)
 	case AlterCounter:
 		dst = append(dst, "alter counter "...)
+	case AlterColumn:
+		dst = append(dst, "alter column "...)
 	default:
 		return append(dst, "unknown statement"...)
 	}
 	dst = append(dst, st.Counter...)
-	if st.Op == AddColumn || st.Op == DropColumn {
+	if st.namesColumn() {
 		dst = append(dst, ' ')
 		dst = append(dst, st.Column...)
 	}
@@ -341,6 +368,9 @@ func (st *Statement) append(dst []byte) []byte {
 	}
 	if st.SaysRetain {
 		dst = appendRetain(append(dst, " retain="...), st.Retain)
+	}
+	if st.Op == AlterColumn {
+		return st.appendTop(dst)
 	}
 	if st.Op != AddColumn {
 		return dst
@@ -355,7 +385,7 @@ func (st *Statement) append(dst []byte) []byte {
 	dst = append(dst, " default="...)
 	dst = strconv.AppendUint(dst, st.Default, 10)
 	dst = append(dst, " suffix="...)
-	return append(dst, st.Suffix...)
+	return st.appendTop(append(dst, st.Suffix...))
 }
 
 // keyStatement declares the primary key of a counter.
@@ -367,7 +397,7 @@ func keyStatement(counter, key string) Statement {
 func columnStatement(counter string, c *Column) Statement {
 	return Statement{
 		Op: AddColumn, Counter: counter, Column: c.Name,
-		Hint: c.Hint, Max: c.Max, Default: c.Default, Suffix: c.Suffix,
+		Hint: c.Hint, Max: c.Max, Default: c.Default, Suffix: c.Suffix, Top: c.Top, SaysTop: c.Top != 0,
 	}
 }
 
