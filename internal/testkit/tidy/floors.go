@@ -233,6 +233,7 @@ var pure = map[string][]string{
 	"cmd/internal/topology":                  {"os", "syscall", "sync"},
 	"counter/internal/hot":                   {"os", "net", "time", "syscall", "sync"},
 	"counter/internal/producers":             {"os", "net", "time", "syscall", "sync"},
+	"counter/internal/toplist":               {"os", "net", "time", "syscall"},
 	"cmd/counterd/internal/net/resp":         {"os", "net", "time", "syscall"},
 	"cmd/counterd/internal/commands/glob":    {"os", "net", "time", "syscall"},
 	"cmd/counterd/internal/commands/idmp":    {"os", "net", "time", "syscall", "sync"},
