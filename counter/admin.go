@@ -6,6 +6,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/replica"
 	"github.com/counterd/counterd/counter/internal/tier"
+	"github.com/counterd/counterd/counter/internal/topbuild"
 	"github.com/counterd/counterd/persist"
 
 	"github.com/counterd/counterd/counter/internal/durable"
@@ -101,6 +102,9 @@ func (a Admin) Repacks() (blocks int64, took time.Duration) {
 	return a.s.repacker.Totals()
 }
 
+// TopLists counts the top lists of columns.
+func (a Admin) TopLists() TopListStats { return a.s.tops.Stats() }
+
 // Now is the time as the store's clock has it.
 func (a Admin) Now() time.Time { return a.s.data.Config.Now() }
 
@@ -171,6 +175,8 @@ type (
 	TierStats = tier.TierStats
 	// Usage is the memory and the files of one counter's posts.
 	Usage = tier.Usage
+	// TopListStats counts the top lists of columns.
+	TopListStats = topbuild.Stats
 )
 
 // Memory is the memory handed out to blocks, in bytes: without the cache of pages and partial rows, see TierStats.

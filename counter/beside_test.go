@@ -24,7 +24,7 @@ func TestBeside(t *testing.T) {
 	newRand(t)
 	sim := vfs.NewSim()
 	opts := Options{BlockItems: 256, FS: sim, Manual: true}
-	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=2 max=40 suffix=v\nadd column a w hint=8 max=8 suffix=w")
+	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=2 max=40 suffix=v top=2\nadd column a w hint=8 max=8 suffix=w")
 	const writers, keys = 3, 900
 	ks := s.data.Spaces[s.Schema().Counter("a").ID][0]
 	var reshaped atomic.Int64
@@ -168,7 +168,7 @@ func TestSealedAhead(t *testing.T) {
 // after every 256 that changed meanwhile and are carried over, whatever the block's size.
 func TestReshapeRests(t *testing.T) {
 	const items, step = 16 << 10, 8 * hot.RestBuckets
-	s := openDir(t, "data", Options{BlockItems: 2 * items, FS: vfs.NewSim(), Manual: true}, "add counter a\nadd column a v hint=2 max=40 suffix=v")
+	s := openDir(t, "data", Options{BlockItems: 2 * items, FS: vfs.NewSim(), Manual: true}, "add counter a\nadd column a v hint=2 max=40 suffix=v top=2")
 	defer s.Close()
 	for mid := range items {
 		if err := s.Set(fmt.Sprintf("%d.v", mid), uint64(mid)); err != nil {

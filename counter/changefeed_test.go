@@ -176,7 +176,7 @@ func openFeed(t testing.TB, change ...func(*Options)) (*Store, *Options) {
 	for _, f := range change {
 		f(opts)
 	}
-	s := openDir(t, "data", *opts, "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd column a w hint=8 max=40 default=2 suffix=w\nadd counter b\nadd column b x hint=4 max=20 suffix=x")
+	s := openDir(t, "data", *opts, "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd counter b\nadd column b x hint=4 max=20 suffix=x")
 	return s, opts
 }
 

@@ -247,7 +247,7 @@ func TestChangeSetRefused(t *testing.T) {
 func TestChangeSetAtomic(t *testing.T) {
 	rng := newRand(t)
 	opts := Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true}
-	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=2 max=40 suffix=v\nadd column a w hint=2 max=40 suffix=w\nadd counter b\nadd column b x hint=2 max=40")
+	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=2 max=40 suffix=v top=2\nadd column a w hint=2 max=40 suffix=w\nadd counter b\nadd column b x hint=2 max=40")
 	def, other := s.Schema().Counter("a"), s.Schema().Counter("b")
 	mids := make([]uint64, 60)
 	for i := range mids {
@@ -534,7 +534,7 @@ func TestNoMemoryChangesNothing(t *testing.T) {
 // TestLargeChangeSetBehindSplits: a large change set locks the blocks that its operations were located in, and others where
 // operations before it in the same batch have split these.
 func TestLargeChangeSetBehindSplits(t *testing.T) {
-	s := openDir(t, "data", Options{BlockItems: 128, FS: vfs.NewSim(), Manual: true}, "add counter a\nadd column a v hint=4 max=40 suffix=v")
+	s := openDir(t, "data", Options{BlockItems: 128, FS: vfs.NewSim(), Manual: true}, "add counter a\nadd column a v hint=4 max=40 suffix=v top=2")
 	defer s.Close()
 	def := s.Schema().CounterNamed([]byte("a"))
 	set := func(b *Batch, mid uint64, v uint64) { b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Arg: v}) }

@@ -189,7 +189,7 @@ func TestMissingColdFile(t *testing.T) {
 // The next row copied into it must find the present ones.
 func TestEmptiedOverlayAfterSchemaChange(t *testing.T) {
 	opts := Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true}
-	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=8 max=20 suffix=v\nadd column a w hint=8 max=20 suffix=w")
+	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=8 max=20 suffix=v top=2\nadd column a w hint=8 max=20 suffix=w")
 	s.repacker.Stop() // or it would re-pack the overlay before we come to it
 	for i := range uint64(200) {
 		for col, v := range map[string]uint64{"v": i, "w": 100 + i} {
@@ -293,7 +293,7 @@ func TestDamagedColdBlockRests(t *testing.T) {
 // TestFullDiskRestsAll: a failure that is not a block's own makes all rest, but not for longer because of that block.
 func TestFullDiskRestsAll(t *testing.T) {
 	faulty := vfs.NewFaulty(vfs.NewSim())
-	s := openDir(t, "data", Options{FS: faulty, Manual: true, BlockItems: 64}, "add counter a\nadd column a v hint=8 max=32 suffix=v")
+	s := openDir(t, "data", Options{FS: faulty, Manual: true, BlockItems: 64}, "add counter a\nadd column a v hint=8 max=32 suffix=v top=2")
 	for i := range 400 {
 		if err := s.Set(fmt.Sprintf("%d.v", i), uint64(i)); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // dump reads everything in a store: "counter:mid" to its columns by name, and what it remembers of producers.
 func dump(t testing.TB, s *Store) map[string]string {
 	t.Helper()
+	checkTops(t, s)
 	b := s.NewBatch()
 	if err := b.Begin(); err != nil {
 		t.Fatal(err)
@@ -349,7 +350,7 @@ func (p *player) mid() uint64 {
 	}
 }
 
-const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd column a w hint=8 max=40 default=2 suffix=w"
+const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w"
 
 func newPlayer(t testing.TB, seed uint64, sim *vfs.Sim) (*player, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))

@@ -172,7 +172,7 @@ func TestDropRangeModel(t *testing.T) {
 		for _, blockItems := range []int{16, 40} {
 			t.Run(fmt.Sprintf("groups=%v/block=%d", groups, blockItems), func(t *testing.T) {
 				opts := Options{BlockItems: blockItems, HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true, SlotGroups: groups}
-				s := openDir(t, "data", opts, "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd counter b\nadd column b x hint=1 max=1 suffix=x")
+				s := openDir(t, "data", opts, "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd counter b\nadd column b x hint=1 max=1 suffix=x")
 				m := model{"a": {}, "b": {}}
 				mid := func() uint64 {
 					if rng.IntN(6) == 0 {
@@ -214,7 +214,7 @@ func TestFindBesideDropRange(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
 	for round := range 12 {
-		s := openDir(t, "data", Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true, SlotGroups: round%3 == 0}, "add counter a\nadd column a v hint=8 max=20 suffix=v")
+		s := openDir(t, "data", Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true, SlotGroups: round%3 == 0}, "add counter a\nadd column a v hint=8 max=20 suffix=v top=2")
 		const posts = 1000
 		stays := make(map[uint64]bool)
 		for mid := range uint64(posts) {
@@ -303,7 +303,7 @@ func TestFindBesideDropRange(t *testing.T) {
 func TestDropRangeDuringSnapshot(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
-	const script = "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd counter b\nadd column b x hint=1 max=1 suffix=x"
+	const script = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd counter b\nadd column b x hint=1 max=1 suffix=x"
 	mid := func() uint64 { return fewGroups(rng.Uint64N(300)) }
 	for _, groups := range []bool{false, true} {
 		for at := 0; ; at += 1 + rng.IntN(3) {
@@ -378,7 +378,7 @@ func TestDropRangeOfGroups(t *testing.T) {
 	for _, split := range []bool{false, true} {
 		sim := vfs.NewSim()
 		opts := Options{FS: sim, Manual: true, BlockItems: 16, SlotGroups: split}
-		s := openDir(t, "data", opts, "add counter a\nadd column a v hint=3 max=20 suffix=v")
+		s := openDir(t, "data", opts, "add counter a\nadd column a v hint=3 max=20 suffix=v top=2")
 		var only slot.Set
 		only.Add(slot.Group(7))
 		want := model{"a": {}}

@@ -50,7 +50,7 @@ type testMove struct {
 	failed   bool   // the destination had no place for a producer
 }
 
-const moversSchema = "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd column a w hint=8 max=40 default=2 suffix=w"
+const moversSchema = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w"
 
 func newMovers(t *testing.T, rng *rand.Rand, change ...func(*Options)) *movers {
 	t.Helper()

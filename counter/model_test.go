@@ -23,6 +23,7 @@ type model map[string]map[uint64]map[string]uint64
 // checkStore compares everything in s with m, by SCAN and by reading rows, and verifies the blocks.
 func checkStore(t *testing.T, s *Store, m model) {
 	t.Helper()
+	checkTops(t, s)
 	b := s.NewBatch()
 	if err := b.Begin(); err != nil {
 		t.Fatal(err)
@@ -140,8 +141,8 @@ func TestModel(t *testing.T) {
 					dir, opts.FS, opts.Manual = "data", vfs.NewSim(), true
 				}
 				s := openDir(t, dir, opts, `add counter a
-add column a v hint=3 max=20 suffix=v
-add column a w hint=64 max=64 default=9 suffix=w
+add column a v hint=3 max=20 suffix=v top=2
+add column a w hint=64 max=64 default=9 suffix=w top=3
 add counter b
 add column b x hint=1 max=1 suffix=x`)
 				m := model{"a": {}, "b": {}}
@@ -466,6 +467,12 @@ func playSchema(t *testing.T, rng *rand.Rand, s *Store, m model, added *int) {
 		script = fmt.Sprintf("drop column %s %s", def.Name, col)
 		for _, row := range m[def.Name] {
 			delete(row, col)
+		}
+	case rng.IntN(3) == 0:
+		col := &def.Columns[rng.IntN(len(def.Columns))]
+		err := s.AlterScript(fmt.Sprintf("alter column %s %s top=%s", def.Name, col.Name, []string{"off", "1", "2", "5"}[rng.IntN(4)]))
+		if err != nil && !errors.Is(err, schema.ErrLimit) {
+			t.Fatal(err)
 		}
 	case len(def.Columns) < 60:
 		*added++

@@ -27,7 +27,7 @@ type onceStep struct {
 	want        string
 }
 
-const onceSchema = "add counter a\nadd column a v hint=3 max=6 suffix=v\nadd column a w hint=8 max=40 default=2 suffix=w"
+const onceSchema = "add counter a\nadd column a v hint=3 max=6 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w"
 
 // newOnceScript draws a script and plays it on a map.
 func newOnceScript(rng *rand.Rand, n int) onceScript {

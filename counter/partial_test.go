@@ -24,7 +24,7 @@ import (
 func coldDir(t *testing.T, n int) (dir string, s *Store, mids []uint64, cold string) {
 	t.Helper()
 	dir = t.TempDir()
-	s = openDir(t, dir, Options{Manual: true, BlockItems: n * 2 / 3}, seedScript)
+	s = openDir(t, dir, Options{Manual: true, BlockItems: n * 2 / 3}, seedScript+"alter column weibo repost top=3\nalter column weibo comment top=20\n")
 	mids = fill(t, s, n, 3)
 	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
@@ -137,6 +137,7 @@ func (m *partialModel) check(when string) (errs int) {
 		}
 	}
 	m.list(when)
+	checkTops(m.t, m.s)
 	return errs
 }
 

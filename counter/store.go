@@ -13,6 +13,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/counter/internal/feed"
+	"github.com/counterd/counterd/counter/internal/topbuild"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
@@ -30,6 +31,7 @@ type Store struct {
 
 	tiers    tier.Tiers
 	repacker tier.Repacker
+	tops     topbuild.Builder
 
 	// nil where data is in memory only
 	snapshots *durable.Snapshots
@@ -66,6 +68,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s.tiers.Start()
 	s.repacker.Start()
+	if !opts.Manual {
+		s.tops.Start()
+	}
 	return s, nil
 }
 
@@ -80,6 +85,7 @@ func (s *Store) connect() {
 	s.space.Init(d, &s.retention)
 	s.tiers.Init(d, &s.space, opts.MaxMemory)
 	s.repacker.Init(d, &s.tiers)
+	s.tops.Init(d)
 }
 
 // recover reads the store of a directory.
@@ -128,6 +134,7 @@ func (s *Store) Close() error {
 	}
 	s.tiers.Stop()
 	s.repacker.Stop()
+	s.tops.Stop()
 	s.packing.Stop()
 	s.cursors.Stop()
 	if s.snapshots != nil {

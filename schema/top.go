@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// parseAlteration reads what follows the name of a column that is there.
+// parseAlteration reads the attributes behind the name of a column that is there.
 func parseAlteration[W ~string | ~[]byte](st *Statement, words []W) error {
 	for _, w := range words {
 		key, value, assigned := strings.Cut(head(w), "=")

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/toplist"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -14,6 +15,7 @@ import (
 // is passed over.
 type Columns struct {
 	Def    *schema.Counter
+	Tops   *toplist.Lists // top lists of columns; nil: none has one
 	Layout *schema.Layout // of hot blocks made from now on
 	Over   *schema.Layout // of overlays made from now on: a column of row states before the others
 	Rest   func()         // see hot.RestBuckets: of a private copy, whose user plans beside clients; nil: planning does not rest
@@ -21,15 +23,14 @@ type Columns struct {
 
 // Define puts a definition of the counter in force. REQUIRES Store.gate held exclusively.
 func (cs *Columns) Define(def *schema.Counter) error {
-	if cs.Layout != nil && cs.Layout.Equal(def.Layout) {
-		cs.Def = def
-		return nil
+	if cs.Layout == nil || !cs.Layout.Equal(def.Layout) {
+		over, err := OverlayLayout(def)
+		if err != nil {
+			return err
+		}
+		cs.Layout, cs.Over = def.Layout, over
 	}
-	over, err := OverlayLayout(def)
-	if err != nil {
-		return err
-	}
-	cs.Def, cs.Layout, cs.Over = def, def.Layout, over
+	cs.Def, cs.Tops = def, toplist.For(def, cs.Tops)
 	return nil
 }
 

@@ -44,6 +44,7 @@ type Batch struct {
 	seen       sight
 	changeSets changeSets
 	stretch    stretch
+	tops       topNotes
 }
 
 // Begin opens the batch for operations, beside other batches.
@@ -390,6 +391,9 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 			return blk
 		}
 		mark(b, blk, op.Mid)
+		if t := ks.Tops; t != nil {
+			topGone(b, t, op.Mid)
+		}
 		switch {
 		case b.silent:
 			blk.Logged = max(blk.Logged, b.applied)

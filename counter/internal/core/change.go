@@ -18,7 +18,7 @@ func addInTable(b *Batch, blk *block.Block, op *Op, ref hot.Ref) *block.Block {
 		return blk
 	}
 	blk.Tab.Set(ref, int(op.Column), value)
-	changed(b, blk, op, value)
+	changed(b, blk, op, old, value)
 	if blk.Tab.Crowded() {
 		b.stretch.log(blk)
 		blk = op.ks.Widen(blk, op.Mid)
@@ -77,7 +77,10 @@ func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block 
 	}
 	if !p.Readable() {
 		if op.Err = ks.SetPartial(blk, op.Mid, col.ID, value); op.Err == nil {
-			changed(b, blk, op, value)
+			if t := ks.Tops; t != nil {
+				topMade(b, t, op, 1<<op.Column, false)
+			}
+			changed(b, blk, op, unknown, value)
 		}
 		return blk
 	}
@@ -99,7 +102,7 @@ func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block 
 	if f >= 0 {
 		blk.Tab.Set(ref, f, value)
 	}
-	changed(b, blk, op, value)
+	changed(b, blk, op, old, value)
 	if blk.Tab.Crowded() {
 		b.stretch.log(blk)
 		blk = ks.Widen(blk, op.Mid)

@@ -173,6 +173,8 @@ func (r *changeSets) runChanges(g changeSet) {
 	r.number = b.data.changeSets.Add(1)
 	silent := b.silent
 	b.silent = true // the change set logs itself, in one piece: b.applied is 0
+	b.tops.held = true
+	defer r.tellTops()
 	outOfRange := false
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
@@ -193,8 +195,10 @@ func (r *changeSets) runChanges(g changeSet) {
 		}
 	}
 	b.silent = silent
+	r.topsOfMade()
 	if outOfRange {
 		r.unmakeUnchanged(g)
+		r.topsOfMade()
 	}
 	if once != nil {
 		once.Result = once.Make(b, once, g.from, g.to-g.from)
@@ -320,6 +324,21 @@ func (r *changeSets) unmake() {
 			_ = op.ks.Remove(blk, op.Mid, p) // and so it needs no memory
 		}
 	}
+}
+
+// topsOfMade notes the rows that prepare made for top lists, or that none is there.
+func (r *changeSets) topsOfMade() {
+	for _, i := range r.made {
+		if op := &r.b.ops[i]; op.ks.Tops != nil {
+			topIs(r.b, op.ks, r.blockOf(op), op.Mid)
+		}
+	}
+}
+
+// tellTops tells the lists of the changes.
+func (r *changeSets) tellTops() {
+	r.b.tops.held = false
+	tellTops(r.b, r.b.pos)
 }
 
 // unmakeUnchanged removes the rows that prepare made for additions that were out of range, all of them. What came behind

@@ -36,7 +36,8 @@ import (
 //  6. ledger.Mu, of producers, or the lock of Cursors: from the look at a number to its entry. A numbered change may replace its block and
 //     appends to the log while it is held. With it held the next operation's block is taken only if it is free
 //  7. Keyspace.dirMu: to replace a directory, with the lock of the replaced block held
-//  8. the arena's lock, the log's locks (package persist), and those that guard statistics, caches, pins and lineage: while
+//  8. the lock of a toplist.List, one at a time; the arena's lock, the log's locks (package persist), and those that guard statistics,
+//     caches, pins and lineage: while
 //     one of these is held, nobody takes a lock of 1 to 7
 type Data struct {
 	Config Config
@@ -74,6 +75,7 @@ type Data struct {
 	ReadErrors atomic.Int64         // of cold files
 	Sealing    chan *block.Keyspace // whose open blocks are to be sealed; nil: nothing is sealed ahead
 	Outdated   chan struct{}        // blocks have other columns than the schema
+	Unlisted   chan struct{}        // top lists are short of entries
 
 	Files  block.ColdFiles
 	Broken atomic.Int64     // that could not be opened at the start
@@ -122,7 +124,7 @@ func (d *Data) Init(c Config, cache *coldstore.Cache) {
 	d.Config, d.Gate, d.Cache = c, newGate(runtime.GOMAXPROCS(0)), cache
 	d.Schema.Store(schema.Empty())
 	d.Clock.Store(1)
-	d.Outdated = make(chan struct{}, 1)
+	d.Outdated, d.Unlisted = make(chan struct{}, 1), make(chan struct{}, 1)
 	if !c.Manual {
 		d.Sealing = make(chan *block.Keyspace, 256)
 	}

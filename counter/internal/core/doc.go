@@ -15,7 +15,7 @@
 //	gate.go                    the lock that batches share
 //	errors.go                  whether changes are taken; why not
 //	schemachange.go            changes of the schema, and of all posts at once
-//	owned.go moving.go         groups of hash slots: which clients may touch, which are on their way
+//	moving.go                  groups of hash slots: which clients may touch, which are on their way
 //	batch.go op.go ack.go      operations, run together; their acknowledgement
 //	change.go bounds.go        a new value of a column; additions within bounds
 //	setrow.go                  several columns of a post at once
@@ -29,6 +29,7 @@
 //	droprange.go               ranges of mids whose posts are removed at once, and the newest mids, which tell time
 //	update.go updaterow.go     changes of the posts that a query finds, and a batch as queries see it
 //	scancache.go               sorted mids of blocks, for scans
+//	topnotes.go                notes of changes for the top lists of columns
 //	replay.go                  records of the log, made again at the start and on a replica
 //	pace.go                    turns of background work
 package core

@@ -21,7 +21,9 @@ type RangeDrop struct {
 	From, To      uint64
 	Posts, Blocks int // that were removed; of files that cannot be read Posts is an estimate
 
-	plans []*block.Drop
+	plans  []*block.Drop
+	groups slot.Set
+	kept   bool // posts in a file that cannot be read stay
 }
 
 // DropRangeError refuses a range. Nothing was changed.
@@ -81,7 +83,13 @@ func (w Whole) DropRange(def *schema.Counter, from, to uint64, only slot.Set) (*
 
 // planDrop prepares the removal of a range in all keyspaces of groups.
 func (d *Data) planDrop(def *schema.Counter, groups slot.Set, r block.DropRange) (*RangeDrop, error) {
-	drop := &RangeDrop{Counter: def, From: r.From, To: r.To}
+	drop := &RangeDrop{Counter: def, From: r.From, To: r.To, groups: groups}
+	if lost := r.Lost; lost != nil {
+		r.Lost = func(lo, hi uint64) {
+			drop.kept = true
+			lost(lo, hi)
+		}
+	}
 	if !d.SlotGroups && groups != slot.AllGroups() {
 		r.Has = func(mid uint64) bool { return groups.Has(slot.Group(mid)) }
 	}
@@ -123,6 +131,7 @@ func (r *RangeDrop) apply(b *Batch, logged uint64) (err error) {
 			err = failed
 		}
 	}
+	b.data.dropFromLists(b.data.Spaces[r.Counter.ID][0].Tops, r, logged)
 	b.dropped.free(b.data)
 	if b.dropped = r; !b.open {
 		r.free(b.data)

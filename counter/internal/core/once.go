@@ -334,12 +334,15 @@ func (r *changeSets) runLocked(o *Once, op *Op, blk *block.Block, i int) *block.
 		return blk
 	}
 	silent := b.silent
-	b.silent = true // it is logged here, behind what says whose it is
+	b.silent, b.tops.held = true, true // it is logged here, behind the record of its number
 	blk = b.apply(blk, op)
-	b.silent = silent
+	b.silent, b.tops.held = silent, false
 	if op.Err == nil || o.Each && op.Err == ErrOutOfRange {
 		r.keepOne(o, op, i)
 		blk.Logged = max(blk.Logged, b.pos)
+		if !b.tops.Empty() {
+			tellTops(b, b.pos)
+		}
 	}
 	if op.Err == nil || op.Err == ErrOutOfRange { // which tells of the value too
 		b.seen.noteSeen(blk.Logged)

@@ -111,6 +111,7 @@ func (d *Data) SetSchema(next *schema.Schema) error {
 	if changed {
 		d.wakeReshaping()
 	}
+	d.wakeLists()
 	return nil
 }
 
@@ -134,6 +135,7 @@ func (d *Data) renew(chosen func(*block.Keyspace) bool) error {
 		place := &d.Spaces[ks.ID][ks.Group]
 		(*place).Free()
 		*place = ks
+		d.resetLists(ks.Tops)
 	}
 	return nil
 }

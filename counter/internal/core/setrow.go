@@ -123,7 +123,7 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 				break
 			}
 		}
-		rowChanged(b, blk, op, columns, values)
+		rowChanged(b, blk, op, columns, values, false)
 		return blk
 	}
 	if blk.Span.Data != nil && ks.Lacking(blk, columns, values) {
@@ -138,7 +138,7 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 		return blk
 	}
 	ks.SetFields(blk, p, columns, values)
-	rowChanged(b, blk, op, columns, values)
+	rowChanged(b, blk, op, columns, values, true)
 	if blk.Tab.Crowded() {
 		b.stretch.log(blk)
 		blk = ks.Widen(blk, op.Mid)
@@ -147,8 +147,11 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 }
 
 // rowChanged is changed for an OpSetRow.
-func rowChanged(b *Batch, blk *block.Block, op *Op, columns []int16, values []uint64) {
+func rowChanged(b *Batch, blk *block.Block, op *Op, columns []int16, values []uint64, readable bool) {
 	mark(b, blk, op.Mid)
+	if t := op.ks.Tops; t != nil {
+		topSet(b, t, op, columns, values, readable)
+	}
 	if len(columns) > 1 && b.changeSets.number == 0 {
 		blk.ChangeSet = b.data.changeSets.Add(1)
 	}

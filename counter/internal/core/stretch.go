@@ -107,6 +107,9 @@ func (s *stretch) log(cur *block.Block) {
 	if err != nil {
 		panic("counter: BUG: records that the log does not take: " + err.Error())
 	}
+	if !s.b.tops.Empty() {
+		tellTops(s.b, pos)
+	}
 	for i, blk := range s.blocks {
 		blk.Logged = pos
 		if s.blocks[i] = nil; blk != cur {
@@ -123,9 +126,12 @@ func mark(b *Batch, blk *block.Block, mid uint64) {
 	}
 }
 
-// changed notes for the log that op gave its column a value.
-func changed(b *Batch, blk *block.Block, op *Op, value uint64) {
+// changed notes for the log, and for top lists, that op gave its column a value instead of old.
+func changed(b *Batch, blk *block.Block, op *Op, old, value uint64) {
 	mark(b, blk, op.Mid)
+	if t := op.ks.Tops; t != nil {
+		topChanged(b, t, op, old, value)
+	}
 	switch {
 	case b.silent:
 		blk.Logged = max(blk.Logged, b.applied)

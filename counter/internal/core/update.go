@@ -370,6 +370,10 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 			b.pos = b.data.Log.AppendDelete(ks.Def.ID, mid)
 			blk.Logged = b.pos
 		}
+		if ks.Tops != nil {
+			topGone(b, ks.Tops, mid)
+			tellTops(b, b.pos)
+		}
 	} else {
 		if !u.compute() {
 			u.unfit++

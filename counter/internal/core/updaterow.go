@@ -61,6 +61,10 @@ func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid 
 		}
 		blk.Logged = b.pos
 	}
+	if ks.Tops != nil {
+		topIs(b, ks, blk, mid)
+		tellTops(b, b.pos)
+	}
 	if blk.Tab.Crowded() {
 		blk = ks.Widen(blk, mid)
 	}

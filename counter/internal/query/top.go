@@ -28,6 +28,7 @@ type Top struct {
 	best   ranking
 	rows   Rows
 
+	scans    bool // the posts themselves are looked at: no list that is kept has them, or none is asked
 	from, to uint64
 	at       uint64 // of the blocks that are asked
 	asked    bool
@@ -53,6 +54,7 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 	}
 	s := &t.Search
 	t.from, t.to, t.at, t.rows.width = s.Query.From, s.Query.To, s.Query.From, 2
+	t.scans = len(q.Where) > 0 || q.Mids != nil || len(q.NotMids) > 0 || q.From > 0 || s.Query.To < schema.MaxMid
 	t.column = s.spanFor(int(column))
 	s.sink, s.single = t.addRows, true
 	if s.Over {
@@ -78,6 +80,10 @@ func (t *Top) addRows(rows *Rows) {
 // meanwhile by some value it had.
 func (t *Top) Step(b View) (done bool, err error) {
 	s := &t.Search
+	if !t.scans {
+		t.scans = true
+		return t.fromList(b)
+	}
 	if !t.asked {
 		return false, t.askNext(b)
 	}
@@ -92,6 +98,31 @@ func (t *Top) Step(b View) (done bool, err error) {
 	}
 	return false, s.Step(b, math.MaxInt, false)
 }
+
+// fromList asks the top list of the column for the rows, if the server keeps one.
+func (t *Top) fromList(b View) (done bool, err error) {
+	s := &t.Search
+	if err := s.Bind(b); err != nil || s.Ks.Tops == nil {
+		return false, err
+	}
+	l := s.Ks.Tops.Of[s.wanted[0]]
+	if l == nil {
+		return false, nil
+	}
+	top, seen, ok := l.Top(t.k)
+	if !ok {
+		return false, nil
+	}
+	b.NoteSeen(seen)
+	t.rows.flat = make([]uint64, 0, 2*len(top))
+	for _, e := range top {
+		t.rows.flat = append(t.rows.flat, e.Mid, e.Value)
+	}
+	return true, nil
+}
+
+// Scan makes the search look at the posts, also where a list has them.
+func (t *Top) Scan() { t.scans = true }
 
 // nextPart has the search begin with the next block, if one can have a better item.
 func (t *Top) nextPart() bool {

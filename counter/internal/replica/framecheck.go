@@ -155,7 +155,12 @@ func checkSame(before, next *schema.Schema) error {
 			continue
 		}
 		for _, c := range def.Columns {
-			if i := was.Index(c.ID); i >= 0 && c != was.Columns[i] {
+			i := was.Index(c.ID)
+			if i < 0 {
+				continue
+			}
+			c.Top = was.Columns[i].Top // a column may get a top list, or lose it
+			if c != was.Columns[i] {
 				return fmt.Errorf("schema: column %d of %s is %+v, want %+v as before", c.ID, def.Name, c, was.Columns[i])
 			}
 		}

@@ -51,6 +51,7 @@ var floors = map[string]int{
 	"counter/internal/durable":   57,
 	"counter/internal/tier":      58,
 	"counter/internal/replica":   58,
+	"counter/internal/topbuild":  58,
 	"counter/internal/feed":      59,
 	"counter/datadir":            40,
 	"counter/client":             20,

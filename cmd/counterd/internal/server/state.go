@@ -64,6 +64,7 @@ func (o observer) state(parts facts.Part) *facts.State {
 	if parts.Has(facts.PartTiers) {
 		f.Tiers = admin.TierCounts()
 		f.Repacks, f.Repacking = admin.Repacks()
+		f.TopLists = admin.TopLists()
 	}
 	if parts.Has(facts.PartPosts) {
 		for _, def := range store.Schema().Counters() {

@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// alter: ADD COUNTER, ADD COLUMN, DROP COUNTER, DROP COLUMN.
+// alter: ADD, DROP and ALTER, COUNTER and COLUMN.
 func alter(c Conn, args [][]byte) {
 	call := c.Call()
 	st, err := schema.ParseStatement(args)

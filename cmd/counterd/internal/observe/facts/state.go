@@ -34,6 +34,7 @@ type State struct {
 
 	Tiers     counter.TierStats // only its totals: see counter.Admin.TierCounts
 	Repacks   int64
+	TopLists  counter.TopListStats
 	Repacking time.Duration
 	Usage     []counter.Usage
 	Posts     int

@@ -1,0 +1,152 @@
+package core
+
+import (
+	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/toplist"
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// topNotes are the changes of a batch to columns that have a top list (package toplist).
+//
+// The lists are told where the records of the changes are in the log, and their blocks are locked still: nobody sees a change in a list that nobody
+// sees in the block, and the changes of a post reach a list in their order. A stretch tells at its append, a change
+// set and a numbered change behind their records, and a batch that logs nothing at once.
+type topNotes struct {
+	toplist.Notes
+	held bool // by a change set, or a numbered change, which tells them itself
+}
+
+// unknown is the value before a change that did not look at it.
+const unknown = ^uint64(0)
+
+// topChanged notes that op, which was made, has changed its column from old to value.
+func topChanged(b *Batch, t *toplist.Lists, op *Op, old, value uint64) {
+	if l := t.Of[op.Column]; l != nil && (l.Reaches(value) || l.Reaches(old)) && !b.data.Own.Hides(op.Mid) {
+		b.tops.Add(l, op.Mid, value)
+	}
+	if !op.Found {
+		topMade(b, t, op, 1<<op.Column, true)
+	}
+	topDone(b)
+}
+
+// topMade notes that op has made its post, which has the defaults of columns that are not in set. Where the page of the post cannot
+// be read, it may have been there before, with other values: lists that it could be in are built again.
+func topMade(b *Batch, t *toplist.Lists, op *Op, set uint64, readable bool) {
+	for i, l := range t.Of {
+		switch {
+		case l == nil || set>>i&1 != 0 || !l.Reaches(l.Default) || b.data.Own.Hides(op.Mid):
+		case readable:
+			b.tops.Add(l, op.Mid, l.Default)
+		default:
+			l.Reset()
+			b.data.wakeLists()
+		}
+	}
+}
+
+// topSet notes that op has given several columns values.
+func topSet(b *Batch, t *toplist.Lists, op *Op, columns []int16, values []uint64, readable bool) {
+	set := uint64(0)
+	for i, c := range columns {
+		set |= 1 << c
+		if l := t.Of[c]; l != nil && (op.Found && l.Takes() || l.Reaches(values[i])) && !b.data.Own.Hides(op.Mid) {
+			b.tops.Add(l, op.Mid, values[i])
+		}
+	}
+	if !op.Found || !readable {
+		topMade(b, t, op, set, readable)
+	}
+	topDone(b)
+}
+
+// topGone notes that a post was removed.
+func topGone(b *Batch, t *toplist.Lists, mid uint64) {
+	for _, l := range t.All {
+		if l.Takes() {
+			b.tops.Gone(l, mid)
+		}
+	}
+	topDone(b)
+}
+
+// topIs notes the values of a post in blk, which is locked.
+func topIs(b *Batch, ks *block.Keyspace, blk *block.Block, mid uint64) {
+	p, err := ks.Find(blk, mid)
+	if err == nil && !p.Found() {
+		for _, l := range ks.Tops.All {
+			b.tops.Gone(l, mid)
+		}
+		return
+	}
+	for i, l := range ks.Tops.Of {
+		if l == nil || b.data.Own.Hides(mid) {
+			continue
+		}
+		value := uint64(0)
+		if err == nil {
+			value, err = ks.Value(blk, mid, p, i)
+		}
+		if err != nil {
+			l.Reset()
+			b.data.wakeLists()
+			continue
+		}
+		b.tops.Add(l, mid, value)
+	}
+}
+
+// topDone tells the lists at once, where no log waits for the changes.
+func topDone(b *Batch) {
+	if (b.silent || b.data.Log == nil) && !b.tops.held {
+		tellTops(b, b.applied)
+	}
+}
+
+// tellTops tells the lists of all notes; logged is the log offset behind it. REQUIRES the blocks of the posts to be locked.
+func tellTops(b *Batch, logged uint64) {
+	if b.tops.Tell(logged) {
+		b.data.wakeLists()
+	}
+}
+
+// wakeLists has the background build top lists that are short of entries.
+func (d *Data) wakeLists() {
+	select {
+	case d.Unlisted <- struct{}{}:
+	default: // it will look at all of them anyway
+	}
+}
+
+// dropFromLists takes the posts of a range of mids out of the top lists of a counter.
+func (d *Data) dropFromLists(t *toplist.Lists, r *RangeDrop, logged uint64) {
+	if t == nil {
+		return
+	}
+	if r.kept { // some of its posts, and which is not known
+		d.resetLists(t)
+		return
+	}
+	for _, l := range t.All {
+		if l.Remove(logged, func(mid uint64) bool { return mid >= r.From && mid < r.To && r.groups.Has(slot.Group(mid)) }) {
+			d.wakeLists()
+		}
+	}
+}
+
+// resetLists has the background build the top lists of a counter again: posts came or went at once.
+func (d *Data) resetLists(t *toplist.Lists) {
+	if t != nil {
+		t.Reset()
+		d.wakeLists()
+	}
+}
+
+// resetAllLists is resetLists for all counters. REQUIRES Data.Gate held exclusively, or a replay.
+func (d *Data) resetAllLists() {
+	for _, sp := range d.Spaces {
+		if sp != nil {
+			d.resetLists(sp[0].Tops)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+// Package topbuild builds the top lists of columns (package toplist) in the background: after a start, when a column gets a list, when
+// posts came or went at once, and when deletions and falling values have used a list up. Queries look at the posts until a list
+// is there.
+package topbuild
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/counter/internal/query"
+	"github.com/counterd/counterd/counter/internal/toplist"
+	"github.com/counterd/counterd/schema"
+)
+
+// Builder builds the lists of a store, one at a time.
+type Builder struct {
+	s    *core.Data
+	quit chan struct{}
+	done sync.WaitGroup
+	once sync.Once
+
+	builds atomic.Int64
+}
+
+// Init prepares a builder.
+func (r *Builder) Init(s *core.Data) { r.s, r.quit = s, make(chan struct{}) }
+
+// Start begins to build, whenever Data.Unlisted says that something is short.
+func (r *Builder) Start() { r.done.Go(r.run) }
+
+// Stop ends the goroutine that Start began.
+func (r *Builder) Stop() {
+	r.once.Do(func() { close(r.quit) })
+	r.done.Wait()
+}
+
+// Stats counts top lists.
+type Stats struct {
+	Lists  int
+	Short  int   // of these, not built yet: queries look at all posts
+	Builds int64 // since the start
+}
+
+// Stats counts the lists.
+func (r *Builder) Stats() Stats {
+	st := Stats{Builds: r.builds.Load()}
+	for _, w := range r.lists() {
+		st.Lists++
+		if w.list.Short() {
+			st.Short++
+		}
+	}
+	return st
+}
+
+const (
+	// restShare bounds the time of building: it rests ten times as long as it worked, so lists that are used up all the time take a tenth of a
+	// processor at most.
+	restShare = 10
+	maxRest   = time.Minute
+	// firstRetry is the pause after a list could not be built, as a file cannot be read. It doubles up to maxRest.
+	firstRetry = time.Second
+)
+
+func (r *Builder) run() {
+	var retry <-chan time.Time
+	for failures := 0; ; {
+		select {
+		case <-r.quit:
+			return
+		case <-r.s.Unlisted:
+		case <-retry:
+		}
+		retry = nil
+		began := time.Now()
+		if r.All() {
+			failures = 0
+		} else {
+			retry = time.After(min(firstRetry<<min(failures, 10), maxRest))
+			failures++
+		}
+		select {
+		case <-r.quit:
+			return
+		case <-time.After(min(restShare*time.Since(began), maxRest)):
+		}
+	}
+}
+
+// wanted is a list and the counter that it is of.
+type wanted struct {
+	counter *schema.Counter
+	list    *toplist.List
+}
+
+// lists are those that there are.
+func (r *Builder) lists() (lists []wanted) {
+	r.s.Gate.RLock()
+	defer r.s.Gate.RUnlock()
+	for _, sp := range r.s.Spaces {
+		if sp == nil || sp[0].Tops == nil || r.s.Closed {
+			continue
+		}
+		for _, l := range sp[0].Tops.All {
+			lists = append(lists, wanted{sp[0].Def, l})
+		}
+	}
+	return lists
+}
+
+// All builds every list that is short of entries. It answers false if one still is.
+func (r *Builder) All() bool {
+	built := true
+	for _, w := range r.lists() {
+		if w.list.Short() && !r.stopped() {
+			built = r.build(w) && built
+		}
+	}
+	return built
+}
+
+func (r *Builder) stopped() bool {
+	select {
+	case <-r.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// build looks for the best of all posts, and gives them to the list. It answers false if the list is short afterwards.
+func (r *Builder) build(w wanted) bool {
+	number := w.list.Build()
+	want := 2 * w.list.Want
+	rows, err := r.scan(w, want)
+	if err == nil {
+		err = r.add(w, rows)
+	}
+	if err != nil {
+		w.list.Abandon(number)
+		return false
+	}
+	from := toplist.Entry{} // all posts were found
+	if rows.Len() == want {
+		mid, values := rows.At(want - 1)
+		from = toplist.Entry{Value: values[0], Mid: mid}
+	}
+	r.builds.Add(1)
+	return w.list.Done(number, from) && !w.list.Short()
+}
+
+// scan finds the posts with the largest values.
+func (r *Builder) scan(w wanted, k int) (*query.Rows, error) {
+	column := w.counter.Index(w.list.Column)
+	t, err := query.NewTop(query.Query{Counter: w.counter, To: schema.MaxMid}, int16(column), k)
+	if err != nil {
+		return nil, err
+	}
+	t.Scan()
+	b := r.s.NewBatch()
+	pace := core.Pace{}
+	for {
+		pace.Rest()
+		if err := b.Begin(); err != nil {
+			return nil, err
+		}
+		done, err := t.Step((*core.View)(b))
+		b.End()
+		b.Reset()
+		if err != nil || done {
+			return t.Rows(), err
+		}
+		if r.stopped() {
+			return nil, core.ErrClosed
+		}
+	}
+}
+
+// addTurn is how many posts are looked up between two rests.
+const addTurn = 256
+
+// add gives the posts to the list, each with the value that it has now, under the lock of its block.
+func (r *Builder) add(w wanted, rows *query.Rows) error {
+	b := r.s.NewBatch()
+	pace := core.Pace{}
+	for from := 0; from < rows.Len(); from += addTurn {
+		pace.Rest()
+		if err := b.Begin(); err != nil {
+			return err
+		}
+		err := r.addSome(b, w, rows, from, min(from+addTurn, rows.Len()))
+		b.End()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSome is add for some rows. REQUIRES b to be open.
+func (r *Builder) addSome(b *core.Batch, w wanted, rows *query.Rows, from, to int) error {
+	def := b.Schema().CounterByID(w.counter.ID)
+	if def == nil || def.Index(w.list.Column) < 0 {
+		return &query.DroppedError{Counter: w.counter.Name}
+	}
+	column, sp := def.Index(w.list.Column), r.s.Spaces[def.ID]
+	for i := from; i < to; i++ {
+		mid, _ := rows.At(i)
+		if r.s.Own.Hides(mid) {
+			continue
+		}
+		ks := sp.Of(mid)
+		blk := ks.Lock(mid)
+		p, err := ks.Find(blk, mid)
+		if err == nil && p.Found() {
+			var value uint64
+			if value, err = ks.Value(blk, mid, p, column); err == nil {
+				w.list.Add(toplist.Entry{Value: value, Mid: mid}, blk.Logged)
+			}
+		}
+		blk.Mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+// Scenario: top lists of columns, compared with a look at all posts.
+
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/counter/internal/query"
+	"github.com/counterd/counterd/counter/internal/toplist"
+	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
+)
+
+// checkTops compares all top lists of a store, which nobody changes meanwhile, with all posts: as they are, and when those
+// that are short were built again.
+func checkTops(t testing.TB, s *Store) {
+	t.Helper()
+	compareTops(t, s, false)
+	if s.opts.Manual {
+		built := s.tops.All()
+		compareTops(t, s, built)
+	}
+}
+
+// compareTops is checkTops for the lists as they are. built: each must know its best.
+func compareTops(t testing.TB, s *Store, built bool) {
+	t.Helper()
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	for _, def := range b.Schema().Counters() {
+		tops := s.data.Spaces[def.ID][0].Tops
+		if tops == nil {
+			continue
+		}
+		for c, l := range tops.Of {
+			if l == nil {
+				continue
+			}
+			if col := &def.Columns[c]; l.Want != int(col.Top) || l.Column != col.ID || l.Default != col.Default {
+				t.Fatalf("%s.%s has the list %+v", def.Name, col.Name, col)
+			}
+			scan, err := query.NewTop(query.Query{Counter: def, To: schema.MaxMid}, int16(c), 3*l.Want+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scan.Scan()
+			for done := false; !done; {
+				if done, err = scan.Step((*core.View)(b)); err != nil {
+					break
+				}
+			}
+			if errors.Is(err, ErrCold) {
+				continue // nobody knows all posts
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []toplist.Entry
+			for i := range scan.Rows().Len() {
+				mid, values := scan.Rows().At(i)
+				want = append(want, toplist.Entry{Value: values[0], Mid: mid})
+			}
+			for _, k := range []int{1, l.Want, 2 * l.Want, 3*l.Want + 1} {
+				got, _, ok := l.Top(k)
+				if !ok {
+					if built && k <= l.Want {
+						t.Fatalf("%s.%s: the list of the top %d does not know the top %d", def.Name, def.Columns[c].Name, l.Want, k)
+					}
+					continue
+				}
+				if want := want[:min(k, len(want))]; !slices.Equal(got, want) {
+					t.Fatalf("%s.%s: the list has the top %d %v, want %v", def.Name, def.Columns[c].Name, k, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestTopListBesideWriters: writers change few posts in all ways while the background builds lists, posts are demoted, and readers ask. The rows
+// of a reader are in order, and in the end the lists are right.
+func TestTopListBesideWriters(t *testing.T) {
+	rng := newRand(t)
+	for _, groups := range []bool{false, true} {
+		opts := Options{BlockItems: 64, FS: vfs.NewSim(), SlotGroups: groups, HashSeed: rng.Uint64()}
+		s := openDir(t, "data", opts, "add counter a\nadd column a v hint=3 max=20 suffix=v top=5\nadd column a w hint=8 max=20 default=4 suffix=w top=3")
+		var over atomic.Bool
+		var writers, others sync.WaitGroup
+		for n := range 3 {
+			rng := rand.New(rand.NewPCG(rng.Uint64(), uint64(n)))
+			writers.Go(func() {
+				b := s.NewBatch()
+				for range 400 {
+					writeTops(t, b, rng)
+				}
+			})
+		}
+		others.Go(func() {
+			for !over.Load() {
+				readTops(t, s)
+			}
+		})
+		rng := rand.New(rand.NewPCG(rng.Uint64(), 9))
+		others.Go(func() {
+			for !over.Load() {
+				if err := s.Admin().Demote("a", rng.Uint64N(300)); err != nil && !errors.Is(err, ErrNoBlock) {
+					t.Error(err)
+				}
+				if rng.IntN(8) == 0 {
+					if err := s.AlterScript(fmt.Sprintf("alter column a w top=%d", 1+rng.IntN(4))); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		writers.Wait()
+		over.Store(true)
+		others.Wait()
+		for !s.tops.All() {
+		}
+		compareTops(t, s, true)
+	}
+}
+
+// writeTops makes some random changes.
+func writeTops(t *testing.T, b *Batch, rng *rand.Rand) {
+	if err := b.Begin(); err != nil {
+		t.Error(err)
+		return
+	}
+	def := b.Schema().Counters()[0]
+	for range 1 + rng.IntN(6) {
+		op := Op{Counter: def, Mid: rng.Uint64N(300), Column: int16(rng.IntN(2))}
+		switch rng.IntN(8) {
+		case 0:
+			op.Kind = OpDelete
+		case 1:
+			op.Kind, op.Arg = OpSet, rng.Uint64N(50)
+		case 2:
+			op.Kind, op.Arg = OpAdd, ^uint64(0)
+		default:
+			op.Kind, op.Arg = OpAdd, 1+rng.Uint64N(8)
+		}
+		b.Add(op)
+	}
+	if rng.IntN(3) == 0 {
+		at := b.Len()
+		for range 3 {
+			b.Add(Op{Kind: OpAdd, Counter: def, Mid: rng.Uint64N(300), Column: 1, Arg: rng.Uint64N(9)})
+		}
+		b.ChangeSet(at)
+	}
+	b.Run()
+	b.End()
+	b.Reset()
+	if err := b.Commit(); err != nil {
+		t.Error(err)
+	}
+}
+
+// readTops asks for the best once: they must be in order.
+func readTops(t *testing.T, s *Store) {
+	rows, err := s.Top(Query{Counter: s.Schema().Counter("a"), To: schema.MaxMid}, 0, 5)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	last := toplist.Entry{Value: schema.MaxValue, Mid: schema.MaxMid}
+	for i := range rows.Len() {
+		mid, values := rows.At(i)
+		e := toplist.Entry{Value: values[0], Mid: mid}
+		if !e.Below(last) {
+			t.Errorf("got %v behind %v", e, last)
+		}
+		last = e
+	}
+}
