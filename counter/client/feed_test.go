@@ -148,3 +148,25 @@ func TestFeedEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestFeedHeadless: a shard without a primary is an error, as its number is not known. One without nodes is none. A node that was just started knows no
+// shard.
+func TestFeedHeadless(t *testing.T) {
+	for health, want := range map[string]error{"fail": errNoLeader, "": nil, "started": errNoLeader} {
+		n := &feedNodes{options: &redis.ClusterOptions{}, find: func(ctx context.Context) *redis.ClusterShardsCmd {
+			shards := redis.NewClusterShardsCmd(ctx)
+			var nodes []redis.Node
+			if health != "" {
+				nodes = []redis.Node{{Endpoint: "127.0.0.1", Port: 1, Role: "master", Health: health}}
+			}
+			if health != "started" {
+				shards.SetVal([]redis.ClusterShard{{Nodes: nodes}})
+			}
+			return shards
+		}}
+		if ids, err := n.look(t.Context()); !errors.Is(err, want) || len(ids) > 0 {
+			t.Errorf("health %q: got %v, %v, want %v", health, ids, err, want)
+		}
+		n.close()
+	}
+}

@@ -137,17 +137,22 @@ type feedNodes struct {
 	closed bool
 }
 
-// look asks the cluster for its shards. A node that does not answer is left out, and is the error: the others are known nevertheless.
+// look asks the cluster for its shards. Of one without a primary that answers the number is not known, which is the error: the others are known nevertheless.
 func (n *feedNodes) look(ctx context.Context) (ids []uint64, err error) {
 	shards, err := n.find(ctx).Result()
 	if err != nil {
 		return nil, err
 	}
+	if len(shards) == 0 { // the node has not heard of etcd since its start
+		return nil, errNoLeader
+	}
 	for _, shard := range shards {
+		led := len(shard.Nodes) == 0
 		for _, node := range shard.Nodes {
 			if node.Role != "master" || node.Health != "online" {
 				continue
 			}
+			led = true
 			client := n.client(&node)
 			id, failed := shardOf(ctx, client)
 			if failed != nil {
@@ -159,6 +164,9 @@ func (n *feedNodes) look(ctx context.Context) (ids []uint64, err error) {
 			n.mu.Unlock()
 			ids = append(ids, id)
 		}
+		if !led {
+			err = errNoLeader
+		}
 	}
 	return ids, err
 }
@@ -169,7 +177,11 @@ func shardOf(ctx context.Context, node *redis.Client) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	id, err := strconv.ParseUint(strings.TrimLeft(name, "0"), 16, 64)
+	number := strings.TrimLeft(name, "0")
+	if number == "" && name != "" { // it was just started, or is of no shard any more
+		return 0, errNoLeader
+	}
+	id, err := strconv.ParseUint(number, 16, 64)
 	if err != nil {
 		return 0, fmt.Errorf("client: CLUSTER MYSHARDID: %w", err)
 	}

@@ -41,7 +41,8 @@ type Reader[T any] interface {
 
 // Source is the nodes. Safe for concurrent use.
 type Source[T any] interface {
-	// Shards returns the shards that there are now: 0 alone if it is no cluster.
+	// Shards returns the shards that there are now: 0 alone if it is no cluster. With an error there may be more of them than it returns, as the number
+	// of a shard is known only while a node leads it.
 	Shards(ctx context.Context) ([]uint64, error)
 	// Reader returns a reader of a shard's log. Behind an error of Read it may be on another node.
 	Reader(ctx context.Context, shard uint64) (Reader[T], error)
@@ -116,7 +117,7 @@ func (f *Feed[T]) begin() error {
 	}
 	for pause := least; ; pause = min(2*pause, most) {
 		ids, err := f.source.Shards(f.ctx)
-		if err == nil {
+		if err == nil || len(f.shards) > 0 && len(ids) > 0 { // a shard without a place in the position is new, and may come later
 			f.addAll(ids, first)
 			break
 		}
@@ -134,7 +135,7 @@ func (f *Feed[T]) begin() error {
 	return nil
 }
 
-// lookOut looks for new shards until the feed ends. If a look fails, the next one makes up for it.
+// lookOut looks for new shards until the feed ends. Each look makes up for the last one.
 func (f *Feed[T]) lookOut() {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -145,7 +146,7 @@ func (f *Feed[T]) lookOut() {
 			return
 		}
 		ids, err := f.source.Shards(f.ctx)
-		if err != nil {
+		if err != nil && len(ids) == 0 {
 			continue
 		}
 		select {
@@ -291,11 +292,11 @@ func (f *Feed[T]) ready(s *shard[T]) (n int, err error) {
 			source := f.shards[g.From]
 			if source == nil { // it is new, too, or it has gone
 				ids, err := f.source.Shards(f.ctx)
-				if err != nil {
+				f.addAll(ids, Begin)
+				if source = f.shards[g.From]; source == nil && err != nil {
 					return 0, f.source.Ends(0, "", err)
 				}
-				f.addAll(ids, Begin)
-				if source = f.shards[g.From]; source == nil {
+				if source == nil {
 					return 0, fmt.Errorf("%w: shard %d, which %s came from", ErrShardLeft, g.From, g.Groups)
 				}
 			}

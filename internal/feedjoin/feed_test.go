@@ -23,14 +23,15 @@ type entry struct {
 
 // model is a cluster whose posts move between shards. Each shard has a log, one offset a change.
 type model struct {
-	mu     sync.Mutex
-	rng    *rand.Rand
-	logs   map[uint64][]entry
-	first  map[uint64]int // the oldest entry that is kept
-	owner  []uint64       // by post
-	values []int
-	slow   uint64 // a shard whose replies take long
-	fails  bool
+	mu       sync.Mutex
+	rng      *rand.Rand
+	logs     map[uint64][]entry
+	first    map[uint64]int // the oldest entry that is kept
+	owner    []uint64       // by post
+	values   []int
+	slow     uint64 // a shard whose replies take long
+	headless uint64 // a shard without a primary: its number is not known
+	fails    bool
 }
 
 func newModel(rng *rand.Rand, shards, posts int) *model {
@@ -85,11 +86,15 @@ func (m *model) Shards(context.Context) ([]uint64, error) {
 	if m.fails && m.rng.IntN(4) == 0 {
 		return nil, errModel
 	}
-	ids := []uint64{}
+	ids, err := []uint64{}, error(nil)
 	for id := range m.logs {
+		if id == m.headless {
+			err = errModel
+			continue
+		}
 		ids = append(ids, id)
 	}
-	return ids, nil
+	return ids, err
 }
 
 func (m *model) Ends(_ uint64, _ string, err error) error {
@@ -318,6 +323,56 @@ func testShardLeft(t *testing.T) {
 	}
 }
 
+// TestHeadless: a feed begins when it knows all shards, also a shard without a primary for a while. Where it has a position, it gives the changes
+// of the others meanwhile, and a gain of such a shard waits.
+func TestHeadless(t *testing.T) { synctest.Test(t, testHeadless) }
+
+func testHeadless(t *testing.T) {
+	m := newModel(seed.Rand(t), 2, 1)
+	m.logs[2] = []entry{{value: 1}, {value: 2}}
+	lead := func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.headless = 0
+		m.logs[2] = append(m.logs[2], entry{value: 3})
+	}
+	m.headless = 2
+	time.AfterFunc(10*time.Second, lead)
+	f, err := Open(t.Context(), m, Options{From: Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !f.CaughtUp() {
+		b, err := f.Next()
+		if err != nil || len(b.Changes) > 0 && b.Changes[0].Value.value < 3 {
+			t.Fatalf("got %v, %v, want no change that was made before", b.Changes, err)
+		}
+	}
+	f.Close()
+	m.headless = 2
+	m.logs[1] = []entry{{value: 7}, {gain: &Gain{From: 2, Offset: 2}}}
+	f, err = Open(t.Context(), m, Options{From: Position{1: offsetText(0)}.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var values []int
+	for len(values) < 5 {
+		b, err := f.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Changes {
+			if values = append(values, b.Changes[i].Value.value); len(values) == 1 {
+				time.AfterFunc(10*time.Second, lead)
+			}
+		}
+	}
+	if fmt.Sprint(values[:3]) != "[7 1 2]" {
+		t.Errorf("got the values %v, want those of the shard that the gain names in front of it", values)
+	}
+}
+
 // cursors are the cursors of a cluster.
 type cursors struct {
 	*model
@@ -348,6 +403,10 @@ func TestCursor(t *testing.T) {
 	}
 	if at, err := Cursor(t.Context(), c, "search"); at != want || err != nil {
 		t.Errorf("got %q, %v, want %q", at, err, want)
+	}
+	c.headless = 2
+	if at, err := Cursor(t.Context(), c, "search"); !errors.Is(err, errModel) {
+		t.Errorf("a shard has no primary: got %q, %v", at, err)
 	}
 	if err := SetCursor(t.Context(), c, "search", Position{1: offsetText(6), 3: offsetText(1)}.String()); !errors.Is(err, errModel) || c.at[1] != offsetText(6) {
 		t.Errorf("one of two shards: got %v, %v", err, c.at)

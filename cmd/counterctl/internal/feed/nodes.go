@@ -61,19 +61,25 @@ var errNoCluster = fmt.Errorf("%w: the position is one of all shards of a cluste
 // Shards asks a node whether it is one of a cluster, and which shards that has.
 func (n *nodes) Shards(ctx context.Context) (ids []uint64, err error) {
 	for _, addr := range n.known() {
-		var cluster bool
-		if ids, cluster, err = n.ask(ctx, addr); err == nil {
+		some, cluster, failed := n.ask(ctx, addr)
+		if failed == nil || cluster {
 			n.mu.Lock()
 			n.cluster = cluster
 			n.mu.Unlock()
+			ids = some
+		}
+		if failed == nil {
 			return ids, nil
+		}
+		if err = failed; errors.Is(err, errNoPrimary) { // another node may know of one
+			continue
 		}
 		err = &nodeError{addr, err}
 		if refused := (*wire.ServerError)(nil); errors.As(err, &refused) && !patience.Passes(err) {
 			return nil, err
 		}
 	}
-	return nil, err
+	return ids, err
 }
 
 // known is all addresses that may answer: first those that the user gave.
@@ -89,7 +95,8 @@ func (n *nodes) known() []string {
 	return list
 }
 
-// ask asks one node for the shards and their primaries. A primary that does not answer is left out.
+// ask asks one node for the shards and their primaries. Of a shard without a primary that answers the number is not known, which is the error: the others
+// are known nevertheless.
 func (n *nodes) ask(ctx context.Context, addr string) (ids []uint64, cluster bool, err error) {
 	conn, err := n.dial(ctx, addr)
 	if err != nil {
@@ -111,7 +118,11 @@ func (n *nodes) ask(ctx context.Context, addr string) (ids []uint64, cluster boo
 	if err != nil {
 		return nil, true, err
 	}
-	for _, primary := range n.primaries(shards, addr) {
+	primaries, all := n.primaries(shards, addr)
+	if !all {
+		err = errNoPrimary
+	}
+	for _, primary := range primaries {
 		id, failed := n.shardOf(ctx, primary)
 		if failed != nil {
 			err = &nodeError{primary, failed}
@@ -128,13 +139,18 @@ func (n *nodes) ask(ctx context.Context, addr string) (ids []uint64, cluster boo
 	return ids, true, err
 }
 
-// primaries are the addresses of the nodes that lead a shard, of the answer to CLUSTER SHARDS.
-func (n *nodes) primaries(shards wire.Value, asked string) (list []string) {
+// primaries are the addresses of the nodes that lead a shard, of the answer to CLUSTER SHARDS. all tells whether each shard has one. A node that has not
+// heard of etcd since its start knows no shards.
+func (n *nodes) primaries(shards wire.Value, asked string) (list []string, all bool) {
+	all = len(shards.Array) > 0
 	for _, shard := range shards.Array {
-		for _, node := range value(shard, "nodes").Array {
+		members := value(shard, "nodes").Array
+		led := len(members) == 0
+		for _, node := range members {
 			if field(node, "role") != "master" || field(node, "health") != "online" {
 				continue
 			}
+			led = true
 			port := field(node, "port")
 			if secure := field(node, "tls-port"); n.tls && secure != "" {
 				port = secure
@@ -145,8 +161,9 @@ func (n *nodes) primaries(shards wire.Value, asked string) (list []string) {
 			}
 			list = append(list, net.JoinHostPort(host, port))
 		}
+		all = all && led
 	}
-	return list
+	return list, all
 }
 
 // value is a field of a map; the zero value: it is not there.
@@ -173,7 +190,11 @@ func (n *nodes) shardOf(ctx context.Context, addr string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	id, err := strconv.ParseUint(strings.TrimLeft(name.Str, "0"), 16, 64)
+	number := strings.TrimLeft(name.Str, "0")
+	if number == "" && name.Str != "" { // it was just started, or is of no shard any more
+		return 0, errNoPrimary
+	}
+	id, err := strconv.ParseUint(number, 16, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%w: CLUSTER MYSHARDID answered %.40q", wire.ErrProtocol, name.Str)
 	}

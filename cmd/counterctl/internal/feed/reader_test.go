@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +65,48 @@ func TestReplies(t *testing.T) {
 		e, ok := errors.AsType[*PositionError]((&feeder{}).refused(err))
 		if !ok || e.Next != want.Next || e.History != want.History || !strings.Contains(e.Error(), "counterctl export with --position FILE") {
 			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
+// TestHeadlessShard: a shard without a primary is an error, with the shards that have one. So is a node that was just started.
+func TestHeadlessShard(t *testing.T) {
+	const shard = "*4\r\n$5\r\nslots\r\n*0\r\n$5\r\nnodes\r\n*1\r\n*8\r\n$4\r\nport\r\n:1\r\n$8\r\nendpoint\r\n$1\r\na\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$6\r\nhealth\r\n"
+	online, away, empty := shard+"$6\r\nonline\r\n", shard+"$4\r\nfail\r\n", "*4\r\n$5\r\nslots\r\n*0\r\n$5\r\nnodes\r\n*0\r\n"
+	started := "*1\r\n" + strings.Replace(online, ":1", ":9", 1)
+	for shards, want := range map[string]error{
+		"*0\r\n":                  errNoPrimary,
+		started:                   errNoPrimary,
+		"*2\r\n" + online + empty: nil,
+		"*2\r\n" + online + away:  errNoPrimary,
+		"*2\r\n" + away + online:  errNoPrimary,
+	} {
+		answers := map[string]string{"HELLO": "*2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n", "SHARDS": shards, "MYSHARDID": "$2\r\n07\r\n"}
+		n := &nodes{addrs: []string{"a:1", "b:1"}, log: t.Logf, told: map[uint64]string{}, dial: func(_ context.Context, addr string) (*wire.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				answers := maps.Clone(answers)
+				if addr == "a:9" {
+					answers["MYSHARDID"] = "$4\r\n0000\r\n"
+				}
+				r := wire.NewReader(theirs, 4096)
+				for {
+					v, err := r.ReadValue()
+					if err != nil {
+						return
+					}
+					_, _ = io.WriteString(theirs, answers[v.Array[len(v.Array)-1].Str])
+				}
+			}()
+			return wire.NewConn(ours, 4096), nil
+		}}
+		ids, err := n.Shards(t.Context())
+		some := []uint64{7}
+		if shards == started || shards == "*0\r\n" {
+			some = nil
+		}
+		if !errors.Is(err, want) || !slices.Equal(ids, some) || !n.cluster || err != nil && n.Ends(0, "", err) != nil {
+			t.Errorf("%q: got the shards %v, %v, want %v and %v", shards, ids, err, some, want)
 		}
 	}
 }
