@@ -37,6 +37,7 @@ func (s *Search) enterCold(b View) error {
 		s.Front.flat = blk.Tab.Select(s.Front.flat, 0, blk.Tab.Buckets(), &s.hot)
 		s.drop()
 	}
+	s.sorter.pause = nil // others would wait for the lock
 	s.sort()
 	s.openFile()
 	return nil

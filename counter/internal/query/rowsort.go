@@ -13,6 +13,7 @@ type rowSorter struct {
 	ends  []uint32 // of the parts
 	heaps []uint32 // the same of the parts that have parts
 	order []placed
+	pause func() // while many rows are sorted, for others; nil: nobody waits
 }
 
 // placed is a row and its mid.
@@ -26,6 +27,7 @@ const (
 	manyRows = 32   // a part with more is sorted by comparisons of all
 	nearRows = 2048 // more are parted twice: rows that are moved to 65,000 places are one miss of the cache each
 	heapRows = 256  // about so many are in each of the first parts
+	restRows = 4096 // are sorted between two pauses: 60 us
 )
 
 // sort makes r rising, with each mid once. Of rows with one mid the last stays.
@@ -48,9 +50,13 @@ func (o *rowSorter) sort(r *Rows) {
 	default:
 		to := takeWords(o.spare, len(r.flat))[:len(r.flat)]
 		o.heaps = part(o.heaps, r.flat, to, w, n/heapRows)
-		begin := 0
+		begin, rested := 0, 0
 		for _, end := range o.heaps[:len(o.heaps)-1] {
 			end := int(end) * w
+			if o.pause != nil && end-rested > restRows*w {
+				rested = begin
+				o.pause()
+			}
 			o.spread(to[begin:end], r.flat[begin:end], w)
 			begin = end
 		}

@@ -22,7 +22,7 @@ func TestRowSorter(t *testing.T) {
 		"falling":   func(i, n int) uint64 { return uint64(n - i) },
 	} {
 		for _, width := range []int{1, 2, 3, 4} {
-			for _, n := range []int{1, 2, manyRows, manyRows + 2, fewRows - 1, fewRows, 1000, nearRows - 1, nearRows, 3000} {
+			for _, n := range []int{1, 2, manyRows, manyRows + 2, fewRows - 1, fewRows, 1000, nearRows - 1, nearRows, 3000, 5 * restRows} {
 				rows := Rows{width: width}
 				var want [][]uint64
 				for i := range n {
@@ -36,7 +36,12 @@ func TestRowSorter(t *testing.T) {
 						want = slices.Delete(want, i-1, i)
 					}
 				}
+				rests := 0
+				o.pause = func() { rests++ }
 				o.sort(&rows)
+				if name == "even" && rests < n/restRows-1 {
+					t.Fatalf("%d rows of %d words: others had their turn %d times", n, width, rests)
+				}
 				if got := slices.Collect(slices.Chunk(rows.flat, width)); !slices.EqualFunc(got, want, slices.Equal) {
 					t.Fatalf("%s, %d rows of %d words: got %v, want %v", name, n, width, got, want)
 				}
