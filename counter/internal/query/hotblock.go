@@ -21,7 +21,7 @@ func (s *Search) enterHot(b View, left int) {
 		blk.Mu.Unlock()
 		return
 	}
-	s.edits, s.sorter.pause = blk.Edits, s.Pause // what is sorted here is sorted without the lock
+	s.edits, s.sorter.pause = blk.Edits, s.Pause // the rows are sorted without the lock
 	keep := max(maxFront/s.Front.width, 64)
 	if s.sink == nil {
 		keep = min(keep, max(left, 64))

@@ -27,6 +27,9 @@ func (c *call) runLong(cmd *row, args [][]byte) (done bool) {
 	began := time.Now()
 	done, err := c.tryLong(cmd, args)
 	if done {
+		if cmd.Reads() && !c.ack.Pending() && c.items.Out.Len() == 0 {
+			c.items.Out.TakeLarge() // memory that grows to 1 MiB is moved in pieces of half of it
+		}
 		c.deferCommit()
 		c.reply(began)
 		return true

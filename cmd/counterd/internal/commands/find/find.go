@@ -120,8 +120,14 @@ func (r *rows) len() int {
 // breath is how many rows are answered between two pauses: 30 us.
 const breath = 256
 
+// largeReply is how many rows are answered in the memory of large replies: 32 KiB and more.
+const largeReply = 1024
+
 // reply appends them. It calls pause now and then, so that others have their turn; nil: nobody waits.
 func (r *rows) reply(out *resp.Replies, pause func()) {
+	if pause != nil && r.len() >= largeReply && out.Len() == 0 {
+		out.TakeLarge()
+	}
 	out.Array(r.len())
 	for i := range r.len() {
 		if pause != nil && i%breath == breath-1 {

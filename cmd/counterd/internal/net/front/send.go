@@ -3,9 +3,9 @@ package front
 // retainOut is the largest reply buffer that an idle connection keeps.
 const retainOut = 16 << 10
 
-// maxWrite is how much is written at once outside of a loop: a system call of 1 MB is 0.4 ms, in which the runtime does not
+// maxWrite is how much is written at once outside of a loop: a system call of 1 MB is 0.4 ms and more, in which the runtime does not
 // look for others.
-const maxWrite = 128 << 10
+const maxWrite = 64 << 10
 
 // sendAll executes the planned operations, commits the changes that the replies confirm, and sends the replies.
 // Nothing is left planned: sending may take as long as the client likes, and planned operations may hold a lock that others
