@@ -110,6 +110,10 @@ const ProducerNumbers = core.ProducerNumbers
 // MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce.
 const MaxOnceChanges = core.MaxOnceChanges
 
+// OnceEach makes each operation of a batch, from number first on, a numbered change of its own, as Batch.Once of one operation does. It returns
+// the number of the first one for Batch.OnceAt; the others follow.
+func OnceEach(b *Batch, first int) (number int) { return core.OnceEach(b, first) }
+
 // UseDoor makes a batch enter its store by door n, not negative, from its next Begin on. There are as many doors as processors, and n counts on
 // from the first again. Goroutines with different doors do not write each other's cache lines when they begin and end batches. REQUIRES the batch
 // to be closed. UseDoor is for the goroutine that owns the batch.

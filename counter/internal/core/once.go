@@ -110,6 +110,22 @@ func (b *Batch) Once(first int) (o *Once, number int) {
 	return o, number
 }
 
+// OnceEach makes each operation of b, from number first on, a numbered change of its own, as Once of one operation does. It returns the
+// number of the first one for OnceAt; the others follow.
+func OnceEach(b *Batch, first int) (number int) {
+	r := &b.changeSets
+	number = len(r.onces)
+	n := len(b.ops) - first
+	r.onces = slices.Grow(r.onces, n)[:number+n]
+	r.list = slices.Grow(r.list, n)
+	for i := range n {
+		o := &r.onces[number+i]
+		o.First, o.N = first+i, 1
+		r.list = append(r.list, changeSet{first + i, first + i + 1, number + i + 1})
+	}
+	return number
+}
+
 // OnceAt returns one of those added since Reset, with its result after Run. It is valid until Reset or the next Once.
 func (b *Batch) OnceAt(number int) *Once { return &b.changeSets.onces[number] }
 

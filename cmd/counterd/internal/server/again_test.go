@@ -16,24 +16,51 @@ import (
 // that they have one by one, where each is decided. Commands that make a connection special stand between them.
 func TestDecidedOnce(t *testing.T) {
 	servers := [2]*Server{wireServe(t, nil), wireServe(t, nil)}
+	decidedOnce(t, 40, func(i, proto int) *wireClient { return wireDial(t, servers[i], proto) }, strings.NewReplacer())
+}
+
+// TestDecidedOnceByNodes is TestDecidedOnce on a node of a cluster, on the port of clients that know the cluster, and on the forward port.
+func TestDecidedOnceByNodes(t *testing.T) {
+	for _, port := range []string{"cluster", "forward"} {
+		t.Run(port, func(t *testing.T) {
+			var clusters [2]*testCluster
+			var ports []string // MOVED has them
+			for i := range clusters {
+				clusters[i] = serveForward(t, 3, nil)
+				for shard, n := range clusters[i].nodes {
+					ports = append(ports, fmt.Sprint(":", n.Port), fmt.Sprint(":of-shard-", shard))
+				}
+			}
+			decidedOnce(t, 25, func(i, proto int) *wireClient {
+				if port == "forward" {
+					return clusters[i].forward(0, proto)
+				}
+				return clusters[i].dial(1, proto)
+			}, strings.NewReplacer(ports...))
+		})
+	}
+}
+
+// decidedOnce sends random pipelines to the first of two servers, and the same commands one by one to the second.
+func decidedOnce(t *testing.T, rounds uint64, dial func(i, proto int) *wireClient, alike *strings.Replacer) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for round := range uint64(40) {
+	for round := range rounds {
 		rng := rand.New(rand.NewPCG(seed, round))
 		var pipelines []string
 		for range 8 {
 			pipelines = append(pipelines, randomPipeline(rng))
 		}
 		var replies [2]string
-		for i, s := range servers {
-			c := wireDial(t, s, resptest.Any)
+		for i := range replies {
+			c := dial(i, resptest.Any)
 			for _, pipeline := range pipelines {
 				pieces := []string{pipeline}
 				if i == 1 {
 					pieces = strings.SplitAfter(pipeline, "\n")
 				}
 				for _, piece := range pieces {
-					replies[i] += c.exchange(piece)
+					replies[i] += alike.Replace(c.exchange(piece))
 				}
 			}
 		}
@@ -45,7 +72,7 @@ func TestDecidedOnce(t *testing.T) {
 	for mid := range 20 {
 		fmt.Fprintf(&posts, "HGETALL %d\nHGETALL %d\n", mid, 123456789000+mid)
 	}
-	if a, b := wireDial(t, servers[0], 2).exchange(posts.String()), wireDial(t, servers[1], 2).exchange(posts.String()); a != b {
+	if a, b := alike.Replace(dial(0, 2).exchange(posts.String())), alike.Replace(dial(1, 2).exchange(posts.String())); a != b {
 		t.Errorf("seed %d: posts\n in pipelines %q\n one by one   %q", seed, a, b)
 	}
 }
@@ -55,7 +82,8 @@ func randomPipeline(rng *rand.Rand) string {
 	var b strings.Builder
 	mids := []int{0, 123456789000}[rng.IntN(2)]
 	key := func() string {
-		return fmt.Sprintf("%d.%s", mids+rng.IntN(20), []string{"cntcm", "cntrn", "none"}[rng.IntN(5)/2])
+		mid := mids + rng.IntN(20)
+		return fmt.Sprintf([]string{"%d.%s", "{%d}.%s", "{%d}.%s", "weibo:{%d}.%s"}[rng.IntN(4)], mid, []string{"cntcm", "cntrn", "none"}[rng.IntN(5)/2])
 	}
 	for range 1 + rng.IntN(12) {
 		line := []func() string{

@@ -195,7 +195,7 @@ func (c *call) plan(cmd *row, args [][]byte) {
 		}
 		c.opened()
 	}
-	countRun(c, cmd)
+	countRun(c, cmd, 1)
 	if c.observed || c.executing { // which has a batch that was not opened here
 		c.observe(cmd, args)
 	}
@@ -209,12 +209,21 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	}
 }
 
-// countRun counts a command that is about to be planned.
-func countRun(c *call, cmd *row) {
+// planEach is plan for commands with one key each. REQUIRES: the batch is open, has room for them all, and is not observed.
+func planEach(c *call, cmd *row, keys [][]byte) {
+	countRun(c, cmd, len(keys))
+	cmd.PlanEach(&c.items, keys)
+	if full(&c.items) {
+		c.flush()
+	}
+}
+
+// countRun counts commands that are about to be planned.
+func countRun(c *call, cmd *row, commands int) {
 	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
-		c.runs[n-1].n++
+		c.runs[n-1].n += int64(commands)
 	} else {
-		c.runs = append(c.runs, run{cmd, 1, len(c.items.Owed)})
+		c.runs = append(c.runs, run{cmd, int64(commands), len(c.items.Owed)})
 	}
 }
 
@@ -414,6 +423,14 @@ func (c *call) planNumbered(cmd *row, args [][]byte) {
 		c.items.Numbered(cmd.Plan, rest, num, cmd.Hash().Add(rest[1:]...).Sum())
 	}
 	num.Producer = nil // it may lie in memory that others share
+}
+
+// planEachNumbered is planNumbered for commands that have one key each and take numbers of the connection. It returns how many it has planned, up
+// to the first key that names no column.
+func planEachNumbered(c *call, cmd *row, keys [][]byte) (planned int) {
+	planned = c.items.NumberedEach(cmd.PlanEach, c.numbers.Room(keys), c.numbers.Number(), cmd.Hash())
+	c.numbers.Skip(planned)
+	return planned
 }
 
 // refusedNumber uses up the number of a command that was refused before it was executed.

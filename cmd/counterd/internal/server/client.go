@@ -8,6 +8,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 )
@@ -113,6 +114,10 @@ func (c *client) Command(args [][]byte) {
 		return
 	}
 	c.call.decided.cmd = nil
+	if d == toPlanned {
+		c.call.decided.noteScattered(c, cmd, args)
+		return
+	}
 	c.carryOut(d, cmd, args)
 }
 
@@ -120,14 +125,14 @@ func (c *client) Command(args [][]byte) {
 // decision on it holds for them too (see decided), until the batch is full.
 func (c *client) Joins() int {
 	d := &c.call.decided
-	if d.cmd == nil || d.cmd.PlanEach == nil || d.args != 2 {
+	if d.cmd == nil || d.each == notEach {
 		return 0
 	}
 	return maxBatch - c.call.items.Batch.Len()
 }
 
-// Join plans commands with the name of the last one and with these keys, one each.
-func (c *client) Join(keys [][]byte) { c.call.decided.joinEach(&c.call, keys) }
+// Join plans commands with the name of the last one and with these keys, one each, up to the first one for which the decision does not hold.
+func (c *client) Join(keys [][]byte) (taken int) { return c.call.decided.joinEach(c, keys) }
 
 // Flush executes the planned operations. If other shards have a part in them, it asks them. In a loop Commit waits for their answers, elsewhere
 // Flush does.
@@ -283,8 +288,8 @@ func onCall(run func(*call, [][]byte)) func(front.Handler, [][]byte) {
 // was opened, and a command that could change a term closes the batch first. To ask once a batch instead of once a command
 // saves 130 of the 1750 instructions of a GET.
 //
-// Invariant: cmd is not nil only while the batch is open. Then the last command was of this row, joined the batch, and every
-// command of the row with as many arguments would join it in the same way:
+// Invariant: cmd is not nil only while the batch is open, or, for scattered commands, until the end of the turn. Then the last command was of
+// this row, joined the batch, and every command of the row with as many arguments would join it in the same way:
 //
 //	the connection        it is plain, has no numbers of its own (CLIENT IDMP), and its user may do everything: only
 //	                      commands that are not planned change that, and flush runs before they are executed
@@ -292,29 +297,90 @@ func onCall(run func(*call, [][]byte)) func(front.Handler, [][]byte) {
 //	observers             CLIENT TRACKING and MONITOR are looked at once a batch (call.opened), and there are none
 //	the command           it cannot have IDMP among its arguments: it has fewer than four, or takes no number
 //
+// More connections are served like that where the commands have one key each and come by Join, which looks at the keys: those that number their
+// changes, and those of a node of a cluster. There a node is asked once a batch whether it serves such commands. While a batch is open, the groups of
+// hash slots stand still, and the store refuses posts of other shards (see call.openServed).
+//
 // Nothing is decided here: all other commands go the way of decide.
 type decided struct {
-	cmd  *row
-	args int // the number of its arguments
+	cmd      *row
+	args     int // the number of its arguments, where commands come one by one; 0: they do not
+	each     each
+	numbered bool // each command takes a number of CLIENT IDMP
 }
+
+// each says which commands with one key each Join takes.
+type each uint8
+
+const (
+	notEach   each = iota // none
+	anyKey                // all
+	plainKey              // those whose keys clients of a cluster hash as the posts that they name
+	scattered             // those that package scatter can plan
+)
 
 // note keeps the decision on a command that was planned, if it holds for the next.
 func (d *decided) note(c *client, cmd *row, args [][]byte) {
 	k := &c.call
 	d.cmd = nil
-	if c.plain && (len(args) < 4 || cmd.Flags&command.Idmp == 0) && k.items.Batch.Opened() && len(k.items.Owed) > 0 && !k.observed && !k.executing &&
-		k.numbers.Producer == nil && c.login.user.Load().Unlimited() {
+	if !k.items.Batch.Opened() || len(k.items.Owed) == 0 || k.observed || k.executing || cmd.Flags&command.Idmp != 0 && len(args) >= 4 || !c.login.user.Load().Unlimited() {
+		return
+	}
+	d.numbered = k.numbers.Producer != nil && cmd.Numbered()
+	if d.each = notEach; cmd.PlanEach != nil && len(args) == 2 {
+		d.each = anyKey
+	}
+	switch {
+	case c.plain && k.numbers.Producer == nil:
 		d.cmd, d.args = cmd, len(args)
+	case d.each == notEach || !isUsual(c):
+	case c.srv.cluster == nil:
+		d.cmd, d.args = cmd, 0
+	default:
+		if !c.routing.internal {
+			d.each = plainKey
+		}
+		if c.srv.cluster.Now().ServesEach(c.routing.asker()) && !c.scatter.Forwards() {
+			d.cmd, d.args = cmd, 0
+		}
 	}
 }
 
-// joinEach is join for commands that have one key each.
-func (d *decided) joinEach(c *call, keys [][]byte) {
-	c.runs[len(c.runs)-1].n += int64(len(keys))
-	d.cmd.PlanEach(&c.items, keys)
-	if full(&c.items) {
-		c.flush()
+// noteScattered is note for a command that package scatter has planned.
+func (d *decided) noteScattered(c *client, cmd *row, args [][]byte) {
+	k := &c.call
+	if cmd != nil && cmd.PlanEach != nil && len(args) == 2 && c.scatter.Forwards() && isUsual(c) && k.numbers.Producer == nil &&
+		c.srv.monitors.n.Load() == 0 && c.login.user.Load().Unlimited() {
+		d.cmd, d.args, d.each, d.numbered = cmd, 0, scattered, false
 	}
+}
+
+// joinEach is join for commands that have one key each. It returns how many it has planned: the decision does not hold for the next one.
+func (d *decided) joinEach(c *client, keys [][]byte) (taken int) {
+	k := &c.call
+	if d.each != anyKey {
+		if d.each == scattered {
+			return c.scatter.PlanEach(d.cmd.Access(), keys)
+		}
+		n := 0
+		for n < len(keys) && route.Plain(keys[n]) {
+			n++
+		}
+		keys = keys[:n]
+	}
+	taken = len(keys)
+	if d.numbered {
+		if taken = planEachNumbered(k, d.cmd, keys); taken == 0 {
+			return 0
+		}
+	} else if taken > 0 {
+		d.cmd.PlanEach(&k.items, keys)
+	}
+	k.runs[len(k.runs)-1].n += int64(taken)
+	if full(&k.items) {
+		k.flush()
+	}
+	return taken
 }
 
 // join is call.plan for a command like the last, which was decided. REQUIRES cmd not nil.

@@ -226,6 +226,10 @@ func (s scatterConn) Refusal(cmd *command.Access, args [][]byte) string {
 }
 
 func (s scatterConn) Plan(cmd *command.Access, args [][]byte) { s.c.call.plan(s.row(cmd), args) }
+func (s scatterConn) PlanEach(cmd *command.Access, keys [][]byte) {
+	planEach(&s.c.call, s.row(cmd), keys)
+}
+
 func (s scatterConn) Observed() bool {
 	return s.c.call.reads != nil || s.c.srv.monitors.n.Load() > 0
 }
@@ -248,8 +252,8 @@ func (s scatterConn) Uncommitted() (from int, pending bool) {
 
 func (s scatterConn) Commit() error { return s.c.call.commitDeferred() }
 
-func (s scatterConn) Account(cmd *command.Access, took time.Duration) {
-	s.row(cmd).Account(s.c.session.Lane(), 1, took)
+func (s scatterConn) Account(cmd *command.Access, n int, took time.Duration) {
+	s.row(cmd).Account(s.c.session.Lane(), int64(n), took)
 }
 
 func (s scatterConn) Failed(cmd *command.Access, reply []byte) { s.c.call.failed(s.row(cmd), reply) }

@@ -50,11 +50,14 @@ func (c *client) decide(cmd *row, args [][]byte) (*row, decision) {
 	return c.decideOther(cmd, args)
 }
 
-// isPlain tells whether nothing sets a connection apart from most others: it is authenticated, it is not in MULTI, what it
-// sends is not restricted, no shard but this one is asked, and no command of it is treated specially. carryOut keeps the
-// answer in client.plain: only commands that are not planned change it. A node of a cluster has no plain connections.
-func (c *client) isPlain() bool {
-	return c.srv.cluster == nil && c.login.authed && !c.multi.active && c.confined == 0 && c.call.reads == nil && !c.replyMode.SkipsNext() && !c.call.loading
+// isPlain tells whether nothing sets a connection apart from most others: it is authenticated, it is not in MULTI, its commands are not
+// restricted, no other shard is asked, and no command is treated specially. carryOut keeps the answer in client.plain: only commands that
+// are not planned change it. A node of a cluster has no plain connections.
+func (c *client) isPlain() bool { return c.srv.cluster == nil && isUsual(c) }
+
+// isUsual is isPlain, but for the shards of a cluster.
+func isUsual(c *client) bool {
+	return c.login.authed && !c.multi.active && c.confined == 0 && c.call.reads == nil && !c.replyMode.SkipsNext() && !c.call.loading
 }
 
 // allowsPlanned checks every command that is planned: the number of its arguments, whether the node's role allows it, and whether
@@ -123,7 +126,7 @@ func (c *client) scatters(cmd *row, args [][]byte) bool {
 		c.confined == 0 && c.call.userMay(cmd, args) && c.scatter.Plan(cmd.Access(), args)
 }
 
-// forAll tells whether a command is executed by asking all shards.
+// forAll tells whether a command asks all shards.
 func (c *client) forAll(cmd *row) bool {
 	return c.scatter != nil && cmd != nil && cmd.Run != nil && !c.call.executing && !c.multi.active && c.scatter.AsksAll(cmd.Access())
 }
@@ -162,8 +165,7 @@ func (c *client) carryOut(d decision, cmd *row, args [][]byte) {
 	}
 }
 
-// commandUnanswered executes a command whose reply CLIENT REPLY SKIP leaves out, unless the command is CLIENT REPLY ON. Not
-// in a loop: the earlier changes and those of the command are committed.
+// commandUnanswered executes a command whose reply CLIENT REPLY SKIP leaves out, unless the command is CLIENT REPLY ON. Not in a loop: it commits.
 func (c *client) commandUnanswered(args [][]byte) {
 	if c.session.InLoop() {
 		c.session.Postpone(args)
@@ -383,8 +385,7 @@ func (c *client) openAdmitted(cmd *row, args [][]byte) bool {
 	return true
 }
 
-// awaitServed is the check of a cluster: false, and the error was appended, or in a loop the command has to wait. It is a place
-// where commands block: see blocking.
+// awaitServed is the check of a cluster: false, and the error was appended, or in a loop the command has to wait. It blocks: see blocking.
 func (c *client) awaitServed(cmd *row, args [][]byte) bool {
 	var end time.Time
 	for {

@@ -51,7 +51,7 @@ func runExec(c *client, args [][]byte) {
 		text = items.ExecAborted(text)
 	case num.Producer != nil && c.confined&command.ConfinedReader != 0: // what is kept of it would be a change
 		text = items.ExecAborted(command.ErrReaderWrites)
-	case c.scatter != nil && c.scatter.Forward() && c.scatter.Exec(c.executed.Access(), execution{c, &t}, num):
+	case c.scatter != nil && c.scatter.Forwards() && c.scatter.Exec(c.executed.Access(), execution{c, &t}, num):
 		return
 	default:
 		execution{c, &t}.exec(num)
@@ -228,7 +228,7 @@ func (x execution) execLong() (done bool) {
 	b.Grow(min(len(t.queued), most))
 	for i, q := range t.queued {
 		k.items.Breathe(i)
-		countRun(k, q.cmd)
+		countRun(k, q.cmd, 1)
 		if q.cmd.Plan(&k.items, q.args); b.Len() > most {
 			return false
 		}

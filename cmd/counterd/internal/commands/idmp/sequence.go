@@ -23,6 +23,23 @@ func (s *Sequence) Take(num *Number) (text string) {
 	return ""
 }
 
+// Number is the next one. REQUIRES that there is one.
+func (s *Sequence) Number() Number { return Number{Producer: s.Producer, Seq: s.Next, Epoch: s.Epoch} }
+
+// Room returns as many of a list as there are numbers for behind the next one.
+func (s *Sequence) Room(list [][]byte) [][]byte {
+	if s.Spent {
+		return nil
+	}
+	if left := ^s.Next; uint64(len(list)) > left {
+		return list[:left]
+	}
+	return list
+}
+
+// Skip uses up n numbers of those that Room has left.
+func (s *Sequence) Skip(n int) { s.Next += uint64(n) }
+
 // At is the sequence that gives num next, and nothing if num has no producer.
 func At(num Number) Sequence {
 	return Sequence{Producer: num.Producer, Next: num.Seq, Epoch: num.Epoch}

@@ -54,6 +54,68 @@ func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num *idmp.Num
 	c.Owed[reply].once, c.Owed[reply].count = int32(number+1), int32(len(c.Owed)-reply)
 }
 
+// NumberedEach is Numbered of commands that have one key each and are planned by plan, a PlanEach of additions. The first one has number num, and
+// the others those behind it. It stops at a key that names no column, and returns how many it has planned.
+func (c *Call) NumberedEach(plan func(*Call, [][]byte), keys [][]byte, num idmp.Number, hash idmp.Hash) (planned int) {
+	if len(keys) == 0 {
+		return 0
+	}
+	reply, first := len(c.Owed), c.Batch.Len()
+	plan(c, keys)
+	if o := &c.Owed[reply]; o.count == series {
+		planned = int(o.n)
+	}
+	c.Batch.Truncate(first + planned)
+	if planned == 0 {
+		c.Owed = c.Owed[:reply]
+		return 0
+	}
+	c.Owed = c.Owed[:reply+1]
+	number := counter.OnceEach(c.Batch, first)
+	for i, key := range keys[:planned] {
+		o := c.Batch.OnceAt(number + i)
+		o.Producer, o.Seq, o.Epoch, o.Hash, o.Hint = num.Producer, num.Seq+uint64(i), num.Epoch, hash.Add(key).Sum(), c.hint
+	}
+	o := &c.Owed[reply]
+	o.reply, o.once = replyNumberedAdds, int32(-number-1)
+	return planned
+}
+
+// replyNumberedAdds is replyAdds of changes with numbers: o.once is -1 less the number of the first Once.
+func replyNumberedAdds(c *Call, o *Owed) {
+	ops, first := c.Batch.Ops(int(o.op), int(o.n)), int(-o.once-1)
+	done := 0
+	for more := true; more && done < len(ops); {
+		var part [seriesPart]uint64
+		values := part[:0]
+		for i := done; more && i < len(ops) && len(values) < len(part); i++ {
+			var v uint64
+			if v, more = added(c.Batch.OnceAt(first+i), &ops[i]); more {
+				values = append(values, v)
+			}
+		}
+		c.Out.EachInt(values)
+		done += len(values)
+	}
+	if done == 0 { // an error is the first reply that is given
+		if !c.answerOnce(c.Batch.OnceAt(first)) {
+			c.opError(&ops[0])
+		}
+		done = 1
+	}
+	c.hint = c.Batch.OnceAt(first + done - 1).Hint
+	o.once -= int32(done)
+	o.leave(len(ops) - done)
+}
+
+// added is the value that a numbered addition has answered, now or before; false: it is answered by something else.
+func added(o *counter.Once, op *counter.Op) (value uint64, ok bool) {
+	if o.Repeat {
+		return o.Result.N, o.Err == nil && o.Result.Kind == counter.ResultInt
+	}
+	return op.Value, o.Err == nil && op.Err == nil
+}
+
 var errTooMany = "ERR IDMP: a numbered command changes at most " + strconv.Itoa(counter.MaxChangeSet) + " keys"
 
 // keep makes the result of a Once from the replies of its command.

@@ -174,10 +174,15 @@ func (e *echo) Joins() int {
 	return 0
 }
 
-func (e *echo) Join(args [][]byte) {
-	for _, arg := range args {
+// Join takes the commands up to the first one whose argument says that it wants to come alone.
+func (e *echo) Join(args [][]byte) (taken int) {
+	for i, arg := range args {
+		if strings.HasPrefix(string(arg), "alone") {
+			return i
+		}
 		e.Command([][]byte{[]byte(e.last), arg})
 	}
+	return len(args)
 }
 
 func (e *echo) Command(args [][]byte) {

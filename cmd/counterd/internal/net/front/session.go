@@ -75,8 +75,9 @@ type Handler interface {
 	Command(args [][]byte)
 	// Joins tells how many commands, if they have the name of the last command and one argument as that, Join takes.
 	Joins() int
-	// Join is Command for so many commands at once: args are the arguments, one of each command.
-	Join(args [][]byte)
+	// Join is Command for so many commands at once: args are the arguments, one of each command. It returns how many it has taken: the others
+	// come by Command.
+	Join(args [][]byte) (taken int)
 	// Malformed answers bytes that are no command; the session ends.
 	Malformed(err error)
 	// Flush executes the planned operations, or calls LeaveLoop.

@@ -140,10 +140,14 @@ func join(s *Session, most int) int {
 	if s.rd.Followed() {
 		if most = min(most, s.handler.Joins()); most > 0 {
 			args := s.rd.Series(most)
-			if len(args) > 0 {
-				s.handler.Join(args)
+			if len(args) == 0 {
+				return 0
 			}
-			return len(args)
+			taken := s.handler.Join(args)
+			if taken < len(args) {
+				s.rd.Return(args[taken:])
+			}
+			return taken
 		}
 	}
 	return 0

@@ -126,6 +126,18 @@ func (r *Reader) Series(most int) [][]byte {
 	return r.args[first : first+n : first+n]
 }
 
+// Return gives back the last commands of a Series, whose arguments these are: they come next again. REQUIRES: called behind that Series.
+func (r *Reader) Return(args [][]byte) {
+	for _, a := range args {
+		header := len("$1\r\n")
+		if len(a) > 9 {
+			header++
+		}
+		r.pos -= r.head.size + header + len(a) + len("\r\n")
+	}
+	r.start, r.args = r.pos, r.args[:len(r.args)-len(args)]
+}
+
 // cut finds the arguments of commands with the head, the first of which is at i, until one is not like that or all of args
 // are found. It returns how many they are and where the last one ends. As for the function cut, headers of arguments are
 // compared with the one before.

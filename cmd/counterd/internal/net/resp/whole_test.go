@@ -38,6 +38,19 @@ func TestSeries(t *testing.T) {
 		}
 		series(100)
 	}
+	keys := []string{"1", "22.cntrn", "{333}.cntrn", "4", "55.cntrn"}
+	for _, key := range keys {
+		arrives(string(encode("INCR", key)))
+	}
+	next("INCR", keys[0])
+	args := r.Series(100)
+	r.Return(args[2:])
+	next("INCR", keys[3])
+	r.Return(r.Series(100))
+	next("INCR", keys[4])
+	if r.Followed() {
+		t.Error("a command follows those that were given back")
+	}
 	for _, words := range [][]string{{"STRLEX", "1.cntrn"}, {"STRLEN", "1", "2"}, {"STRLEN"}, {"STRLENX", "1.cntrn"}, {"STRLENX", "1.cntrn"}} {
 		arrives(string(encode("STRLEN", "1.cntrn")) + string(encode(words...)))
 		next("STRLEN", "1.cntrn")

@@ -56,6 +56,8 @@ type Ask struct {
 	got    int32 // its replies that came
 	failed bool  // one of those before the last was an error, which is the answer
 
+	refused bool // an answer is an error
+
 	in   []byte
 	ends []int32 // in in, of answers
 	err  error   // why those behind len(ends) have none
@@ -106,6 +108,15 @@ func (a *Ask) AddBetween(kind Kind, before, args, behind [][]byte) int {
 	return i
 }
 
+// AddLike is Add of a command with one argument. head is its name, as AppendHead makes it.
+func (a *Ask) AddLike(kind Kind, head, arg []byte) int {
+	a.out = appendWord(append(a.out, head...), arg)
+	return a.added(kind, 1, false)
+}
+
+// Full tells whether the ask is to have no more changes.
+func (a *Ask) Full() bool { return a.numbers >= maxNumbers }
+
 func (a *Ask) added(kind Kind, replies int32, foreign bool) int {
 	a.cmds = append(a.cmds, command{end: int32(len(a.out)), replies: replies, take: replies, kind: kind, foreign: foreign})
 	if kind == Change {
@@ -129,6 +140,18 @@ func (a *Ask) Reply(i int) (reply []byte, doubt bool, err error) {
 	return nil, a.flying && a.cmds[i].kind != Read, a.err
 }
 
+// Answer is the reply to command i, neutral. REQUIRES that the ask is Fine.
+func (a *Ask) Answer(i int) []byte {
+	from := int32(0)
+	if i > 0 {
+		from = a.ends[i-1]
+	}
+	return a.in[from:a.ends[i]]
+}
+
+// Fine tells whether each command has a reply, and none is an error. REQUIRES the round to be over.
+func (a *Ask) Fine() bool { return len(a.ends) == len(a.cmds) && !a.refused }
+
 // Number is the number that the link gave command i, and whose it is. REQUIRES that it is of kind Change and was sent.
 func (a *Ask) Number(i int) (producer []byte, seq uint64) { return a.link.lane, a.cmds[i].seq }
 
@@ -150,7 +173,9 @@ func (a *Ask) answered(reply []byte) (done bool, err error) {
 		return false, nil
 	}
 	a.got++
-	if refused := reply[0] == '-'; !a.given && !a.failed && (refused || a.got == c.take) {
+	refused := reply[0] == '-'
+	a.refused = a.refused || refused
+	if !a.given && !a.failed && (refused || a.got == c.take) {
 		from := 0
 		if len(a.ends) > 0 {
 			from = int(a.ends[len(a.ends)-1])
@@ -179,6 +204,13 @@ func (a *Ask) again() bool {
 		}
 	}
 	return true
+}
+
+// AppendHead appends the beginning of a command with one argument, all but the argument.
+func AppendHead(dst []byte, name string) []byte {
+	dst = appendHead(appendHead(dst, '*', 2), '$', len(name))
+	dst = append(dst, name...)
+	return append(dst, '\r', '\n')
 }
 
 // AppendCommand appends a command as it is sent.

@@ -23,7 +23,7 @@ func (f *Scatter) assembleReplies() {
 		size := f.out.Len()
 		k.merge(f, k)
 		if reply := f.out.From(size); k.local(f) != k.n || reply[0] == '-' {
-			f.conn.Account(k.cmd, took/time.Duration(len(f.cmds)))
+			f.conn.Account(k.cmd, max(1, k.elsewhere(f)), took/time.Duration(len(f.cmds)))
 			if reply[0] == '-' {
 				f.conn.Failed(k.cmd, reply)
 			}
@@ -41,6 +41,16 @@ func (f *Scatter) assembleReplies() {
 func (k *order) local(f *Scatter) (n int) {
 	for i := range k.n {
 		if f.parts[k.first+i].local {
+			n++
+		}
+	}
+	return n
+}
+
+// elsewhere counts the commands of a series that other shards executed.
+func (k *order) elsewhere(f *Scatter) (n int) {
+	for _, owner := range k.owners[:len(k.series)] {
+		if !f.parts[k.first+int(owner)].local {
 			n++
 		}
 	}

@@ -45,6 +45,8 @@ type Conn interface {
 	// Plan adds a command on posts to the batch, and Run runs the batch.
 	Plan(cmd *command.Access, args [][]byte)
 	Run()
+	// PlanEach is Plan of commands with these keys, one each.
+	PlanEach(cmd *command.Access, keys [][]byte)
 	// PlanPacked is Plan of a page with packed ids. Observed tells whether somebody is told of the arguments of commands, and is to read them.
 	PlanPacked(cmd *command.Access, args [][]byte, packed items.Packing)
 	Observed() bool
@@ -62,8 +64,8 @@ type Conn interface {
 	// Settle brings the changes so far that Commit does not wait any more. false: they are not yet, and the connection waits in its loop, or
 	// leaves it. REQUIRES MayHold. Behind it the connection may be out of its loop.
 	Settle() bool
-	// Account counts the execution of a command, Failed its error, and ErrorReply an error in the place of a reply.
-	Account(cmd *command.Access, took time.Duration)
+	// Account counts n executions of a command, Failed its error, and ErrorReply an error in the place of a reply.
+	Account(cmd *command.Access, n int, took time.Duration)
 	Failed(cmd *command.Access, reply []byte)
 	ErrorReply(reply []byte)
 }

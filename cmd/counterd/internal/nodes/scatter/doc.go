@@ -10,6 +10,7 @@
 //	conn.go          what a Scatter sees of its connection, and of a transaction
 //	scatter.go       how a command is planned: what is this node's, and what other shards'
 //	page.go          how a page is planned
+//	series.go        how neighbouring commands of one name, with one key each, are planned together
 //	wait.go          how the replies of other shards are waited for, and what is asked again
 //	answer.go        how replies are put into their places
 //	exec.go          transactions on a forward port, and which commands are not to be had there

@@ -14,12 +14,12 @@ import (
 // pages is memory for the page that is being planned.
 type pages struct {
 	mids   []uint64
-	shares []share
+	shares []pageShare
 	ids    []byte // packed, of this node's posts in all pages of the turn
 }
 
-// share is the posts of a page that one shard has.
-type share struct {
+// pageShare is the posts of a page that one shard has.
+type pageShare struct {
 	shard *gather.Shard // nil: they have no owner
 	n     int
 	page  gather.Page // if asks is set
@@ -94,7 +94,7 @@ func packPage(f *Scatter, v *gather.View, k *order) {
 			part++
 		}
 		if part == len(shares) {
-			shares = append(shares, share{shard: s})
+			shares = append(shares, pageShare{shard: s})
 		}
 		shares[part].n++
 		k.owners[i] = uint16(part)

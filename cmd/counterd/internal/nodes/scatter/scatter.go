@@ -43,6 +43,8 @@ type Scatter struct {
 	args    [][]byte                       // memory for arguments of parts
 	owners  []uint16                       // memory for the owners of keys
 	pages   pages                          // memory for packed pages
+	shares  []share                        // memory for the series that is being planned
+	head    []byte                         // the same: how its commands begin
 	out     resp.Replies                   // replies being put together
 	lists   [][]byte                       // the unread rest of parts' arrays
 	began   time.Time                      // when the wait for other shards began
@@ -57,6 +59,7 @@ type order struct {
 	first, n int      // its parts
 	from, to int      // its local replies, in Out
 	owners   []uint16 // by key: its part, counted from first
+	series   [][]byte // the keys of a series, one of each command; nil: the order is one command
 	refusal  string   // if not empty, the command is answered by this error
 
 	multi Transaction // of EXEC; nil for all other commands
@@ -73,6 +76,8 @@ type part struct {
 	i     int
 	reply []byte // in the neutral version of the protocol, or, of a local part, in the client's; nil: no reply has come yet
 	local bool
+	// The part of a series is neighbouring commands of the ask, the first of which has number i.
+	series bool
 
 	// A change whose outcome is asked for elsewhere keeps its first number.
 	held     *gather.Ask
@@ -165,8 +170,8 @@ func (f *Scatter) askShard(p *part, shard *gather.Shard) {
 	}
 }
 
-// Forward tells whether the connection came by a forward port.
-func (f *Scatter) Forward() bool { return f.forward }
+// Forwards tells whether the connection came by a forward port. A nil Scatter did not.
+func (f *Scatter) Forwards() bool { return f != nil && f.forward }
 
 // Concerns tells whether Plan can plan a command: on a forward port every one, else those on any number of posts. It is
 // asked before the rights of the user, which cost more, as most commands of an ordinary port name one post.

@@ -29,7 +29,7 @@ func concerned(f *Scatter) bool {
 	if len(f.cmds) == 0 {
 		return false
 	}
-	if !f.remote && !(f.again && f.anyRetriable()) && !anyRefused(f) {
+	if !f.remote && !(f.again && anyRetriable(f)) && !anyRefused(f) {
 		f.reset()
 		return false
 	}
@@ -102,9 +102,11 @@ func anyRefused(f *Scatter) bool {
 }
 
 // anyRetriable tells whether some local reply says that this node was the wrong place.
-func (f *Scatter) anyRetriable() bool {
+func anyRetriable(f *Scatter) bool {
 	for i := range f.cmds {
-		if k := &f.cmds[i]; k.from < k.to && retriable(f.call.Out.From(k.from)) {
+		switch k := &f.cmds[i]; {
+		case k.from == k.to:
+		case k.series != nil && anyError(f, k), k.series == nil && retriable(f.call.Out.From(k.from)):
 			return true
 		}
 	}
@@ -113,12 +115,23 @@ func (f *Scatter) anyRetriable() bool {
 
 // collectReplies collects the replies that have come, and tells whether some part has to be asked for again.
 func (f *Scatter) collectReplies() (again bool) {
+	if troubled(f) {
+		takeApart(f)
+	}
+	if again = collectParts(f); again && takeApart(f) { // retryParts knows no series
+		collectParts(f)
+	}
+	return again
+}
+
+// collectParts is collectReplies for all parts but those of series.
+func collectParts(f *Scatter) (again bool) {
 	now := time.Now()
 	set := f.shards.Settings()
 	for i := range f.parts {
 		p := &f.parts[i]
 		k := &f.cmds[p.cmd]
-		if p.reply != nil {
+		if p.reply != nil || p.series {
 			continue
 		}
 		var reply []byte
@@ -387,6 +400,9 @@ func (f *Scatter) commitHere() {
 	err := f.conn.Commit()
 	if err == nil {
 		return
+	}
+	if takeApart(f) {
+		collectParts(f)
 	}
 	old := append([]byte(nil), f.call.Out.From(base)...)
 	at := 0

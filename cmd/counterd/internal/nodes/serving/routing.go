@@ -53,6 +53,9 @@ func (st *Standing) Serves(k Asker, cmd *command.Access, args [][]byte) bool {
 	return true
 }
 
+// ServesEach tells whether the node takes each planned command with one key, if its key is Plain. REQUIRES as Serves.
+func (st *Standing) ServesEach(k Asker) bool { return st.open && (k.Internal || !st.held) }
+
 // Route says why a command, or a transaction, is not taken here: it goes elsewhere, or nowhere; empty: it is taken. wait is
 // set where that may change in a moment.
 func (st *Standing) Route(k Asker, r *Routing) (text string, wait bool) {

@@ -1,0 +1,96 @@
+// Scenario: some commands of a pipeline on a forward port are refused or in doubt, and each has the reply that is its own.
+
+package server
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// TestForwardSeriesMoved: a shard refuses one post of a pipeline of INCRs, because its group has moved away. The change is made by its new owner, and
+// the others are made once. The refused commands are a part of the series, or stand between two.
+func TestForwardSeriesMoved(t *testing.T) {
+	for i := range 6 {
+		to, command := i/2, []string{"INCR %d.cntcm", "INCRBY %d.cntcm 1"}[i%2]
+		t.Run(fmt.Sprintf("to=%d,%.6s", to, command), func(t *testing.T) {
+			k := serveForward(t, 3, nil)
+			c := k.forward(0, 2)
+			moves := k.mid(1, 0)
+			stays := []uint64{k.mid(1, 1), k.mid(0, 1), k.mid(2, 1)} // the first one comes alone
+			group := slot.Group(moves)
+			owned := k.srv[1].Store().Groups().Owned()
+			owned.Remove(group)
+			k.srv[1].Store().Groups().Own(owned)
+			var pipeline, want []string
+			for n := range 4 {
+				for _, mid := range stays {
+					pipeline, want = append(pipeline, fmt.Sprintf("INCR %d.cntcm", mid)), append(want, fmt.Sprint(":", n+1))
+				}
+				pipeline, want = append(pipeline, fmt.Sprintf(command, moves)), append(want, fmt.Sprint(":", n+1))
+			}
+			pipeline, want = append(pipeline, fmt.Sprintf("DECR %d.cntrn", moves)), append(want, "-ERR increment or decrement would overflow")
+			calls := k.srv[1].commands.Calls()
+			c.sendAll(pipeline...)
+			until(t, "the shard has refused it", func() bool { return k.srv[1].commands.Calls() > calls })
+			k.shards[1].Groups.Remove(group)
+			k.shards[to].Groups.Add(group)
+			if to == 1 { // it comes back
+				owned.Add(group)
+				k.srv[1].Store().Groups().Own(owned)
+			}
+			k.stand()
+			for i, want := range want {
+				if got := c.read().String(); got != want {
+					t.Errorf("command %d, %s: got %s, want %s", i, pipeline[i], got, want)
+				}
+			}
+			for _, mid := range stays {
+				c.want(fmt.Sprintf("GET %d.cntcm", mid), `"4"`)
+			}
+			c.want(fmt.Sprintf("GET %d.cntcm", moves), `"4"`)
+		})
+	}
+}
+
+// TestForwardSeriesDiskFails: the commit of this node's changes fails. They are answered by errors, and the changes of another shard by values.
+func TestForwardSeriesDiskFails(t *testing.T) {
+	k, disk := serveOnFaulty(t)
+	c := k.forward(0, 2)
+	here, there := k.mid(0, 0), k.mid(1, 0)
+	c.want(fmt.Sprintf("SET %d.cntcm 5", here), "+OK")
+	disk.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.EIO})
+	var pipeline []string
+	for range 4 {
+		pipeline = append(pipeline, fmt.Sprintf("INCR %d.cntcm", here), fmt.Sprintf("INCR %d.cntcm", there))
+	}
+	for i, got := range c.pipeline(pipeline...) {
+		if want := fmt.Sprint(":", i/2+1); i%2 == 1 && got != want || i%2 == 0 && !strings.HasPrefix(got, "-UNCERTAIN ") {
+			t.Errorf("command %d, %s: got %s", i, pipeline[i], got)
+		}
+	}
+	c.want("PING", "+PONG")
+}
+
+// TestForwardSeriesDead: a shard of a pipeline does not answer. Its commands are answered by errors, and the others by values.
+func TestForwardSeriesDead(t *testing.T) {
+	k := serveForward(t, 3, nil)
+	c := k.forward(0, 3)
+	k.nodes[1].Port = 1 // nobody is there
+	k.stand()
+	var pipeline []string
+	for range 4 {
+		for shard := range 3 {
+			pipeline = append(pipeline, fmt.Sprintf("GET %d.cntcm", k.mid(shard, 0)))
+		}
+	}
+	for i, got := range c.pipeline(pipeline...) {
+		if i%3 == 1 && !strings.HasPrefix(got, "-CLUSTERDOWN ") || i%3 != 1 && got != "nil" {
+			t.Errorf("command %d, %s: got %s", i, pipeline[i], got)
+		}
+	}
+}
