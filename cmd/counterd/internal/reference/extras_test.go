@@ -23,7 +23,7 @@ var extras = map[string]extra{
 		errors: overflow + ", as an element; `IOERR` as an element", differs: "not in Redis. Without `QUIET` or `IDMP`, each increment is a change of its own",
 		example: "COUNTER.MINCRBY 7.cntrn 1 8.cntrn 5;COUNTER.MINCRBY 7.cntrn 1 8.cntrn 5 QUIET"},
 	"counter.drain":     {reply: "Array of the values before the reset", differs: "not in Redis", example: "MSET 7.cntrn 12 8.cntrn 3;COUNTER.DRAIN 7.cntrn 8.cntrn;GET 7.cntrn"},
-	"counter.hot":       {reply: "Array of `[id, writes per second, reads per second]`, estimated from one operation in 512", differs: "not in Redis"},
+	"counter.hot":       {reply: "Array of maps with `key`, `reads_per_sec`, `writes_per_sec`, the bounds `reads_at_least`, `reads_at_most`, `writes_at_least` and `writes_at_most`, and `window_sec`. See [Hot posts](../operate/monitoring.md#hot-posts)", differs: "not in Redis"},
 	"counter.producers": {reply: "Array with one description per producer", differs: "not in Redis"},
 	"idmp|last":         {reply: "Integer: the highest applied number, or nil if the producer is not remembered", differs: "not in Redis", example: "INCR 7.cntrn IDMP web-1 41;IDMP LAST web-1"},
 	"idmp|fence": {reply: "Integer: the new epoch", errors: "`IDMPFULL` if the producer is new and cannot be remembered", differs: "not in Redis",

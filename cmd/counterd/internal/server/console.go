@@ -41,6 +41,7 @@ func (o *consoleSource) Totals() (t console.Totals) {
 			t.Times[i] += n
 		}
 	})
+	o.srv.popular.Mark(time.Now())
 	t.Errors = o.srv.stats.ErrorReplies.Load()
 	t.ColdReads = int64(o.srv.store().Admin().TierCounts().Cache.Misses)
 	return t
@@ -95,10 +96,15 @@ func (o *consoleSource) Walk(f func(console.Block)) error {
 // hot returns the posts of all counters that are read and written most, as COUNTER.HOT has them.
 func (o *consoleSource) hot(all *schema.Schema, limit int) []console.HotPost {
 	list := []console.HotPost{}
+	tenth := func(v float64) float64 { return math.Round(v*10) / 10 }
 	for _, r := range o.srv.popular.Busiest(time.Now(), limit) {
 		if def := all.CounterByID(r.Counter); def != nil { // else it was dropped
-			list = append(list, console.HotPost{Key: string(all.AppendKey(nil, def, schema.WholeItem, r.Mid)),
-				Reads: math.Round(r.Reads*10) / 10, Writes: math.Round(r.Writes*10) / 10})
+			h := console.HotPost{Key: string(all.AppendKey(nil, def, schema.WholeItem, r.Mid)), Reads: tenth(r.Reads), Writes: tenth(r.Writes),
+				ReadsLeast: tenth(r.ReadBounds.Least), ReadsMost: tenth(r.ReadBounds.Most), WritesLeast: tenth(r.WriteBounds.Least), WritesMost: tenth(r.WriteBounds.Most)}
+			for _, v := range o.srv.popular.Curve(r.Post) {
+				h.Curve = append(h.Curve, math.Round(v))
+			}
+			list = append(list, h)
 		}
 	}
 	return list

@@ -81,6 +81,11 @@ func (o observer) state(parts facts.Part) *facts.State {
 	if parts.Has(facts.PartAging) {
 		f.Aging = o.aging()
 	}
+	if parts.Has(facts.PartHot) {
+		for i, r := range s.popular.Busiest(time.Now(), facts.MaxHot) {
+			f.Hot = append(f.Hot, facts.HotPost{Rank: i + 1, Reads: r.Reads, Writes: r.Writes})
+		}
+	}
 	if parts.Has(facts.PartDisk) || parts.Has(facts.PartNodes) {
 		f.Log = admin.LogStats()
 	}

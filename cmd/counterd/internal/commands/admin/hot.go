@@ -14,7 +14,7 @@ import (
 )
 
 // runHot: COUNTER.HOT counter [BY WRITES | READS] [COUNT count], the posts that connections to this node write or read
-// most, each with its key and how many reads and writes a second there are of it. They are sampled: see package popular.
+// most, each with its key, how many reads and writes a second there are of it, and bounds of both. They are sampled: see package popular.
 func runHot(c Conn, args [][]byte) {
 	byWrites, count := true, int64(10)
 	for i := 2; i < len(args); i += 2 {
@@ -40,12 +40,13 @@ func runHot(c Conn, args [][]byte) {
 	}
 	var list []popular.Rate
 	var keys []string
+	now := time.Now()
 	err := c.WithStore(false, func(b *counter.Batch) error {
 		def := b.Schema().Counter(string(args[1]))
 		if def == nil {
 			return counter.ErrNoKey
 		}
-		list = c.Server().Popular.Top(time.Now(), def.ID, int(count), byWrites)
+		list = c.Server().Popular.Top(now, def.ID, int(count), byWrites)
 		for _, r := range list {
 			keys = append(keys, string(b.Schema().AppendKey(nil, def, schema.WholeItem, r.Mid)))
 		}
@@ -59,20 +60,30 @@ func runHot(c Conn, args [][]byte) {
 		c.Call().StoreError(err)
 		return
 	}
-	c.Call().Out.Array(len(list))
+	window := c.Server().Popular.Window(now)
+	out := c.Call().Out
+	out.Array(len(list))
 	for i, r := range list {
-		c.Call().Out.Map(3)
-		c.Call().Out.BulkString("key")
-		c.Call().Out.BulkString(keys[i])
-		c.Call().Out.BulkString("reads_per_sec")
-		c.Call().Out.Double(math.Round(r.Reads*10) / 10)
-		c.Call().Out.BulkString("writes_per_sec")
-		c.Call().Out.Double(math.Round(r.Writes*10) / 10)
+		out.Map(8)
+		out.BulkString("key")
+		out.BulkString(keys[i])
+		for _, f := range []struct {
+			name  string
+			value float64
+		}{
+			{"reads_per_sec", r.Reads}, {"writes_per_sec", r.Writes},
+			{"reads_at_least", r.ReadBounds.Least}, {"reads_at_most", r.ReadBounds.Most},
+			{"writes_at_least", r.WriteBounds.Least}, {"writes_at_most", r.WriteBounds.Most},
+			{"window_sec", window},
+		} {
+			out.BulkString(f.name)
+			out.Double(math.Round(f.value*10) / 10)
+		}
 	}
 }
 
 func hotRow[C any](on func(C) Conn) *command.Row[C] {
 	return &command.Row[C]{Name: "counter.hot", Arity: -2, Flags: command.ReadOnly, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-		Summary: "Returns the posts of a counter that clients of this node write or read most, with estimated reads and writes per second.",
+		Summary: "Returns the posts of a counter that clients of this node write or read most, with estimated reads and writes per second, and bounds of these.",
 		Syntax:  "counter [BY <WRITES | READS>] [COUNT count]", Run: handler(on, runHot), Asks: command.AskCounter(1, command.NeedRead)}
 }

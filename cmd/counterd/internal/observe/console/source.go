@@ -51,8 +51,15 @@ type Setting struct {
 // HotPost is a post that is read or written often, as COUNTER.HOT has it.
 type HotPost struct {
 	Key    string  `json:"key"`
-	Reads  float64 `json:"reads"` // a second, as the next one
+	Reads  float64 `json:"reads"` // a second, as all that follow
 	Writes float64 `json:"writes"`
+
+	ReadsLeast  float64 `json:"readsLeast"`
+	ReadsMost   float64 `json:"readsMost"`
+	WritesLeast float64 `json:"writesLeast"`
+	WritesMost  float64 `json:"writesMost"`
+
+	Curve []float64 `json:"curve"` // reads and writes together at the last moments, oldest first, 10 s apart
 }
 
 // Restore is the range of moments that counterctl restore can go back to.

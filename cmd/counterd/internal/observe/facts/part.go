@@ -22,11 +22,12 @@ const (
 	PartProducers                    // Producers
 	PartCursors                      // Cursors
 	PartAging                        // Aging
+	PartHot                          // Hot: sorts the sampled posts
 
 	// PartProcess is always filled: Process, Loading, Role.
 	PartProcess Part = 0
 	// AllParts is all of them.
-	AllParts = PartAging<<1 - 1
+	AllParts = PartHot<<1 - 1
 )
 
 // Has tells whether all of other is in p.

@@ -43,6 +43,7 @@ type State struct {
 	Producers counter.ProducerStats
 
 	Cursors []counter.FeedCursorState // as of the last second
+	Hot     []HotPost
 
 	Aging []Aging // of the counters with retain
 

@@ -6,6 +6,15 @@
 // least, and its count as the error of its own; so each post with 1 in 1,024 operations is among them. Counts fade, by
 // half in 42 seconds (forward decay: Cormode, Shkapenyuk, Srivastava, Xu, ICDE 2009): the results are rates of the last
 // minute or two.
+//
+// # Bounds
+//
+// Two things make a rate inexact. The sketch may have counted operations of other posts: at most the error of the post's entry. And a sample
+// is a sample: of n operations about n/Every are taken, give or take the square root of that. Bounds.Least leaves the error
+// out and Bounds.Most counts it; both are ends of a score interval for a Poisson count, in which each sample has the mean weight of
+// the samples that fade, but at least that of a steady rate, which is a half. So a rate that was steady for two minutes
+// is between the two in 95 of 100 cases, each post and direction for itself. A post without a sample may have had some 30 operations a second.
+// Of a rate that rises or falls, the bounds are those of its mean, with the weights of the window.
 package popular
 
 import (
@@ -33,14 +42,19 @@ type Post struct {
 	Mid     uint64
 }
 
-// Rate is the rate of a post: at least so many operations a second.
+// Rate is the rate of a post in operations a second, and the bounds of it: see "Bounds".
 type Rate struct {
 	Post
-	Reads, Writes float64
+	Reads, Writes           float64
+	ReadBounds, WriteBounds Bounds
 }
+
+// Bounds are the ends of an interval.
+type Bounds struct{ Least, Most float64 }
 
 // Posts is the sample. It may be used by several goroutines at once.
 type Posts struct {
+	curves        curves
 	mu            sync.Mutex // guards the rest; a leaf
 	began         time.Time
 	landmark      time.Time // counts are worth 1 that were made here
@@ -54,6 +68,7 @@ func New(now time.Time) *Posts {
 
 // Forget begins anew: counters have other ids in other data.
 func (p *Posts) Forget(now time.Time) {
+	p.curves.forget()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began, p.landmark, p.reads, p.writes = now, now, newSketch(), newSketch()
@@ -95,25 +110,36 @@ func (p *Posts) Busiest(now time.Time, n int) []Rate {
 	return p.top(now, n, func(Post) bool { return true }, func(r Rate) float64 { return r.Reads + r.Writes })
 }
 
+// Window is over how many seconds rates are means, of weights that fade.
+func (p *Posts) Window(now time.Time) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.window(now)
+}
+
+// window is Window. Of a steady rate r, samples that fade sum up to r*fade, less the part from before the beginning.
+func (p *Posts) window(now time.Time) float64 {
+	return fade.Seconds() * (1 - math.Exp(-max(now.Sub(p.began), time.Second).Seconds()/fade.Seconds()))
+}
+
 // top returns up to n of the posts that are wanted, those with the highest key first.
 func (p *Posts) top(now time.Time, n int, wanted func(Post) bool, key func(Rate) float64) []Rate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Of a steady rate r, samples that fade sum up to r*fade, less the part from before the beginning.
-	seconds := fade.Seconds() * (1 - math.Exp(-max(now.Sub(p.began), time.Second).Seconds()/fade.Seconds()))
-	unit := Every / seconds / p.weight(now)
+	weight := p.weight(now)
 	rates := make(map[Post]Rate)
-	for _, e := range p.reads.list {
-		if wanted(e.post) {
-			rates[e.post] = Rate{Post: e.post, Reads: (e.count - e.wrong) * unit}
+	for _, s := range []*sketch{&p.reads, &p.writes} {
+		for _, e := range s.list {
+			if wanted(e.post) {
+				rates[e.post] = Rate{Post: e.post}
+			}
 		}
 	}
-	for _, e := range p.writes.list {
-		if wanted(e.post) {
-			r := rates[e.post]
-			r.Post, r.Writes = e.post, (e.count-e.wrong)*unit
-			rates[e.post] = r
-		}
+	unit := Every / p.window(now)
+	for post, r := range rates {
+		r.Reads, r.ReadBounds = p.reads.rate(post, weight, unit)
+		r.Writes, r.WriteBounds = p.writes.rate(post, weight, unit)
+		rates[post] = r
 	}
 	list := make([]Rate, 0, len(rates))
 	for _, r := range rates {
@@ -137,7 +163,8 @@ type sketch struct {
 type entry struct {
 	post         Post
 	count, wrong float64
-	at           int // in the list
+	squares      float64 // the sum of the squares of the weights in count
+	at           int     // in the list
 }
 
 func newSketch() sketch { return sketch{by: make(map[Post]*entry)} }
@@ -147,9 +174,10 @@ func (s *sketch) add(post Post, weight float64) {
 	switch {
 	case e != nil:
 		e.count += weight
+		e.squares += weight * weight
 		heap.Fix(s, e.at)
 	case len(s.list) < places:
-		e = &entry{post: post, count: weight}
+		e = &entry{post: post, count: weight, squares: weight * weight}
 		s.by[post] = e
 		heap.Push(s, e)
 	default:
@@ -157,6 +185,7 @@ func (s *sketch) add(post Post, weight float64) {
 		delete(s.by, e.post)
 		e.post, e.wrong = post, e.count
 		e.count += weight
+		e.squares += weight * weight
 		s.by[post] = e
 		heap.Fix(s, 0)
 	}
@@ -166,7 +195,38 @@ func (s *sketch) scale(factor float64) {
 	for _, e := range s.list {
 		e.count *= factor
 		e.wrong *= factor
+		e.squares *= factor * factor
 	}
+}
+
+// rate is the rate of a post and its bounds. weight is that of a sample now, and unit the rate that such a sample stands for.
+func (s *sketch) rate(post Post, weight, unit float64) (float64, Bounds) {
+	e := s.by[post]
+	if e == nil {
+		e = &entry{}
+		if len(s.list) == places { // it may have had a place, and lost it
+			least := s.list[0]
+			e.count, e.wrong, e.squares = least.count, least.count, least.squares
+		}
+	}
+	share := 1.0 // of a sample's weight now that the samples have on average
+	if e.count > 0 {
+		share = max(0.5, e.squares/e.count/weight)
+	}
+	count, own := e.count/weight, (e.count-e.wrong)/weight
+	_, most := interval(count, share)
+	least, _ := interval(own, share)
+	return own * unit, Bounds{least * unit, most * unit}
+}
+
+// confidence is how many standard deviations are 95 of 100 cases.
+const confidence = 1.96
+
+// interval is the means of which a sum of samples, each of weight w, is not further than confidence standard deviations away.
+func interval(sum, w float64) (least, most float64) {
+	z := confidence * confidence * w
+	middle, half := sum+z/2, math.Sqrt(sum*z+z*z/4)
+	return max(0, middle-half), middle + half
 }
 
 func (s *sketch) Len() int           { return len(s.list) }

@@ -74,6 +74,63 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// TestBounds plays posts with steady rates that are sampled as the server does, among many others, so that entries are taken over. The true rates are within
+// their bounds in about 95 of 100 cases.
+func TestBounds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(seed.Of(t), 3))
+	inside, all, narrow := 0, 0, 0
+	for range 12 {
+		now := time.Unix(1_700_000_000, 0)
+		p := New(now)
+		const posts, perSecond = 60, 200_000.0 // post k has 1/(k+2) of a third of the operations
+		sum := 0.0
+		for k := range posts {
+			sum += 1 / float64(k+2)
+		}
+		rate := func(k int) float64 { return perSecond / 3 / float64(k+2) / sum }
+		for gap := 0; now.Before(time.Unix(1_700_000_240, 0)); {
+			gap = 1 + rng.IntN(2*Every)
+			now = now.Add(time.Duration(float64(gap) / perSecond * float64(time.Second)))
+			post := Post{1, 1000 + rng.Uint64N(1<<40)}
+			if u := rng.Float64() * 3 * sum; u < sum {
+				k := 0
+				for u -= 1 / float64(2); u > 0; u -= 1 / float64(k+2) {
+					k++
+				}
+				post.Mid = uint64(k)
+			}
+			p.Sample(now, post, false)
+		}
+		known := map[uint64]Rate{}
+		for _, r := range p.Top(now, 1, 1024, false) {
+			known[r.Mid] = r
+		}
+		for k := range posts {
+			r, ok := known[uint64(k)]
+			if !ok {
+				continue
+			}
+			all++
+			if r.ReadBounds.Least <= rate(k) && rate(k) <= r.ReadBounds.Most {
+				inside++
+			}
+			if r.ReadBounds.Most < 2*r.ReadBounds.Least {
+				narrow++
+			}
+			if r.ReadBounds.Least > r.Reads || r.Reads > r.ReadBounds.Most || r.WriteBounds.Least != 0 || r.WriteBounds.Most < Every/60 {
+				t.Fatalf("got %+v", r)
+			}
+		}
+		if w := p.Window(now); w < 58 || w > 60 {
+			t.Errorf("a window of %f", w)
+		}
+	}
+	if all < 300 || float64(inside) < 0.9*float64(all) || narrow == 0 {
+		t.Errorf("%d of %d rates are within their bounds, %d are narrow", inside, all, narrow)
+	}
+	t.Logf("%d of %d rates are within their bounds, %d are narrow", inside, all, narrow)
+}
+
 func BenchmarkSample(b *testing.B) {
 	now := time.Now()
 	p := New(now)

@@ -15,7 +15,7 @@ import (
 // a data directory, that takes a full copy and has replicas of its own.
 func Full() *facts.State {
 	s := &facts.State{Commands: []facts.Command{{Name: "get"}, {Name: "config|set"}}, Errors: []stats.ErrorCount{{Word: "ERR"}, {Word: "OOM"}},
-		Cluster: &facts.Cluster{}, Agent: &facts.Agent{Troubles: make([]facts.Trouble, 1)}, Usage: make([]counter.Usage, 2), Replicas: make([]facts.Replica, 2), Link: &facts.Link{}, Cursors: make([]counter.FeedCursorState, 2), Aging: make([]facts.Aging, 2)}
+		Cluster: &facts.Cluster{}, Agent: &facts.Agent{Troubles: make([]facts.Trouble, 1)}, Usage: make([]counter.Usage, 2), Replicas: make([]facts.Replica, 2), Link: &facts.Link{}, Cursors: make([]counter.FeedCursorState, 2), Aging: make([]facts.Aging, 2), Hot: []facts.HotPost{{Rank: 1, Reads: 9, Writes: 2}, {Rank: 2, Reads: 1, Writes: 1}}}
 	n := 0
 	fill(reflect.ValueOf(s).Elem(), &n)
 	for i := range s.Commands {
