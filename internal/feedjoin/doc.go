@@ -16,6 +16,9 @@
 // Position has the format: the position of the log, or one of each shard. A feed gives nothing before it knows a position of each
 // shard, so a position never has a word (NOW, OLDEST) in it, which would mean another place later.
 //
+// The number of a shard is known only while the shard has a primary. A feed that begins at a word or at a cursor waits until the numbers of all
+// shards are known: it would take an unknown shard for a new shard later, and read it from the beginning of its log.
+//
 // # Memory
 //
 // Each shard has one reply that was read, and one whose changes the user has: the goroutine reads the next reply while the user stores
