@@ -134,6 +134,11 @@ func TestHot(t *testing.T) {
 	if !strings.Contains(writes, `"7"`) || strings.Contains(writes, `"8"`) || !strings.Contains(reads, `"8"`) {
 		t.Errorf("most written %s, most read %s", writes, reads)
 	}
+	for _, field := range []string{"reads_at_least", "reads_at_most", "writes_at_least", "writes_at_most", "window_sec"} {
+		if !strings.Contains(writes, field) {
+			t.Errorf("no %s in %s", field, writes)
+		}
+	}
 	c.want("COUNTER.HOT nosuch", "-ERR no counter 'nosuch' (see SCHEMA)")
 	c.want("COUNTER.HOT weibo COUNT 0", "-ERR COUNT: want 1 to 1024")
 	c.want("COUNTER.HOT weibo BY NAME", "-ERR syntax error")

@@ -61,7 +61,7 @@ func runHot(c Conn, args [][]byte) {
 		return
 	}
 	window := c.Server().Popular.Window(now)
-	out := c.Call().Out
+	out := &c.Call().Out
 	out.Array(len(list))
 	for i, r := range list {
 		out.Map(8)
