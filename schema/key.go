@@ -68,7 +68,25 @@ func (r *KeyReader) ParseKey(b []byte) (k Key, ok bool) {
 			return Key{r.last.counter, r.last.col, mid}, true
 		}
 	}
+	if k, ok = r.parseTagged(b); ok {
+		return k, true
+	}
 	return r.parse(b)
+}
+
+// parseTagged is ParseKey of a key with its id in braces, as clients of a cluster write it, and with a suffix of the known length. ok is false for all
+// others.
+func (r *KeyReader) parseTagged(b []byte) (k Key, ok bool) {
+	end := len(b) - r.tail - 1 // of the digits
+	n := uint(end - 1 - wordSize)
+	if n > wordSize || r.tail == 0 || b[0] != '{' || b[end] != '}' {
+		return Key{}, false
+	}
+	mid, ok := parseWords(b[1:end], n)
+	if ok && (binary.LittleEndian.Uint64(b[len(b)-wordSize:])>>(8*uint(wordSize-r.tail)&63) == r.word || r.find(b)) {
+		return Key{r.last.counter, r.last.col, mid}, true
+	}
+	return Key{}, false
 }
 
 // find looks up the suffix of a key that has one of the known length, but for a dot perhaps.
@@ -84,10 +102,13 @@ func (r *KeyReader) find(b []byte) bool {
 // parse is ParseKey of a key that may be of any form. The length of its suffix is remembered.
 func (r *KeyReader) parse(b []byte) (k Key, ok bool) {
 	r.tail = 0
-	if k, ok = r.schema.ParseKey(b); !ok || len(b) < wordSize || b[0] > '9' {
+	if k, ok = r.schema.ParseKey(b); !ok || len(b) < wordSize || b[0] > '9' && b[0] != '{' {
 		return k, ok
 	}
-	_, digits := parseDigits(b)
+	_, digits := parseMid(b)
+	if digits == 0 { // {NAME:MID}
+		return k, ok
+	}
 	if tail := len(b) - digits; tail > 1 && tail <= wordSize {
 		r.last, r.word, r.tail = address{k.Counter, k.Col}, suffixWord(b, tail), tail
 	}

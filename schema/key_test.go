@@ -314,7 +314,7 @@ func TestKeyReader(t *testing.T) {
 		r := s.Reader()
 		for range 20_000 {
 			mid := strings.Repeat("0", rng.IntN(3)*rng.IntN(3)) + strconv.FormatUint(rng.Uint64()>>rng.IntN(64), 10)
-			key := []byte([]string{"", "", "", "{", "weibo:"}[rng.IntN(5)] + mid + []string{"", ".cntcm", ".cntrn", ".cntrn", ".big", ".none", "}.big"}[rng.IntN(7)])
+			key := []byte([]string{"", "", "", "{", "weibo:"}[rng.IntN(5)] + mid + []string{"", ".cntcm", ".cntrn", ".cntrn", ".big", ".none", "}.big", "}.cntcm", "}.cntrn", "}.none", "}cntrn", "}"}[rng.IntN(12)])
 			if rng.IntN(20) == 0 {
 				key[rng.IntN(len(key))] = byte(rng.Uint32())
 			}
