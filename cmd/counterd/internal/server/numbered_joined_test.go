@@ -1,0 +1,68 @@
+// Scenario: numbered commands come in pipelines of commands that are like the one before.
+
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
+)
+
+// TestNumberedJoined: a pipeline is answered, and numbered, as its commands are one by one: with the connection's numbers, with numbers of
+// their own, and among commands that are refused for their arguments.
+func TestNumberedJoined(t *testing.T) {
+	rng := seed.Rand(t)
+	together, alone := numberedServer(t), numberedServer(t)
+	c, one := wireDial(t, together, 2), wireDial(t, alone, 2)
+	seq := 0
+	command := func() string {
+		key := []string{"1.cntcm", "2.cntcm", "3.cntan", "7", "nokey"}[rng.IntN(5)]
+		name := []string{"INCR", "INCR", "DECR", "GET"}[rng.IntN(4)]
+		switch rng.IntN(40) {
+		case 0:
+			return fmt.Sprintf("CLIENT IDMP p %d", rng.IntN(300))
+		case 1:
+			return "CLIENT IDMP p OFF"
+		case 2:
+			return name + " " + key + " a b c"
+		case 3:
+			return name + " " + key + " IDMP q x"
+		case 4:
+			return name + " " + key + " a IDMP q 5"
+		}
+		if seq++; name != "GET" && rng.IntN(2) == 0 {
+			return fmt.Sprintf("%s %s IDMP q %d", name, key, seq-rng.IntN(3))
+		}
+		return name + " " + key
+	}
+	for range 200 {
+		var lines []string
+		for len(lines) < 100 {
+			line := command()
+			for range 1 + rng.IntN(8) { // repeats too
+				lines = append(lines, line)
+			}
+		}
+		var packet strings.Builder
+		for _, line := range lines {
+			words := strings.Fields(line)
+			fmt.Fprintf(&packet, "*%d\r\n", len(words))
+			for _, w := range words {
+				fmt.Fprintf(&packet, "$%d\r\n%s\r\n", len(w), w)
+			}
+		}
+		if _, err := c.conn.Write([]byte(packet.String())); err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range lines {
+			if got, want := c.read().String(), one.do(line).String(); got != want {
+				t.Fatalf("command %d of a pipeline, %s: got %s, want %s as alone\n%s", i, line, got, want, strings.Join(lines[:i+1], "\n"))
+			}
+		}
+		for _, ask := range []string{"IDMP LAST p", "IDMP LAST q", "MGET 1.cntcm 2.cntcm 3.cntan"} {
+			c.want(ask, one.do(ask).String())
+		}
+	}
+}
