@@ -43,6 +43,7 @@
 //
 // A primary may find groups in its log that arrive by moves that etcd does not know any more: see reconcile.go.
 //
+// A destination without memory for the producers tries again until there is some.
 // Whatever fails, the destination continues or starts again for as long as the move exists; Progress has the reason why it
 // does not continue. A new primary starts from the map: it accepts and drops the groups of a committed move, and drops
 // those of an aborted one. Each step may be repeated.
