@@ -124,7 +124,7 @@ func (f *Scatter) collectReplies() (again bool) {
 	return again
 }
 
-// collectParts is collectReplies for all parts but those of series.
+// collectParts is collectReplies for all parts but those of series: troubled looks at these.
 func collectParts(f *Scatter) (again bool) {
 	now := time.Now()
 	set := f.shards.Settings()
