@@ -49,6 +49,8 @@ const (
 	OpDelete    = core.OpDelete    // remove the item
 	OpAddWithin = core.OpAddWithin // OpAdd, as far as bounds allow: see Batch.AddWithin
 	OpSetRow    = core.OpSetRow    // several columns of the item: see Batch.SetRow
+	// OpGetDerived: Run makes it of an OpGet of a derived column.
+	OpGetDerived = core.OpGetDerived
 )
 
 // Conditions of an OpSet.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/persist/vfs"
@@ -42,7 +43,7 @@ func dump(t testing.TB, s *Store) map[string]string {
 		for i, it := range items {
 			var row []string
 			for c, v := range b.Row(b.Op(i)) {
-				row = append(row, fmt.Sprintf("%s=%d", it.Counter.Columns[c].Name, v))
+				row = append(row, fmt.Sprintf("%s=%d", it.Counter.Col(c).Name, v))
 			}
 			out[fmt.Sprintf("%s:%d", it.Counter.Name, it.Mid)] = strings.Join(row, " ")
 		}
@@ -350,15 +351,16 @@ func (p *player) mid() uint64 {
 	}
 }
 
-const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w"
+const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a vh window=1d/1d of=v"
 
 func newPlayer(t testing.TB, seed uint64, sim *vfs.Sim) (*player, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	p := &player{rng: rng, sim: sim, made: map[string]Once{}, seqs: map[string]uint64{}, epochs: map[string]uint64{}, opts: Options{BlockItems: 16 + rng.IntN(20), HashSeed: 1 + rng.Uint64(), AppendFsync: SyncAlways, Manual: true, SlotGroups: seed%2 == 1}}
+	p := &player{rng: rng, sim: sim, made: map[string]Once{}, seqs: map[string]uint64{}, epochs: map[string]uint64{}, opts: Options{BlockItems: 16 + rng.IntN(20), HashSeed: 1 + rng.Uint64(), AppendFsync: SyncAlways, Manual: true, SlotGroups: seed%2 == 1, Now: func() time.Time { return time.Unix(1_795_000_000, 0) }}}
 	p.states = []map[string]string{{"schema": ""}}
 	if err := p.open(); err != nil {
 		return p, err
 	}
+	_ = p.s.repl.AdmitCursors()
 	err := p.s.AlterScript(playSchemaScript)
 	p.states = append(p.states, dump(t, p.s))
 	if err == nil {

@@ -75,6 +75,7 @@ func (b *busyMovers) change(t *testing.T) {
 	row, there := b.posts[mid]
 	if !there {
 		row = [2]uint64{0, 2}
+		delete(b.added, mid)
 	}
 	if row[0]++; value != row[0] {
 		t.Fatalf("%s: post %d: got %d, want %d", key, mid, value, row[0])
@@ -164,7 +165,9 @@ func (b *busyMovers) update(t *testing.T) {
 		changed++
 		switch change.Kind {
 		case OpAdd:
-			row[change.Column] += change.Arg
+			if row[change.Column] += change.Arg; change.Column == 1 {
+				b.added[mid] += change.Arg
+			}
 			b.posts[mid] = row
 		case OpSet:
 			row[change.Column] = change.Arg

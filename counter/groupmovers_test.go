@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
@@ -20,6 +21,7 @@ type movers struct {
 	nodes  [2]*moverNode
 	owner  [slot.Groups]int
 	posts  map[uint64][2]uint64 // what is to be there
+	added  map[uint64]uint64    // additions to w of posts that are there, in the window of wh
 	seqs   map[string]uint64
 	made   map[string]Once // by producer and number: what it answered
 	mids   map[string]uint64
@@ -50,19 +52,23 @@ type testMove struct {
 	failed   bool   // the destination had no place for a producer
 }
 
-const moversSchema = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w"
+const moversSchema = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a wh window=1d/1d of=w"
 
 func newMovers(t *testing.T, rng *rand.Rand, change ...func(*Options)) *movers {
 	t.Helper()
-	m := &movers{rng: rng, posts: map[uint64][2]uint64{}, seqs: map[string]uint64{}, made: map[string]Once{}, mids: map[string]uint64{}, counts: map[string]int{}}
+	m := &movers{rng: rng, posts: map[uint64][2]uint64{}, added: map[uint64]uint64{}, seqs: map[string]uint64{}, made: map[string]Once{}, mids: map[string]uint64{}, counts: map[string]int{}}
 	for i := range m.nodes {
 		n := &moverNode{sim: vfs.NewSim()}
-		n.opts = Options{BlockItems: 16 + rng.IntN(100), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: SyncAlways, SlotGroups: rng.IntN(2) == 0}
+		n.opts = Options{BlockItems: 16 + rng.IntN(100), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: SyncAlways, SlotGroups: rng.IntN(2) == 0,
+			Now: func() time.Time { return time.Unix(1_795_000_000, 0) }}
 		for _, f := range change {
 			f(&n.opts)
 		}
 		m.nodes[i] = n
 		n.open(t)
+		if err := n.s.repl.AdmitCursors(); err != nil {
+			t.Fatal(err)
+		}
 		if err := n.s.AlterScript(moversSchema); err != nil {
 			t.Fatal(err)
 		}
@@ -126,10 +132,13 @@ func (m *movers) write(t *testing.T) {
 	row, there := m.posts[mid]
 	if !there {
 		row = [2]uint64{0, 2}
+		delete(m.added, mid)
 	}
 	switch op.Kind {
 	case OpAdd:
-		row[op.Column] += op.Arg
+		if row[op.Column] += op.Arg; op.Column == 1 {
+			m.added[mid] += op.Arg
+		}
 		if value != row[op.Column] {
 			t.Fatalf("post %d: got %d, want %d", mid, value, row[op.Column])
 		}
@@ -375,7 +384,7 @@ func (m *movers) check(t *testing.T) {
 	t.Helper()
 	want, got := map[string]string{}, map[string]string{}
 	for mid, row := range m.posts {
-		want[fmt.Sprint("a:", mid)] = fmt.Sprintf("v=%d w=%d", row[0], row[1])
+		want[fmt.Sprint("a:", mid)] = fmt.Sprintf("v=%d w=%d wh=%d", row[0], row[1], m.added[mid])
 	}
 	for i, n := range m.nodes {
 		for key, text := range dump(t, n.s) {

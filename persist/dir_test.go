@@ -88,7 +88,7 @@ func TestDir(t *testing.T) {
 
 // newerManifest is a whole manifest of a version that is not read.
 func newerManifest() []byte {
-	text := "counterd manifest 7\nno more is known\n"
+	text := "counterd manifest 8\nno more is known\n"
 	return fmt.Appendf([]byte(text), "end crc32c %08x\n", format.Checksum([]byte(text)))
 }
 

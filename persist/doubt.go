@@ -85,7 +85,7 @@ func (d *doubt) add(pos uint64, rec *format.Record) error {
 	case format.KindSet, format.KindSetItem, format.KindDelete:
 		d.items[itemKey{rec.Counter, rec.Mid}] = pos
 		d.many = len(d.items) > maxDoubted
-	case format.KindDefine, format.KindOnce, format.KindFloor, format.KindCursor: // of producers and feeds
+	case format.KindDefine, format.KindOnce, format.KindFloor, format.KindCursor, format.KindTick: // of producers and feeds, and the time
 	default:
 		d.all = pos
 	}

@@ -49,6 +49,8 @@ func recordText(r *format.Record) string {
 			columns = append(columns, c.Column)
 		}
 		return fmt.Sprintf("rows %d %v %q", r.Counter, columns, r.Text)
+	case format.KindTick:
+		return fmt.Sprintf("tick %d", r.Value)
 	case format.KindDropRange:
 		return fmt.Sprintf("droprange %d %d %d %s", r.Counter, r.Mid, r.Value, r.Groups)
 	case format.KindCursor:

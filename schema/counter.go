@@ -5,21 +5,23 @@ package schema
 //
 // Invariant: the ids of Columns rise, and none is above lastColumn.
 type Counter struct {
-	ID      uint32   // rises from 1 in its schema and is never used again
-	Name    string   // unique in its schema
-	Key     string   // the primary key's name
-	Columns []Column // in the order they were added
-	Plain   int      // index in Columns of the one with the empty suffix, or -1
-	Layout  *Layout  // how a new block packs an item: every column Hint bits wide
-	IDs     IDs      // how mids carry time
-	Retain  int64    // in seconds: how long posts are kept, by the time in their mids; 0: for ever. Not 0 only with IDs
+	ID      uint32    // rises from 1 in its schema and is never used again
+	Name    string    // unique in its schema
+	Key     string    // the primary key's name
+	Columns []Column  // in the order they were added
+	Derived []Derived // the columns that follow from additions to these, in the order they were added
+	Plain   int       // index, for Col, of the one with the empty suffix, or -1
+	Layout  *Layout   // how a new block packs an item: every column Hint bits wide
+	IDs     IDs       // how mids carry time
+	Retain  int64     // in seconds: how long posts are kept, by the time in their mids; 0: for ever. Not 0 only with IDs
 
 	keyDeclared bool             // Key was declared, and is not DefaultKey by default
 	lastColumn  uint16           // highest column id ever given
-	fields      map[string]uint8 // index in Columns by name and by suffix; names win
+	fields      map[string]uint8 // index, for Col, by name and by suffix; names win
+	derivedOf   bool             // it is the space of a derived column
 }
 
-// Field finds a column by its name or else by its suffix, as the fields of
+// Field finds a column, for Col, by its name or else by its suffix, as the fields of
 // Redis's hash commands are looked up. The primary key is no column, and the
 // empty suffix is no field. It allocates nothing.
 func (c *Counter) Field(b []byte) (col int, ok bool) {
@@ -37,7 +39,7 @@ func (c *Counter) KeyDeclared() bool { return c.keyDeclared }
 // LastColumn is the highest id that a column of the counter ever had.
 func (c *Counter) LastColumn() uint16 { return c.lastColumn }
 
-// column is the position of the column called name, or -1.
+// column is the position in Columns of the column called name, or -1.
 func (c *Counter) column(name string) int {
 	for i := range c.Columns {
 		if c.Columns[i].Name == name {
@@ -50,20 +52,23 @@ func (c *Counter) column(name string) int {
 // finish derives what follows from Columns.
 func (c *Counter) finish() {
 	c.Plain = -1
-	c.fields = make(map[string]uint8, 2*len(c.Columns))
-	for i := range c.Columns {
-		if c.Columns[i].Suffix == "" {
+	c.fields = make(map[string]uint8, 2*c.Width())
+	for i := range c.Width() {
+		if suffix := c.Col(i).Suffix; suffix == "" {
 			c.Plain = i
 		} else {
-			c.fields[c.Columns[i].Suffix] = uint8(i)
+			c.fields[suffix] = uint8(i)
 		}
 	}
-	for i := range c.Columns {
-		c.fields[c.Columns[i].Name] = uint8(i)
+	for i := range c.Width() {
+		c.fields[c.Col(i).Name] = uint8(i)
 	}
 	l, err := NewLayout(c.Columns)
 	if err != nil {
 		panic("schema: BUG: a checked counter has no layout: " + err.Error())
 	}
 	c.Layout = l
+	for i := range c.Derived {
+		c.Derived[i].At = c.Index(c.Derived[i].Of)
+	}
 }

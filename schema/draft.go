@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -35,9 +36,9 @@ func (s *Schema) thaw() *draft {
 		suffixes:    map[string]owner{},
 	}
 	for _, c := range s.counters {
-		for i := range c.Columns {
-			if suffix := c.Columns[i].Suffix; suffix != "" {
-				d.suffixes[suffix] = owner{c.Name, c.Columns[i].Name}
+		for i := range c.Width() {
+			if col := c.Col(i); col.Suffix != "" {
+				d.suffixes[col.Suffix] = owner{c.Name, col.Name}
 			}
 		}
 	}
@@ -61,7 +62,12 @@ func (d *draft) freeze() *Schema {
 			c.finish()
 		}
 		s.names[c.Name] = c
+		s.all = append(s.all, c)
+		for i := range c.Derived {
+			s.all = append(s.all, c.Derived[i].Space)
+		}
 	}
+	slices.SortFunc(s.all, func(a, b *Counter) int { return cmp.Compare(a.ID, b.ID) })
 	s.suffixes = newSuffixTable(s.counters)
 	if len(s.counters) > 0 {
 		s.first = s.counters[0]
@@ -191,7 +197,7 @@ func (d *draft) addKey(counter, key string) error {
 		return nil
 	}
 	c := d.counters[i]
-	if c.column(key) >= 0 {
+	if c.column(key) >= 0 || c.derived(key) >= 0 {
 		return fail(ErrClash, key, "counter %s has a column %s already: the primary key needs a name of its own", counter, key)
 	}
 	if c.keyDeclared {
@@ -227,6 +233,9 @@ func (d *draft) addColumn(st Statement) error {
 		}
 		return fail(ErrClash, st.Column, "%s is the %s primary key of counter %s: a column needs a name of its own", st.Column, how, st.Counter)
 	}
+	if k := c.derived(st.Column); k >= 0 {
+		return sameDerived(c, &c.Derived[k], st)
+	}
 	if k := c.column(st.Column); k >= 0 {
 		return sameColumn(&c.Columns[k], st)
 	}
@@ -236,17 +245,20 @@ func (d *draft) addColumn(st Statement) error {
 				st.Suffix, o.column, o.counter, st.Column, st.Counter)
 		}
 	} else {
-		for k := range c.Columns {
-			if c.Columns[k].Suffix == "" {
-				return fail(ErrClash, st.Column, "column %s needs a suffix: column %s of counter %s has the empty one already", st.Column, c.Columns[k].Name, st.Counter)
+		for k := range c.Width() {
+			if c.Col(k).Suffix == "" {
+				return fail(ErrClash, st.Column, "column %s needs a suffix: column %s of counter %s has the empty one already", st.Column, c.Col(k).Name, st.Counter)
 			}
 		}
 	}
-	if len(c.Columns) >= MaxColumns {
+	if c.Width() >= MaxColumns {
 		return fail(ErrLimit, st.Column, "cannot add column %s: counter %s has %d columns, the most there may be", st.Column, st.Counter, MaxColumns)
 	}
 	if c.lastColumn == math.MaxUint16 {
 		return fail(ErrLimit, st.Column, "cannot add column %s: all %d column ids of counter %s have been used", st.Column, math.MaxUint16, st.Counter)
+	}
+	if st.Derives() {
+		return d.addDerived(i, st)
 	}
 	if st.Top > 0 {
 		if err := roomForTop(c, st.Column); err != nil {
@@ -275,6 +287,9 @@ func sameColumn(have *Column, st Statement) error {
 		if have != want {
 			diff = append(diff, Difference{attribute, have, want})
 		}
+	}
+	if st.Derives() {
+		return &MismatchError{st.Counter, st.Column, []Difference{{"window", "none", st.Window.String()}}}
 	}
 	note("hint", strconv.Itoa(int(have.Hint)), strconv.Itoa(int(st.Hint)))
 	note("max", strconv.Itoa(int(have.Max)), strconv.Itoa(int(st.Max)))
@@ -306,7 +321,21 @@ func (d *draft) dropColumn(counter, name string) error {
 		_, err := d.mustCounter(counter)
 		return err
 	}
+	if k := d.counters[i].derived(name); k >= 0 {
+		c := d.own(i)
+		d.shrink(c.Derived[k].statement(c))
+		delete(d.suffixes, c.Derived[k].Suffix)
+		c.Derived = slices.Delete(c.Derived, k, k+1)
+		return nil
+	}
 	k := d.counters[i].column(name)
+	if k >= 0 {
+		for _, of := range d.counters[i].Derived {
+			if of.Of == d.counters[i].Columns[k].ID {
+				return fail(ErrClash, name, "column %s of counter %s cannot be dropped: column %s counts its additions; drop that first", name, counter, of.Name)
+			}
+		}
+	}
 	if k < 0 {
 		return fail(ErrUnknown, name, "counter %s has no column %s", counter, name)
 	}
@@ -327,6 +356,10 @@ func (d *draft) dropCounter(name string) error {
 		return err
 	}
 	c := d.counters[i]
+	for k := range c.Derived {
+		d.shrink(c.Derived[k].statement(c))
+		delete(d.suffixes, c.Derived[k].Suffix)
+	}
 	for k := range c.Columns {
 		d.forget(c, k)
 	}
@@ -369,7 +402,7 @@ func (d *draft) own(i int) *Counter {
 		return c
 	}
 	n := *c
-	n.Columns = slices.Clone(c.Columns)
+	n.Columns, n.Derived = slices.Clone(c.Columns), slices.Clone(c.Derived)
 	d.counters[i] = &n
 	d.mine[&n] = true
 	return &n

@@ -36,6 +36,12 @@ import (
 //	schema format=3
 //	add column weibo repost hint=16 max=32 default=0 suffix=cntrn top=1000 id=2
 //
+// Format 4 is that of a schema with derived columns. Their lines stand behind those of the counter's other columns. Their space is an id as
+// counters have:
+//
+//	schema format=4
+//	add column weibo repost1h window=1h/5m of=repost suffix=repost1h space=2 id=4
+//
 // There is exactly one such text for a schema: ParseDurable takes nothing that
 // AppendText would have written differently. These words are a file format and
 // must not change; a new form is a new format number. The text carries no
@@ -44,12 +50,16 @@ const (
 	durableFormat = 1
 	agingFormat   = 2 // a counter has IDs
 	topFormat     = 3 // a column has Top
+	derivedFormat = 4 // a counter has derived columns
 )
 
 // format is that of the durable form of s.
 func (s *Schema) format() uint64 {
 	format := uint64(durableFormat)
 	for _, c := range s.counters {
+		if len(c.Derived) > 0 {
+			return derivedFormat
+		}
 		if c.IDs != (IDs{}) {
 			format = agingFormat
 		}
@@ -57,7 +67,7 @@ func (s *Schema) format() uint64 {
 	for _, c := range s.counters {
 		for i := range c.Columns {
 			if c.Columns[i].Top > 0 {
-				format = topFormat
+				format = max(format, topFormat)
 			}
 		}
 	}
@@ -84,6 +94,12 @@ func (s *Schema) AppendText(dst []byte) []byte {
 		lineID(counterStatement(c), uint64(c.ID))
 		for i := range c.Columns {
 			lineID(columnStatement(c.Name, &c.Columns[i]), uint64(c.Columns[i].ID))
+		}
+		for i := range c.Derived {
+			st := c.Derived[i].statement(c)
+			dst = st.append(dst)
+			dst = strconv.AppendUint(append(dst, " space="...), uint64(st.space), 10)
+			dst = appendID(dst, uint64(c.Derived[i].ID))
 		}
 		dst = append(dst, "next column "...)
 		dst = append(dst, c.Name...)
@@ -126,6 +142,9 @@ func ParseDurable(text []byte) (*Schema, error) {
 	}
 	d.changed = true // next lines alone make a schema too
 	s := d.freeze()
+	if err := s.checkDerivedIDs(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
 	if got := s.AppendText(make([]byte, 0, len(text))); !bytes.Equal(got, text) {
 		at := 0
 		for at < min(len(got), len(text)) && got[at] == text[at] {
@@ -147,8 +166,8 @@ func checkFormat(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: the schema has format %s: want %d", ErrCorrupt, quote(string(number)), durableFormat)
 	}
-	if n < durableFormat || n > topFormat {
-		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, topFormat)
+	if n < durableFormat || n > derivedFormat {
+		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, derivedFormat)
 	}
 	return nil
 }
@@ -181,9 +200,22 @@ func (d *draft) applyDurable(words []string) error {
 	if hasID {
 		words = words[:last]
 	}
+	space := uint64(0)
+	if number, ok := strings.CutPrefix(words[len(words)-1], "space="); ok && hasID {
+		if space, err = parseNumber("space", number); err != nil {
+			return err
+		}
+		words = words[:len(words)-1]
+	}
 	st, err := ParseStatement(words)
 	if err != nil {
 		return err
+	}
+	if st.Derives() || space > 0 {
+		if err := st.setDerivedIDs(space, id); err != nil {
+			return err
+		}
+		return d.apply(st)
 	}
 	if hasID {
 		switch {

@@ -15,7 +15,7 @@ func TestDurableGolden(t *testing.T) {
 	golden(t, "empty.v1.durable", Empty().AppendText(nil))
 	golden(t, "aging.v2.durable", parse(t, agingScript).AppendText(nil))
 	golden(t, "top.v3.durable", parse(t, topScript).AppendText(nil))
-	for _, name := range []string{"rich.v1", "empty.v1", "aging.v2", "top.v3"} {
+	for _, name := range []string{"rich.v1", "empty.v1", "aging.v2", "top.v3", "derived.v4"} {
 		text, err := os.ReadFile("testdata/" + name + ".durable")
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestParseDurableErrors(t *testing.T) {
 		"empty":              {"", ErrCorrupt},
 		"first line alone":   {"schema format=1", ErrCorrupt},
 		"no next line":       {"schema format=1\n", ErrCorrupt},
-		"newer format":       {change("format=1", "format=4"), ErrVersion},
+		"newer format":       {change("format=1", "format=5"), ErrVersion},
 		"format 3 of 1":      {change("format=1", "format=3"), ErrCorrupt},
 		"format 2 of 3":      {strings.Replace(string(parse(t, topScript).AppendText(nil)), "format=3", "format=2", 1), ErrCorrupt},
 		"top off":            {strings.Replace(string(parse(t, topScript).AppendText(nil)), "top=1000", "top=off", 1), ErrCorrupt},
@@ -138,6 +138,7 @@ func FuzzParseDurable(f *testing.F) {
 	f.Add(parse(f, seedScript).AppendText(nil))
 	f.Add(Empty().AppendText(nil))
 	f.Add(parse(f, topScript).AppendText(nil))
+	f.Add(parse(f, derivedScript).AppendText(nil))
 	f.Add([]byte("schema format=1\nadd counter c id=7\nnext column c id=65536\nnext counter id=4294967296\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, err := ParseDurable(text)

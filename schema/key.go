@@ -10,7 +10,7 @@ import (
 // Key is a parsed key. It names a column of an item, or the whole item.
 type Key struct {
 	Counter *Counter
-	Col     int // index in Counter.Columns, or WholeItem
+	Col     int // index for Counter.Col, or WholeItem
 	Mid     uint64
 }
 
@@ -301,7 +301,7 @@ func parseEachDigit(b []byte) (v uint64, n int) {
 func (s *Schema) AppendKey(dst []byte, c *Counter, col int, mid uint64) []byte {
 	suffix := ""
 	if col != WholeItem {
-		suffix = c.Columns[col].Suffix
+		suffix = c.Col(col).Suffix
 	}
 	if suffix == "" && (col != WholeItem || s.first == nil || c.ID != s.first.ID) {
 		dst = append(dst, c.Name...)

@@ -7,6 +7,7 @@ package schema
 // and suffixes follow from counters.
 type Schema struct {
 	counters    []*Counter
+	all         []*Counter   // these, and the spaces of derived columns, in rising order of their ids
 	pending     []pendingKey // primary keys declared for counters to come
 	lastCounter uint32       // highest counter id ever given
 	size        int          // len(String())
@@ -35,6 +36,9 @@ func (s *Schema) IsEmpty() bool { return len(s.counters) == 0 && len(s.pending) 
 // change the slice.
 func (s *Schema) Counters() []*Counter { return s.counters }
 
+// All are the counters and the spaces of derived columns, in rising order of their ids. The caller must not change the slice.
+func (s *Schema) All() []*Counter { return s.all }
+
 // NextCounter is the id that the next counter gets: all before it are or were in use.
 func (s *Schema) NextCounter() uint64 { return uint64(s.lastCounter) + 1 }
 
@@ -44,19 +48,19 @@ func (s *Schema) Counter(name string) *Counter { return s.names[name] }
 // CounterNamed is Counter for a name that is bytes. It allocates nothing.
 func (s *Schema) CounterNamed(name []byte) *Counter { return s.names[string(name)] }
 
-// CounterByID is the counter of that id, or nil. It takes O(log n) steps.
+// CounterByID is the counter, or the space of a derived column, of that id, or nil. It takes O(log n) steps.
 func (s *Schema) CounterByID(id uint32) *Counter {
-	lo, hi := 0, len(s.counters)
+	lo, hi := 0, len(s.all)
 	for lo < hi {
 		m := int(uint(lo+hi) >> 1)
-		if s.counters[m].ID < id {
+		if s.all[m].ID < id {
 			lo = m + 1
 		} else {
 			hi = m
 		}
 	}
-	if lo < len(s.counters) && s.counters[lo].ID == id {
-		return s.counters[lo]
+	if lo < len(s.all) && s.all[lo].ID == id {
+		return s.all[lo]
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ func (s *Schema) String() string {
 		for i := range c.Columns {
 			line(columnStatement(c.Name, &c.Columns[i]))
 		}
+		for i := range c.Derived {
+			line(c.Derived[i].statement(c))
+		}
 	}
 	for _, p := range s.pending {
 		line(keyStatement(p.counter, p.key))

@@ -101,6 +101,7 @@ func (e *endless) Read(p []byte) (int, error) {
 func FuzzParseScript(f *testing.F) {
 	f.Add([]byte(seedScript))
 	f.Add([]byte(richScript))
+	f.Add([]byte(derivedScript))
 	f.Add([]byte(strings.ReplaceAll(richScript, "\n", "\r\n")))
 	f.Add([]byte("add counter a\nadd column a b hint=1 max=64 default=1 # c\ndrop column a b\ndrop counter a"))
 	f.Fuzz(func(t *testing.T, script []byte) {

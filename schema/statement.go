@@ -32,6 +32,12 @@ type Statement struct {
 	Suffix     string
 	PrimaryKey bool
 
+	// Of a derived column, which has Suffix and nothing else of the above.
+	Window Window
+	Of     string // name of the column whose additions are counted
+	space  uint32 // id of its space, in the durable form; 0: the next one
+	id     uint16 // its own, in the durable form
+
 	// SuffixUnsaid: the text gave no suffix, so Suffix is the column's name. Such a statement also fits a column that is
 	// there with the empty suffix: that is what the same line meant once.
 	SuffixUnsaid bool
@@ -149,7 +155,7 @@ func parseAging[W ~string | ~[]byte](st *Statement, words []W) error {
 
 // parseAttributes reads what follows the name of a column.
 func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
-	const hint, max, dflt, suffix, primarykey, top = 1, 2, 4, 8, 16, 32
+	const hint, max, dflt, suffix, primarykey, top, window, of = 1, 2, 4, 8, 16, 32, 64, 128
 	seen := 0
 	for _, w := range words {
 		word := head(w)
@@ -168,8 +174,12 @@ func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
 			bit = primarykey
 		case "top":
 			bit = top
+		case "window":
+			bit = window
+		case "of":
+			bit = of
 		default:
-			return fail(ErrAttribute, key, "unknown attribute %s: want hint=, max=, default=, suffix=, top= or primarykey", quote(key))
+			return fail(ErrAttribute, key, "unknown attribute %s: want hint=, max=, default=, suffix=, top=, primarykey, or window= and of=", quote(key))
 		}
 		if seen&bit != 0 {
 			return fail(ErrAttribute, key, "attribute %s is given twice", key)
@@ -196,6 +206,10 @@ func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
 		case top:
 			st.Top, err = parseTop(value)
 			st.SaysTop = true
+		case window:
+			st.Window, err = parseWindow(value)
+		case of:
+			st.Of = value
 		}
 		if err != nil {
 			return err
@@ -210,6 +224,15 @@ func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
 		}
 		if seen&max == 0 {
 			st.Max = 64
+		}
+		return nil
+	}
+	if seen&(window|of) != 0 {
+		if seen&(hint|max|dflt|top) != 0 {
+			return fail(ErrAttribute, "window", "column %s is derived: it has no hint, max, default or top", st.Column)
+		}
+		if seen&suffix == 0 {
+			st.Suffix, st.SuffixUnsaid = st.Column, true
 		}
 		return nil
 	}
@@ -251,6 +274,12 @@ func (st *Statement) check() error {
 	if err := st.checkNames(); err != nil {
 		return err
 	}
+	if st.Derives() || st.Of != "" {
+		if err := st.checkDerived(); err != nil {
+			return err
+		}
+		return st.checkSuffix()
+	}
 	if st.Op == AddCounter || st.Op == AlterCounter {
 		return st.checkAging()
 	}
@@ -275,6 +304,11 @@ func (st *Statement) check() error {
 	if st.Default > Limit(st.Max) {
 		return fail(ErrAttribute, "default", "default=%d is out of range: a column of max=%d holds 0 to %d", st.Default, st.Max, Limit(st.Max))
 	}
+	return st.checkSuffix()
+}
+
+// checkSuffix holds the suffix of a column to the rules.
+func (st *Statement) checkSuffix() error {
 	if len(st.Suffix) > MaxName {
 		return fail(ErrName, st.Suffix, "suffix %s is too long: want at most %d bytes", quote(st.Suffix), MaxName)
 	}
@@ -374,6 +408,11 @@ func (st *Statement) append(dst []byte) []byte {
 	}
 	if st.Op != AddColumn {
 		return dst
+	}
+	if st.Derives() {
+		dst = append(append(dst, " window="...), st.Window.String()...)
+		dst = append(append(dst, " of="...), st.Of...)
+		return append(append(dst, " suffix="...), st.Suffix...)
 	}
 	dst = append(dst, " hint="...)
 	dst = strconv.AppendUint(dst, uint64(st.Hint), 10)

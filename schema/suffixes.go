@@ -42,10 +42,10 @@ func newSuffixTable(counters []*Counter) suffixTable {
 	short := 0
 	t := suffixTable{long: map[string]address{}}
 	for _, c := range counters {
-		for i := range c.Columns {
-			switch n := len(c.Columns[i].Suffix); {
+		for i := range c.Width() {
+			switch n := len(c.Col(i).Suffix); {
 			case n > wordSize:
-				t.long[c.Columns[i].Suffix] = address{c, i}
+				t.long[c.Col(i).Suffix] = address{c, i}
 			case n > 0:
 				short++
 			}
@@ -54,9 +54,9 @@ func newSuffixTable(counters []*Counter) suffixTable {
 	log2 := bits.Len(uint(short)) + 1 // 2^log2 >= 2*short+2
 	t.slots, t.shift = make([]suffixSlot, 1<<log2), uint8(64-log2)
 	for _, c := range counters {
-		for i := range c.Columns {
-			if n := len(c.Columns[i].Suffix); n > 0 && n <= wordSize {
-				w := suffixWord([]byte(c.Columns[i].Suffix), n)
+		for i := range c.Width() {
+			if n := len(c.Col(i).Suffix); n > 0 && n <= wordSize {
+				w := suffixWord([]byte(c.Col(i).Suffix), n)
 				h := t.hash(w)
 				for t.slots[h].counter != nil {
 					h = (h + 1) & (len(t.slots) - 1)

@@ -69,6 +69,9 @@ func (d *draft) alterColumn(st Statement) error {
 		return err
 	}
 	k := d.counters[i].column(st.Column)
+	if d.counters[i].derived(st.Column) >= 0 {
+		return fail(ErrAttribute, "top", "column %s is derived: it has no top", st.Column)
+	}
 	if k < 0 {
 		return fail(ErrUnknown, st.Column, "counter %s has no column %s", st.Counter, st.Column)
 	}

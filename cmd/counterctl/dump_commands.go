@@ -101,7 +101,7 @@ func (d *dumper) printStore(store *counter.Store) error {
 			}
 			if row := b.Row(op); row != nil && d.wants(it.Counter.Name, it.Mid) {
 				args = append(args[:0], "HSET", fmt.Sprintf("%s:%d", it.Counter.Name, it.Mid))
-				for c, v := range row {
+				for c, v := range row[:len(it.Counter.Columns)] { // derived ones cannot be set
 					args = append(args, it.Counter.Columns[c].Name, strconv.FormatUint(v, 10))
 				}
 				words(args...)

@@ -157,6 +157,8 @@ func (d *dumper) printRecord(f *format.Frame, pos uint64, r *format.Record) erro
 		d.printf(" %d from %d", r.Number, r.Seq)
 	case format.KindCursor:
 		d.printf(" %s position %q", r.Text, r.Position)
+	case format.KindTick:
+		d.printf(" %s", human.Clock(int64(r.Value)*1000))
 	case format.KindDropRange:
 		d.printf(" %s from %d to %d groups %s", name, r.Mid, r.Value, r.Groups)
 	case format.KindImport, format.KindAccept, format.KindDrop:

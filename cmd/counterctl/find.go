@@ -100,11 +100,11 @@ func (a *asked) heading(counter string, columns []string) error {
 		if !ok {
 			return fmt.Errorf("%s: no column %q in counter %s", a.Addr, c, counter)
 		}
-		a.names = append(a.names, def.Columns[col].Name)
+		a.names = append(a.names, def.Col(col).Name)
 	}
 	if columns == nil {
-		for i := range def.Columns {
-			a.names = append(a.names, def.Columns[i].Name)
+		for i := range def.Width() {
+			a.names = append(a.names, def.Col(i).Name)
 		}
 	}
 	return nil

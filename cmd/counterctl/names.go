@@ -55,7 +55,7 @@ func (n *names) learn(text string) error {
 	if n.counters == nil {
 		n.counters, n.columns = map[uint32]string{}, map[uint64]string{}
 	}
-	for _, c := range s.Counters() {
+	for _, c := range s.All() {
 		n.counters[c.ID] = c.Name
 		for i := range c.Columns {
 			n.columns[uint64(c.ID)<<16|uint64(c.Columns[i].ID)] = c.Columns[i].Name

@@ -16,6 +16,7 @@ type columns struct {
 	counter  string
 	names    []string
 	suffixes []string
+	own      int            // so many, the first, are no derived ones: these can be set
 	index    map[string]int // by name and by suffix; names win
 	read     time.Time
 }
@@ -90,8 +91,9 @@ func parseColumns(script, counter string) (*columns, error) {
 		return nil, &ColumnError{counter, ""}
 	}
 	cs.counter = def.Name
-	for i := range def.Columns {
-		column := &def.Columns[i]
+	cs.own = len(def.Columns)
+	for i := range def.Width() {
+		column := def.Col(i)
 		cs.names = append(cs.names, column.Name)
 		cs.suffixes = append(cs.suffixes, column.Suffix)
 		cs.index[column.Suffix] = i

@@ -64,7 +64,7 @@ func (c *Client) UpdateRows(ctx context.Context, returning Returning, q Query, c
 	if err != nil {
 		return nil, err
 	}
-	return rowsOf(reply, append([]string(nil), cs.names...))
+	return rowsOf(reply, append([]string(nil), cs.names[:cs.own]...))
 }
 
 // update is the command that changes the posts of a query.

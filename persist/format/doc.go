@@ -28,6 +28,7 @@
 //	move.go           records that move hash slots from one log to another
 //	cursor.go         a record of a named place in the log
 //	droprange.go      a record that removes a range of mids
+//	tick.go           a record that says what time it is
 //	result.go         the result of a change that a producer numbered
 //	frame.go          a frame: the records of one group commit
 //	segment.go        header of a segment; replication ids

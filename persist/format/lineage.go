@@ -27,7 +27,7 @@ type Term struct {
 type Lineage struct {
 	Replica bool // the frames come from a primary
 	Terms   []Term
-	// Cursors: the log may have records of cursors or of dropped ranges. Programs that do not know these must not read it.
+	// Cursors: the log may have records of cursors, of dropped ranges or ticks. Programs that do not know these must not read it.
 	Cursors bool
 
 	// What was begun and must be finished before the log is opened.

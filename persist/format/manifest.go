@@ -85,6 +85,7 @@ type Manifest struct {
 	Counters    []CounterFiles
 	Moving      []MovingGroups // groups of hash slots that were not here at Replay, by move
 	Cursors     []Cursor       // by name; some may stand behind Replay
+	Tick        uint64         // time of the last tick, in seconds since 1970; 0: there was none. It may stand behind Replay
 	Producers   *BlockFile     // nil: there were none at Replay. Lo and Hi mean nothing, Items are producers
 }
 
@@ -156,6 +157,7 @@ func (m *Manifest) Validate() error {
 		wrong(err != nil, "cursor: %v", err)
 		wrong(i > 0 && m.Cursors[i-1].Name >= c.Name, "cursor %q stands behind %q", c.Name, m.Cursors[max(i, 1)-1].Name)
 	}
+	wrong(m.Tick > MaxTick, "tick %d, want at most %d", m.Tick, uint64(MaxTick))
 	files := map[string]bool{}
 	file := func(b *BlockFile) {
 		wrong(b.Block >= m.NextBlock, "block %d, but the next id is %d", b.Block, m.NextBlock)

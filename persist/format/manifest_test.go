@@ -49,6 +49,12 @@ func cursorsManifest() *Manifest {
 	return m
 }
 
+func tickManifest() *Manifest {
+	m := cursorsManifest()
+	m.Tick = 1795550400
+	return m
+}
+
 // slotGroupsManifest is one of a store made of groups: groups 0, 3 and 255 have blocks.
 func slotGroupsManifest() *Manifest {
 	m := sampleManifest()
@@ -72,7 +78,7 @@ func slotGroupsManifest() *Manifest {
 }
 
 func TestManifestRoundTrip(t *testing.T) {
-	for _, m := range []*Manifest{sampleManifest(), producersManifest(), movingManifest(), cursorsManifest(), {Generation: 1}} {
+	for _, m := range []*Manifest{sampleManifest(), producersManifest(), movingManifest(), cursorsManifest(), tickManifest(), {Generation: 1}} {
 		must(t, m.Validate())
 		got, err := ParseManifest("m", m.AppendText(nil))
 		must(t, err)
@@ -84,6 +90,7 @@ func TestManifestRoundTrip(t *testing.T) {
 	golden(t, "MANIFEST-v2", producersManifest().AppendText(nil))
 	golden(t, "MANIFEST-v4-moving", movingManifest().AppendText(nil))
 	golden(t, "MANIFEST-v6-cursors", cursorsManifest().AppendText(nil))
+	golden(t, "MANIFEST-v7-tick", tickManifest().AppendText(nil))
 	packed := producersManifest()
 	packed.LogPacked = true
 	text := golden(t, "MANIFEST-v3", packed.AppendText(nil))
@@ -122,7 +129,7 @@ func TestManifestRefused(t *testing.T) {
 		from, to string
 		want     error
 	}{
-		{"manifest 1", "manifest 7", ErrUnsupportedFormat},
+		{"manifest 1", "manifest 8", ErrUnsupportedFormat},
 		{"manifest 1", "manifest 2", ErrCorrupt}, // without producers it is written as 1
 		{"manifest 1", "manifest 0", ErrCorrupt},
 		{"manifest 1", "manifest 01", ErrCorrupt},

@@ -11,7 +11,7 @@ import (
 
 // A manifest is a text file, so that a person can read what a snapshot is made of: one fact a line, in this order.
 //
-//	counterd manifest <1|2|3|4|5|6>
+//	counterd manifest <1|2|3|4|5|6|7>
 //	generation <n>
 //	replid <40 hex digits> epoch <n> replica <true|false>
 //	replid2 <40 hex digits> end <offset>
@@ -24,6 +24,7 @@ import (
 //	gone groups <ranges>                                    if there are any: then it is version 4
 //	importing "<move>" groups <ranges>                      any number: then it is version 4
 //	cursor "<name>" offset <n> time <ms> position "<text>"  any number: then it is version 6
+//	tick <seconds>                                          if there was one: then it is version 7
 //	counter <id> next-column <n> name "<name>"              any number, each with its blocks
 //	group <0..255>                                          before the blocks of each group that has some
 //	<hot|cold|overlay> <block> lo <n> hi <n> offset <n> items <n> bytes <n> crc <8 hex> file "<name>"
@@ -34,7 +35,7 @@ import (
 // the first line, the last line and what the checksum covers.
 const (
 	manifestTitle   = "counterd manifest "
-	manifestVersion = 6
+	manifestVersion = 7
 	manifestEnd     = "end crc32c "
 
 	// MaxManifest bounds a manifest's text, in bytes: about 500,000 blocks.
@@ -61,6 +62,9 @@ func (m *Manifest) AppendText(dst []byte) []byte {
 	if len(m.Cursors) > 0 {
 		version = 6
 	}
+	if m.Tick > 0 {
+		version = 7
+	}
 	line(manifestTitle+"%d", version)
 	line("generation %d", m.Generation)
 	line("replid %s epoch %d replica %t", m.History.ReplID, m.History.Epoch, m.History.Replica)
@@ -86,6 +90,9 @@ func (m *Manifest) AppendText(dst []byte) []byte {
 	}
 	for _, c := range m.Cursors {
 		line("cursor %q offset %d time %d position %q", c.Name, c.Offset, c.TimeMS, c.Position)
+	}
+	if m.Tick > 0 {
+		line("tick %d", m.Tick)
 	}
 	for _, c := range m.Counters {
 		line("counter %d next-column %d name %q", c.ID, c.NextColumn, c.Name)
@@ -271,6 +278,9 @@ func (p *manifestParser) manifest() *Manifest {
 		p.expect(" position ")
 		c.Position = p.quoted()
 		m.Cursors = append(m.Cursors, c)
+	}
+	if p.at("\ntick ") {
+		m.Tick = field("\ntick ", 64)
 	}
 	for p.at("\ncounter ") {
 		c := CounterFiles{ID: uint32(field("\ncounter ", 32)), NextColumn: uint16(field(" next-column ", 16))}

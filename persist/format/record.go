@@ -53,6 +53,8 @@ func (k Kind) String() string {
 		return "cursor"
 	case KindDropRange:
 		return "droprange"
+	case KindTick:
+		return "tick"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
@@ -92,7 +94,7 @@ type Record struct {
 	Number  uint32        // KindDefine, KindOnce, KindFloor: of the producer
 	Hash    uint32        // KindOnce: HashBits of the arguments' hash
 	Mid     uint64        // KindSet, KindSetItem, KindDelete; KindDropRange: the first mid
-	Value   uint64        // KindSet; KindOnce: Result.N; KindCursor: the offset; KindDropRange: the mid behind the last
+	Value   uint64        // KindSet; KindOnce: Result.N; KindCursor: the offset; KindDropRange: the mid behind the last; KindTick: the time
 	Epoch   uint64        // KindDefine
 	Seq     uint64        // KindDefine: what the producer's next sequence numbers count from; KindOnce: the number, less that; KindFloor: the lowest that is known
 	Columns []ColumnValue // KindSetItem; KindRows: no values; its array is reused from decode to decode
@@ -314,6 +316,8 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 		f.cursor(rec)
 	case KindDropRange:
 		f.dropRange(rec)
+	case KindTick:
+		rec.Value = f.uvarint("time", MaxTick)
 	case KindFloor:
 		rec.Number = uint32(f.uvarint("number", MaxProducers-1))
 		rec.Seq = f.uvarint("sequence", maxUint64)

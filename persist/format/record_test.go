@@ -29,6 +29,7 @@ func FuzzRecord(f *testing.F) {
 	}
 	f.Add(AppendRows(nil, 1, []uint16{1, 2, 1 << 15}, []byte("items")))
 	f.Add(AppendFloor(nil, 7, 1<<40))
+	f.Add(AppendTick(nil, MaxTick))
 	f.Add(AppendCursor(nil, "search-1", 1<<40, "1-00"))
 	f.Add(AppendCursor(nil, "a", 0, ""))
 	f.Add(AppendDropRange(nil, 1, 0, 1<<63, slot.AllGroups()))
@@ -81,6 +82,8 @@ func encode(r *Record) []byte {
 		return AppendRows(nil, r.Counter, columns, r.Text)
 	case KindFloor:
 		return AppendFloor(nil, r.Number, r.Seq)
+	case KindTick:
+		return AppendTick(nil, r.Value)
 	case KindDropRange:
 		return AppendDropRange(nil, r.Counter, r.Mid, r.Value, r.Groups)
 	case KindCursor:
@@ -101,7 +104,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	var got Record
 	for range 2000 {
 		want := Record{Kind: []Kind{KindSet, KindSetItem, KindDelete, KindFlush, KindSchema, KindDefine, KindOnce,
-			KindImport, KindRows, KindAccept, KindDrop, KindFloor, KindCursor, KindDropRange}[rng.IntN(14)]}
+			KindImport, KindRows, KindAccept, KindDrop, KindFloor, KindCursor, KindDropRange, KindTick}[rng.IntN(15)]}
 		switch want.Kind {
 		case KindImport, KindAccept, KindDrop:
 			want.Text = make([]byte, 1+rng.IntN(MaxMoveID))
@@ -113,6 +116,8 @@ func TestRecordRoundTrip(t *testing.T) {
 			for range rng.IntN(20) {
 				want.Columns = append(want.Columns, ColumnValue{Column: uint16(number(16))})
 			}
+		case KindTick:
+			want.Value = number(40)
 		case KindDropRange:
 			want.Counter, want.Mid = uint32(number(32)), number(62)
 			want.Value, want.Groups = want.Mid+1+number(62), slot.AllGroups()

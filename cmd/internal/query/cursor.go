@@ -49,7 +49,7 @@ func checkOf(q *counter.Query) uint32 {
 		add(m)
 	}
 	for _, c := range q.Where {
-		add(uint64(q.Counter.Columns[c.Column].ID)<<8 | uint64(c.Op))
+		add(uint64(q.Counter.Col(int(c.Column)).ID)<<8 | uint64(c.Op))
 		add(c.Value)
 	}
 	if q.Desc {

@@ -396,7 +396,7 @@ func (b *Build) manifest() (*format.Manifest, *BuildResult) {
 		SlotGroups: b.opts.SlotGroups, NextBlock: b.data.BlockIDs.Load() + 1,
 		Schema: strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")}
 	r := &BuildResult{}
-	for _, def := range sch.Counters() {
+	for _, def := range sch.All() {
 		files := format.CounterFiles{ID: def.ID, Name: def.Name}
 		for _, sp := range b.spaces[def.ID] {
 			if sp.posts == 0 {

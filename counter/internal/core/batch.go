@@ -28,6 +28,7 @@ type Batch struct {
 	number          uint64 // of an exclusive batch: see Block.ChangeSet
 
 	carrier bool    // it may touch groups that are not owned: see Groups
+	follows bool    // it makes the changes of records, and derives nothing from them: the log has all
 	silent  bool    // a primary's changes: they are in the log already, and are made in any case
 	refused error   // why changes are refused, as the log cannot take them; asked once a Run
 	full    bool    // no new rows: maxmemory is passed and the tiers cannot keep up; asked once a Run
@@ -35,6 +36,7 @@ type Batch struct {
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
 	foreign bool    // some of those are of groups that are not owned: they have no block
+	derives bool    // some of those are of counters with derived columns
 	far     bool    // some of those may be of tables that are not in the processor's cache
 	pos     uint64  // log offset behind the last change, for Commit
 	// Of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed.
@@ -45,6 +47,7 @@ type Batch struct {
 	changeSets changeSets
 	stretch    stretch
 	tops       topNotes
+	windows    windows
 }
 
 // Begin opens the batch for operations, beside other batches.
@@ -155,13 +158,13 @@ func (b *Batch) Found() (n int) {
 	return n
 }
 
-// Row returns the columns that an OpRead found, in schema order; nil where the item is absent.
+// Row returns the columns that an OpRead found, in schema order, derived ones behind the others; nil where the item is absent.
 // It is valid until Reset.
 func (b *Batch) Row(op *Op) []uint64 {
 	if !op.Found || op.Err != nil {
 		return nil
 	}
-	n := int32(len(op.Counter.Columns))
+	n := int32(op.Counter.Width())
 	return b.rows[op.row : op.row+n : op.row+n]
 }
 
@@ -171,7 +174,7 @@ func (b *Batch) Rows(ops []Op) (values []uint64, n int) {
 	if len(ops) == 0 {
 		return nil, 0
 	}
-	columns := int32(len(ops[0].Counter.Columns))
+	columns := int32(ops[0].Counter.Width())
 	first := ops[0].row
 	for i := range ops {
 		op := &ops[i]
@@ -333,7 +336,9 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 			return blk
 		case op.Kind == OpRead:
 			op.Found, op.row = true, int32(len(b.rows))
-			b.rows = blk.Tab.AppendRow(b.rows, ref)
+			if b.rows = blk.Tab.AppendRow(b.rows, ref); len(op.Counter.Derived) > 0 {
+				b.windows.appendRow(blk, op)
+			}
 			return blk
 		default:
 			op.Found = true
@@ -343,7 +348,9 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 	if blk.Cold != nil && (op.Kind == OpGet || op.Kind == OpRead) {
 		if op.Kind == OpRead {
 			op.row = int32(len(b.rows))
-			b.rows, op.Found, op.Err = ks.AppendColdRow(b.rows, blk, op.Mid, op.at)
+			if b.rows, op.Found, op.Err = ks.AppendColdRow(b.rows, blk, op.Mid, op.at); op.Found && op.Err == nil && len(op.Counter.Derived) > 0 {
+				b.windows.appendRow(blk, op)
+			}
 		} else {
 			op.Value, op.Found, op.Err = ks.ColdValue(blk, op.Mid, op.at, int(op.Column))
 		}
@@ -380,12 +387,21 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 		op.Value, op.Err = ks.Value(blk, op.Mid, p, int(op.Column))
 	case OpRead:
 		op.row = int32(len(b.rows))
-		b.rows, op.Err = ks.AppendRow(b.rows, blk, op.Mid, p)
+		if b.rows, op.Err = ks.AppendRow(b.rows, blk, op.Mid, p); op.Err == nil && len(op.Counter.Derived) > 0 {
+			b.windows.appendRow(blk, op)
+		}
+	case OpGetDerived:
+		op.Value, op.Err = b.windows.value(blk, op.Counter, int(op.Column)-len(op.Counter.Columns), op.Mid)
 	case OpReset:
 		return b.change(blk, op, p)
 	case OpDelete:
 		if op.Err = b.refused; op.Err != nil {
 			return blk
+		}
+		if len(op.Counter.Derived) > 0 && !b.follows {
+			if op.Err = b.windows.remove(blk, op.Counter, op.Mid, b.silent); op.Err != nil {
+				return blk
+			}
 		}
 		if op.Err = ks.Remove(blk, op.Mid, p); op.Err != nil {
 			return blk

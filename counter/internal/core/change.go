@@ -17,6 +17,11 @@ func addInTable(b *Batch, blk *block.Block, op *Op, ref hot.Ref) *block.Block {
 	if op.Err = b.refused; op.Err != nil {
 		return blk
 	}
+	if len(op.Counter.Derived) > 0 && value > old {
+		if op.Err = b.windows.addOne(blk, op, value-old); op.Err != nil {
+			return blk
+		}
+	}
 	blk.Tab.Set(ref, int(op.Column), value)
 	changed(b, blk, op, old, value)
 	if blk.Tab.Crowded() {
@@ -84,10 +89,17 @@ func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block 
 		}
 		return blk
 	}
+	if op.derives() && value > old {
+		b.stretch.log(blk) // blocks of spaces that it has are locked for this operation then
+		if op.Err = b.windows.addOne(blk, op, value-old); op.Err != nil {
+			return blk
+		}
+	}
 	// The column comes before the row: without memory for it there must be no row either.
 	// The default is what a block without the column answers anyway.
 	if value != col.Default && blk.Shape != ks.Layout && blk.Span.Data != nil && ks.Field(blk, int(op.Column)) < 0 {
 		if blk, p, op.Err = withColumns(b, blk, op); op.Err != nil {
+			b.windows.cancel(op.Mid)
 			return blk
 		}
 	}
@@ -96,6 +108,7 @@ func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block 
 	}
 	var ref hot.Ref
 	if blk, ref, op.Err = ks.Ensure(blk, op.Mid, p); op.Err != nil {
+		b.windows.cancel(op.Mid)
 		return blk
 	}
 	f := ks.Field(blk, int(op.Column))

@@ -88,7 +88,7 @@ func (r *changeSets) run(list []changeSet) (n int) {
 	if r.disowned(g) {
 		return 1
 	}
-	if g.once > 0 && g.to-g.from <= 1 {
+	if g.once > 0 && g.to-g.from <= 1 && !r.derivesAlone(g) {
 		if n := r.runOnes(list); n > 0 {
 			return n
 		}
@@ -143,6 +143,10 @@ func (r *changeSets) runChanges(g changeSet) {
 		first.Err = fmt.Errorf("counter: a change set of %d operations, want at most %d", g.to-g.from, limit)
 		return
 	}
+	if n := r.derivedBytes(g); n > 0 && n+(g.to-g.from)*format.MaxSetLen > format.MaxAppend-maxDefine-format.MaxOnceLen {
+		first.Err = fmt.Errorf("counter: a change set of %d operations, from which changes of derived columns of up to %d bytes follow, want at most %d bytes", g.to-g.from, n, format.MaxAppend)
+		return
+	}
 	var once *Once
 	if g.once > 0 {
 		if once = &r.onces[g.once-1]; !r.ready(once) {
@@ -154,6 +158,7 @@ func (r *changeSets) runChanges(g changeSet) {
 	}
 	r.lock(g)
 	defer r.unlock()
+	b.windows.lockSet(g)
 	if once != nil {
 		b.data.Producers.Mu.Lock()
 		defer b.data.Producers.Mu.Unlock()
@@ -200,8 +205,14 @@ func (r *changeSets) runChanges(g changeSet) {
 		r.unmakeUnchanged(g)
 		r.topsOfMade()
 	}
+	b.windows.unmake()
 	if once != nil {
-		once.Result = once.Make(b, once, g.from, g.to-g.from)
+		if g.to-g.from == 1 && first.Err != nil && !once.Each {
+			return // as an operation alone: it leaves no entry
+		}
+		if once.Result = (Result{Kind: ResultInt, N: first.Value}); once.Make != nil {
+			once.Result = once.Make(b, once, g.from, g.to-g.from)
+		}
 		done := func(op Op) bool { return op.Done }
 		if once.Result.Kind == format.ResultNext && !slices.ContainsFunc(b.ops[g.from:g.to], done) {
 			return
@@ -312,11 +323,15 @@ func (r *changeSets) prepare(i int32) error {
 	if !stays {
 		_, err = ks.Repack(blk, op.Mid)
 	}
+	if err == nil && op.derives() {
+		err = b.windows.prepare(op)
+	}
 	return err
 }
 
 // unmake removes the rows that prepare made.
 func (r *changeSets) unmake() {
+	r.b.windows.unmake()
 	for _, i := range r.made {
 		op := &r.b.ops[i]
 		blk := op.ks.Dir.Load().Find(op.Mid)
@@ -403,6 +418,7 @@ func (r *changeSets) log(g changeSet, once *Once) {
 			r.records = format.AppendSetItem(r.records, op.Counter.ID, op.Mid, r.columns)
 		}
 	}
+	r.records = append(r.records, b.windows.records...)
 	switch { // MaxChangeSet sees to it that they are not too long
 	case once != nil:
 		r.append(records)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
@@ -32,7 +33,7 @@ import (
 //  4. gate: shared by every batch; exclusive for changes of the schema, MULTI/EXEC and FLUSHALL
 //  5. Block.Mu: one at a time, with three exceptions. A new block that nobody can find yet may be locked beside it. A change
 //     set locks its blocks in order of counter, keyspace and mid. A stretch waits for its first block only, and takes
-//     others if they are free
+//     others if they are free. Blocks of the spaces of derived columns come behind all others, in the same order (type windows)
 //  6. ledger.Mu, of producers, or the lock of Cursors: from the look at a number to its entry. A numbered change may replace its block and
 //     appends to the log while it is held. With it held the next operation's block is taken only if it is free
 //  7. Keyspace.dirMu: to replace a directory, with the lock of the replaced block held
@@ -90,6 +91,7 @@ type Data struct {
 	changeSets atomic.Uint64 // of changes, made so far, and exclusive batches: see changeSet
 	Producers  ledger
 	Cursors    Cursors
+	Time       Clock
 }
 
 // Config has the options of a Data.
@@ -146,6 +148,7 @@ func (d *Data) NewBatch() *Batch {
 	b := &Batch{data: d, door: d.Gate.door(), seen: sight{data: d, here: true}}
 	b.changeSets.b = b
 	b.stretch.b, b.stretch.most = b, maxStretch
+	b.windows.b = b
 	return b
 }
 
@@ -179,3 +182,61 @@ func NoteSeen(b *Batch, pos uint64) { b.seen.noteSeen(pos) }
 
 // ImageSlack is how many bytes an image has besides its table.
 const ImageSlack = 4 << 10
+
+// Errors of operations and of batches.
+var (
+	// ErrInMemory: the store has no directory.
+	ErrInMemory = errors.New("counter: data is kept in memory only: there is no directory")
+
+	// ErrOutOfRange: the value would leave [0, min(2^max-1, 2^63-1)] of its column. Nothing was changed.
+	ErrOutOfRange = errors.New("counter: value out of range")
+
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("counter: store is closed")
+
+	// ErrMaxMemory: maxmemory is passed by more than the headroom, as ranges cannot be written to disk fast enough, or
+	// not at all. Nothing was changed.
+	ErrMaxMemory = errors.New("counter: used memory > maxmemory and cold ranges cannot be written to disk fast enough")
+)
+
+// UncertainError says that changes were made, but are not safe on disk yet: they will be as soon as the disk is well; a
+// crash before that takes them back. Or, with a *persist.UnconfirmedError inside, that another node which must have them
+// may not: if it takes this one's place they are taken back.
+type UncertainError struct {
+	Offset uint64 // in the log, behind the changes
+	Err    error
+}
+
+func (e *UncertainError) Error() string {
+	var elsewhere *persist.UnconfirmedError
+	if errors.As(e.Err, &elsewhere) {
+		return fmt.Sprintf("changes up to log offset %d are made but not known to be on all nodes that must have them: %v", e.Offset, elsewhere)
+	}
+	return fmt.Sprintf("changes up to log offset %d are made but not safe on disk: %v", e.Offset, e.Err)
+}
+
+func (e *UncertainError) Unwrap() error { return e.Err }
+
+// ErrReplica: the store follows a primary and takes no changes of its own. Nothing was changed.
+var ErrReplica = errors.New("counter: the store is a replica: only its primary's changes are taken")
+
+// ErrImporting: all posts cannot be removed while some are on their way here. Nothing was changed.
+var ErrImporting = errors.New("counter: hash slots are being moved here: remove all posts when that is done")
+
+// TakesChanges tells why no change may be made, or nil. REQUIRES: there is a log.
+func (d *Data) TakesChanges() error {
+	if d.Replica.Load() {
+		return ErrReplica
+	}
+	if d.Changing.Load() {
+		// A primary that has to write down whose log it is, as the disk took no writes before, stays a primary.
+		if err := d.Log.Ready(); err != nil {
+			return err
+		}
+		return ErrReplica
+	}
+	if err := d.Refusal.Load(); err != nil {
+		return *err
+	}
+	return d.Log.Ready()
+}

@@ -70,6 +70,13 @@ func (w Whole) DropRange(def *schema.Counter, from, to uint64, only slot.Set) (*
 	if err != nil || drop.nothing() {
 		return drop, err
 	}
+	// The counts of the posts go first, so that the batch tells of the posts.
+	for i := range def.Derived {
+		if err := w.clear(def.Derived[i].Space, from, to, groups); err != nil {
+			drop.abandon()
+			return nil, err
+		}
+	}
 	if d.Log != nil {
 		pos, err := d.Log.Append(format.AppendDropRange(nil, def.ID, from, to, groups))
 		if err != nil {
@@ -79,6 +86,28 @@ func (w Whole) DropRange(def *schema.Counter, from, to uint64, only slot.Set) (*
 		b.pos, d.Altered = pos, pos
 	}
 	return drop, drop.apply(b, b.pos)
+}
+
+// clear removes the items of a range from the space of a derived column.
+func (w Whole) clear(space *schema.Counter, from, to uint64, groups slot.Set) error {
+	b, d := w.b, w.b.data
+	drop, err := d.planDrop(space, groups, block.DropRange{From: from, To: to, Before: ^uint64(0)})
+	if err != nil {
+		return err
+	}
+	if drop.nothing() {
+		drop.abandon()
+		return nil
+	}
+	if d.Log != nil {
+		pos, err := d.Log.Append(format.AppendDropRange(nil, space.ID, from, to, groups))
+		if err != nil {
+			drop.abandon()
+			return err
+		}
+		b.pos, d.Altered = pos, pos
+	}
+	return drop.apply(b, b.pos)
 }
 
 // planDrop prepares the removal of a range in all keyspaces of groups.
@@ -140,8 +169,13 @@ func (r *RangeDrop) apply(b *Batch, logged uint64) (err error) {
 	return err
 }
 
-// DroppedBy is the range that a batch has removed last, until it ends; nil: none.
-func DroppedBy(b *Batch) *RangeDrop { return b.dropped }
+// DroppedBy is the range that a batch has removed last, until it ends; nil: none, or it is of the space of a derived column.
+func DroppedBy(b *Batch) *RangeDrop {
+	if b.dropped != nil && b.dropped.Counter.IsSpace() {
+		return nil
+	}
+	return b.dropped
+}
 
 // free frees the blocks that are gone. nil has none.
 func (r *RangeDrop) free(d *Data) {

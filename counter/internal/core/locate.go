@@ -57,12 +57,15 @@ func (b *Batch) locate() { b.locateThose(0, len(b.ops)) }
 
 // locateThose is locate of the operations with numbers from from on, below to.
 func (b *Batch) locateThose(from, to int) {
-	b.located, b.foreign, b.cold = len(b.ops), false, b.cold[:0]
+	b.located, b.foreign, b.derives, b.cold = len(b.ops), false, false, b.cold[:0]
 	ops := b.ops[from:to]
 	if hides := b.data.Own.Some && !b.silent && !b.carrier; hides || b.data.SlotGroups {
 		b.far = findInGroups(b, ops, hides)
 	} else {
-		b.far = findBlocks(b.data, ops)
+		b.far = findBlocks(b, ops)
+	}
+	if b.derives && !b.follows {
+		b.windows.locate(ops)
 	}
 	for i := range ops {
 		op := &ops[i]
@@ -78,7 +81,7 @@ func (b *Batch) locateThose(from, to int) {
 }
 
 // findBlocks finds the block of each operation, and tells whether that may be one of more than the processor's cache holds.
-func findBlocks(d *Data, ops []Op) (far bool) {
+func findBlocks(b *Batch, ops []Op) (far bool) {
 	var ks *block.Keyspace
 	var dir *block.Directory
 	var def *schema.Counter
@@ -87,7 +90,8 @@ func findBlocks(d *Data, ops []Op) (far bool) {
 		op := &ops[i]
 		if op.Counter != def {
 			def = op.Counter
-			ks = d.Spaces[def.ID][0]
+			ks = b.data.Spaces[def.ID][0]
+			b.derives = b.derives || len(def.Derived) > 0
 			dir = ks.Dir.Load()
 			far = far || len(dir.Blocks) >= farBlocks
 		}
@@ -112,6 +116,7 @@ func findInGroups(b *Batch, ops []Op, hides bool) (far bool) {
 			disown(b, op)
 			continue
 		}
+		b.derives = b.derives || len(op.Counter.Derived) > 0
 		sp := b.data.Spaces[op.Counter.ID]
 		op.ks = sp[0]
 		if b.data.SlotGroups {

@@ -288,7 +288,7 @@ func (r *changeSets) runOnes(list []changeSet) (n int) {
 	var cur *block.Block
 	for ; n < len(list); n++ {
 		g := list[n]
-		if g.once == 0 || g.to-g.from != 1 || n > 0 && g.from != list[n-1].to {
+		if g.once == 0 || g.to-g.from != 1 || n > 0 && g.from != list[n-1].to || r.derivesAlone(g) {
 			break
 		}
 		op := &b.ops[g.from]

@@ -23,6 +23,8 @@ const (
 	OpDelete                  // remove the item
 	OpAddWithin               // OpAdd, as far as bounds allow: see Batch.AddWithin
 	OpSetRow                  // several columns of the item: see Batch.SetRow; Value = which they are, a bit for each
+	// OpGetDerived: Run makes it of an OpGet of a derived column.
+	OpGetDerived
 )
 
 // Cond restricts an OpSet.
@@ -42,7 +44,7 @@ type Op struct {
 	Arg     uint64 // OpSet: the value; OpAdd: an int64
 	Kind    OpKind
 	Cond    Cond
-	Column  int16 // index in Counter.Columns; ignored by OpRead, OpExists, OpDelete, OpSetRow
+	Column  int16 // index for Counter.Col; ignored by OpRead, OpExists, OpDelete, OpSetRow
 	// OpSet: Value is wanted. Without it a column can be set although what is there cannot be read, and Value is 0 then.
 	Before bool
 
@@ -71,7 +73,9 @@ func (op *Op) blind() bool {
 }
 
 // changes tells whether an operation of this kind can change something.
-func (k OpKind) changes() bool { return k != OpGet && k != OpRead && k != OpExists }
+func (k OpKind) changes() bool {
+	return k != OpGet && k != OpRead && k != OpExists && k != OpGetDerived
+}
 
 // simple tells whether an operation of this kind is one of those that have a short way through Batch.apply.
 func (k OpKind) simple() bool { return k == OpGet || k == OpRead || k == OpAdd }
@@ -88,15 +92,16 @@ func (op *Op) result() format.ColumnValue {
 	return format.ColumnValue{Column: col.ID, Value: op.Arg}
 }
 
-// Changed is the columns that a change that was made may have changed, a bit for each: all of them where it made the item or removed it.
+// Changed is the columns that a change that was made may have changed, a bit for each, also for derived ones: a replica does not know whether a
+// value was added or set. All of them where it made the item or removed it.
 func (op *Op) Changed() uint64 {
 	switch {
 	case op.Kind == OpDelete || !op.Found:
 		return ^uint64(0)
 	case op.Kind == OpSetRow:
-		return op.Value
+		return op.Counter.Bits(op.Value)
 	}
-	return 1 << op.Column
+	return op.Counter.Bits(1 << op.Column)
 }
 
 // forget clears the results of a read.

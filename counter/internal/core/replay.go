@@ -23,7 +23,11 @@ type Replayer struct {
 }
 
 // NewReplayer replays this store's own log.
-func (d *Data) NewReplayer() *Replayer { return &Replayer{s: d, Batch: d.NewCarrier()} }
+func (d *Data) NewReplayer() *Replayer {
+	r := &Replayer{s: d, Batch: d.NewCarrier()}
+	r.Batch.follows = true
+	return r
+}
 
 // NewFollower applies records that the log has already, as another store made them. merged: those of producers are made.
 func (d *Data) NewFollower(merged bool) *Replayer {
@@ -41,7 +45,7 @@ func (d *Data) NewCarrier() *Batch {
 // applied is the log offset behind them; 0: the log is replayed.
 func (d *Data) NewSilent(applied uint64) *Batch {
 	b := d.NewBatch()
-	b.silent, b.applied = true, applied
+	b.silent, b.follows, b.applied = true, true, applied
 	return b
 }
 
@@ -82,6 +86,8 @@ func (r *Replayer) Apply(pos uint64, rec *format.Record) error {
 		r.s.Producers.floor(pos, rec, r.Batch.applied)
 	case format.KindCursor:
 		r.s.Cursors.apply(rec, r.Batch.applied)
+	case format.KindTick:
+		r.s.Time.advance(rec.Value)
 	case format.KindSet:
 		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
 	case format.KindSetItem:

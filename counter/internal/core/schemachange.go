@@ -33,7 +33,11 @@ func (d *Data) alter(b *Batch, next *schema.Schema) error {
 		return nil
 	}
 	if d.Log == nil {
-		return d.SetSchema(next)
+		err := d.SetSchema(next)
+		if err == nil {
+			startTicks(b)
+		}
+		return err
 	}
 	if err := d.TakesChanges(); err != nil {
 		return err
@@ -50,7 +54,15 @@ func (d *Data) alter(b *Batch, next *schema.Schema) error {
 		return err
 	}
 	b.pos, d.Altered = pos, pos
+	startTicks(b)
 	return nil
+}
+
+// startTicks logs what time it is, so that derived columns count from now on. Where HISTORY does not admit that yet, it is left to the next tick.
+func startTicks(b *Batch) {
+	if _, ok := b.data.NextTick(); ok && (b.data.Log == nil || b.data.Cursors.Admitted.Load()) {
+		_ = b.Whole().Tick(b.data.Config.Now().Unix()) // as above
+	}
 }
 
 // maxCounterID bounds the ids of counters, which are never used again: spaces takes 24 bytes for each up to the highest,
@@ -60,7 +72,7 @@ const maxCounterID = 1 << 20
 
 // CheckIDs refuses a schema whose counters' ids are too high.
 func CheckIDs(s *schema.Schema) error {
-	for _, def := range s.Counters() {
+	for _, def := range s.All() {
 		if def.ID > maxCounterID {
 			return fmt.Errorf("counter: %s would be counter %d of this data set, those dropped included, and there may be %d: dump the data into a new one", def.Name, def.ID, maxCounterID)
 		}
@@ -75,7 +87,7 @@ func (d *Data) SetSchema(next *schema.Schema) error {
 	}
 	// Everything that can fail comes before the first change.
 	var added []*schema.Counter
-	for _, def := range next.Counters() {
+	for _, def := range next.All() {
 		if int(def.ID) >= len(d.Spaces) || d.Spaces[def.ID] == nil {
 			added = append(added, def)
 		} else if _, err := block.OverlayLayout(def); err != nil {
@@ -93,7 +105,7 @@ func (d *Data) SetSchema(next *schema.Schema) error {
 		d.Spaces[sp[0].ID] = sp
 	}
 	changed := false
-	for _, def := range next.Counters() {
+	for _, def := range next.All() {
 		sp := d.Spaces[def.ID]
 		before := sp[0].Layout
 		if err := sp.Define(def); err != nil {

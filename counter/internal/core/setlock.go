@@ -123,7 +123,7 @@ func (r *changeSets) unlock() {
 		}
 		blk.Mu.Unlock()
 	}
-	r.locked, r.number = r.locked[:0], 0
+	r.locked, r.number, r.b.windows.locked = r.locked[:0], 0, false
 }
 
 // Replaced has news, which are locked, take the place of old, which r has locked.

@@ -102,12 +102,12 @@ func countItems(batch *Batch, ks *block.Keyspace) int {
 	return n
 }
 
-// Items is the number of items of all counters. Where not all groups are owned and the store is not made of groups, it
+// Items is the number of items of all counters, without what spaces of derived columns have. Where not all groups are owned and the store is not made of groups, it
 // is estimated, as hash slots spread items evenly: to count would be to read all. REQUIRES the batch to be open.
 func (b *Batch) Items() int {
 	n, d := 0, b.data
 	for ks := range d.Keyspaces {
-		if !d.Hidden(ks) {
+		if !d.Hidden(ks) && !ks.Def.IsSpace() {
 			n += countItems(b, ks)
 		}
 	}

@@ -132,11 +132,16 @@ func changed(b *Batch, blk *block.Block, op *Op, old, value uint64) {
 	if t := op.ks.Tops; t != nil {
 		topChanged(b, t, op, old, value)
 	}
+	if len(b.windows.open) > 0 {
+		b.windows.apply(op.Mid, b.silent)
+	}
 	switch {
 	case b.silent:
 		blk.Logged = max(blk.Logged, b.applied)
 	case b.data.Log != nil:
 		b.stretch.set(blk, op.Counter.ID, op.ks.Def.Columns[op.Column].ID, op.Mid, value)
 	}
-	op.Done = true
+	if op.Done = true; len(b.windows.crowded) > 0 {
+		b.windows.widen(blk)
+	}
 }

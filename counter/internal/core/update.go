@@ -49,6 +49,7 @@ type Update struct {
 	shown   []int    // the same of columns
 	row     []uint64
 	values  []format.ColumnValue
+	records []byte
 }
 
 // NewUpdate prepares one. Query.Limit counts the items changed, Offset means nothing. The error is a *QueryError, or
@@ -66,6 +67,11 @@ func NewUpdate(q query.Query, changes []Change, ret Returning) (*Update, error) 
 			u.columns = append(u.columns, int16(c))
 		}
 	}
+	for _, c := range u.columns {
+		if err := query.CheckStored(&q, c); err != nil {
+			return nil, err
+		}
+	}
 	if len(changes) == 0 {
 		return nil, &query.QueryError{What: "no change"}
 	}
@@ -77,7 +83,7 @@ func NewUpdate(q query.Query, changes []Change, ret Returning) (*Update, error) 
 			}
 			continue
 		}
-		if err := query.CheckColumn(&q, c.Column); err != nil {
+		if err := query.CheckStored(&q, c.Column); err != nil {
 			return nil, err
 		}
 		if c.Kind != OpSet && c.Kind != OpAdd && c.Kind != OpReset {
@@ -362,14 +368,15 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 		return nil
 	}
 	if deletes {
+		if err := b.windows.remove(blk, ks.Def, mid, true); err != nil {
+			return err
+		}
 		if err := ks.Remove(blk, mid, p); err != nil {
+			b.windows.log(blk, nil)
 			return err
 		}
 		mark(b, blk, mid)
-		if b.data.Log != nil {
-			b.pos = b.data.Log.AppendDelete(ks.Def.ID, mid)
-			blk.Logged = b.pos
-		}
+		b.windows.log(blk, format.AppendDelete(u.records[:0], ks.Def.ID, mid))
 		if ks.Tops != nil {
 			topGone(b, ks.Tops, mid)
 			tellTops(b, b.pos)
@@ -427,5 +434,7 @@ func (v *View) Schema() *schema.Schema { return (*Batch)(v).Schema() }
 func (v *View) Space(counter uint32) block.Space { return v.data.Spaces[counter] }
 
 func (v *View) Owned() block.Ownership { return v.data.Own }
+
+func (v *View) Time() int64 { return v.data.Time.Seconds() }
 
 func (v *View) NoteSeen(pos uint64) { v.seen.noteSeen(pos) }

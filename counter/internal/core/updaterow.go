@@ -27,24 +27,41 @@ func (u *Update) compute() bool {
 	return true
 }
 
+// additions are those of the changes to columns of the row.
+func (u *Update) additions() (list []addition) {
+	for i, c := range u.changes {
+		if was := u.row[u.places[i]]; c.Kind == OpAdd && u.values[i].Value > was {
+			list = append(list, addition{u.places[i], u.values[i].Value - was})
+		}
+	}
+	return list
+}
+
 // setColumns gives columns of the item at p, which was found and can be read, their values, and logs that as one
 // record. It returns the block that is locked afterwards. On an error nothing was changed.
 func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid uint64, p block.Location) (*block.Block, error) {
 	places, values := u.places, u.values
 	var err error
+	if len(ks.Def.Derived) > 0 {
+		if err := b.windows.begin(blk, ks.Def, mid, u.additions()); err != nil {
+			return blk, err
+		}
+	}
 	for i, c := range places {
 		// As for a change of one column: the default is what a block without it answers anyway.
 		if blk.Span.Data != nil && values[i].Value != ks.Def.Columns[c].Default && ks.Field(blk, c) < 0 {
-			if blk, err = ks.Repack(blk, mid); err != nil {
-				return blk, err
+			if blk, err = ks.Repack(blk, mid); err == nil {
+				p, err = ks.Find(blk, mid)
 			}
-			if p, err = ks.Find(blk, mid); err != nil {
+			if err != nil {
+				b.windows.cancel(mid)
 				return blk, err
 			}
 		}
 	}
 	var ref hot.Ref
 	if blk, ref, err = ks.Ensure(blk, mid, p); err != nil {
+		b.windows.cancel(mid)
 		return blk, err
 	}
 	for i, c := range places {
@@ -53,14 +70,21 @@ func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid 
 		}
 	}
 	mark(b, blk, mid)
-	if b.data.Log != nil {
-		if len(values) == 1 {
-			b.pos = b.data.Log.AppendSet(ks.Def.ID, values[0].Column, mid, values[0].Value)
-		} else if b.pos, err = b.data.Log.AppendItem(ks.Def.ID, mid, values); err != nil {
+	b.windows.apply(mid, true)
+	switch u.records = u.records[:0]; {
+	case b.data.Log == nil:
+	case len(b.windows.records) > 0: // one append, so that a crash keeps both or neither
+		u.records = format.AppendSetItem(u.records, ks.Def.ID, mid, values)
+	case len(values) == 1:
+		b.pos = b.data.Log.AppendSet(ks.Def.ID, values[0].Column, mid, values[0].Value)
+		blk.Logged = b.pos
+	default:
+		if b.pos, err = b.data.Log.AppendItem(ks.Def.ID, mid, values); err != nil {
 			panic("counter: BUG: a record that the log does not take: " + err.Error())
 		}
 		blk.Logged = b.pos
 	}
+	b.windows.log(blk, u.records)
 	if ks.Tops != nil {
 		topIs(b, ks, blk, mid)
 		tellTops(b, b.pos)

@@ -132,6 +132,7 @@ func (r *Recovery) dropAll() {
 	r.s.Broken.Store(0)
 	r.s.Moving = core.Moves{}
 	r.s.Cursors.Load(nil)
+	r.s.Time.Load(0)
 	r.s.HideGroups()
 	r.s.Schema.Store(schema.Empty())
 }
@@ -148,6 +149,7 @@ func (r *Recovery) loadManifest(m *format.Manifest) error {
 	r.s.BlockIDs.Store(max(r.s.BlockIDs.Load(), m.NextBlock))
 	r.s.Moving.Load(m.Moving)
 	r.s.Cursors.Load(m.Cursors)
+	r.s.Time.Load(m.Tick)
 	r.s.HideGroups()
 	if err := r.loadProducers(m); err != nil {
 		return err

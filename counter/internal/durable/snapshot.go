@@ -53,11 +53,11 @@ func (w *snapshot) make() error {
 	m.Replay = s.Log.Position()
 	m.Offset = m.Replay
 	sch := s.Schema.Load()
-	m.Moving = s.Moving.Saved()
+	m.Moving, m.Tick = s.Moving.Saved(), uint64(s.Time.Seconds())
 	s.Gate.RUnlock()
 	s.Applying.RUnlock()
 	m.Schema = strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")
-	for _, def := range sch.Counters() {
+	for _, def := range sch.All() {
 		files := format.CounterFiles{ID: def.ID, Name: def.Name}
 		if err := w.counter(&files); err != nil {
 			return err

@@ -25,14 +25,14 @@ func (f *Filter) meets(from, to uint64) bool { return to > f.From && (f.To == 0 
 type view struct {
 	schema *schema.Schema // in force when it was made
 	id     uint32
-	def    *schema.Counter // nil: it is not shown, or it was dropped
+	def    *schema.Counter // nil: it is not shown, or it was dropped, or it is the space of a derived column
 	hidden []bool          // columns that are not shown; nil: all are
 }
 
 // look makes the view of a counter.
 func (f *Filter) look(s *schema.Schema, id uint32) view {
 	v := view{schema: s, id: id, def: s.CounterByID(id)}
-	if v.def == nil || f.Counters != nil && !slices.Contains(f.Counters, v.def.Name) {
+	if v.def == nil || v.def.IsSpace() || f.Counters != nil && !slices.Contains(f.Counters, v.def.Name) {
 		v.def = nil
 		return v
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // AggregateKind is the function that an Aggregate computes over the items of a query.
@@ -23,7 +24,8 @@ type Aggregate struct {
 	span   int // of the column, for Min
 	hi, lo uint64
 	some   bool
-	Top    *Top // Max is the first of all
+	Top    *Top    // Max is the first of all
+	joined *joined // nil: the query has to do with no derived column
 }
 
 // NewAggregate prepares one; column means nothing for Count, nor do Query.Limit, Offset, Desc and Columns. The error is
@@ -41,6 +43,14 @@ func NewAggregate(q Query, kind AggregateKind, column int16) (*Aggregate, error)
 	case Sum, Min:
 	default:
 		return nil, &QueryError{fmt.Sprintf("aggregate %d", kind)}
+	}
+	if q.usesDerived() {
+		if kind == Sum && q.Counter.IsDerived(int(column)) { // the others add nothing, and need not be looked at
+			q.Where = append(slices.Clone(q.Where), Condition{column, Greater, 0})
+		}
+		var err error
+		a.joined, err = newJoined(q)
+		return a, err
 	}
 	if err := a.Search.Init(q, q.Columns); err != nil {
 		return nil, err
@@ -86,6 +96,26 @@ func (a *Aggregate) take(rows *Rows) {
 	}
 }
 
+// takeJoined adds rows of a query that has to do with derived columns to the result.
+func (a *Aggregate) takeJoined(rows *Rows) {
+	for i := range rows.Len() {
+		_, values := rows.At(i)
+		switch a.kind {
+		case Count:
+			a.lo++
+		case Sum:
+			var carry uint64
+			a.lo, carry = bits.Add64(a.lo, values[0], 0)
+			a.hi += carry
+		case Min:
+			if !a.some || values[0] < a.lo {
+				a.lo = values[0]
+			}
+		}
+		a.some = true
+	}
+}
+
 // Step is Find.Step; the result is known when it is done. An item that is deleted and made again meanwhile may count
 // twice.
 func (a *Aggregate) Step(b View) (done bool, err error) {
@@ -97,9 +127,15 @@ func (a *Aggregate) Step(b View) (done bool, err error) {
 		}
 		return done, err
 	}
+	if a.joined != nil {
+		if done, err = a.joined.step(b); err == nil {
+			a.takeJoined(&a.joined.rows)
+		}
+		return done, err
+	}
 	err = a.Search.Step(b, math.MaxInt, false)
 	return err == nil && a.Search.Over, err
 }
 
-// Result is hi * 2^64 + lo, and whether there was an item at all. REQUIRES that Step is done.
+// Result is hi * 2^64 + lo, and whether there was an item at all; of the Sum of a derived column, an item above 0. REQUIRES that Step is done.
 func (a *Aggregate) Result() (hi, lo uint64, some bool) { return a.hi, a.lo, a.some }

@@ -5,14 +5,25 @@ import "math"
 // Find finds the rows of a query. Not safe for concurrent use.
 type Find struct {
 	Search Search
-	skip   int // rows to pass over
-	left   int // rows to give, if Query.Limit says so
+	skip   int     // rows to pass over
+	left   int     // rows to give, if Query.Limit says so
+	joined *joined // nil: the query has to do with no derived column
 }
 
 // NewFind prepares a query. The error is a *QueryError.
 func NewFind(q Query) (*Find, error) {
-	f := &Find{skip: q.Offset, left: q.Limit}
-	return f, f.Search.Init(q, q.Columns)
+	if q.usesDerived() {
+		j, err := newJoined(q)
+		return &Find{joined: j}, err
+	}
+	f := &Find{}
+	return f, f.init(q)
+}
+
+// init is NewFind in its place, of a query without derived columns.
+func (f *Find) init(q Query) error {
+	f.skip, f.left = q.Offset, q.Limit
+	return f.Search.Init(q, q.Columns)
 }
 
 // Step goes on for some hundred microseconds, a few thousand rows at most, and tells whether all was found, or as much
@@ -21,6 +32,9 @@ func NewFind(q Query) (*Find, error) {
 // An item that meets the query from the first step to the last is found exactly once, an item that changes meanwhile at most
 // once. REQUIRES b to be open; and b.Commit, or Defer, before rows are told.
 func (f *Find) Step(b View) (done bool, err error) {
+	if f.joined != nil {
+		return f.joined.step(b)
+	}
 	s := &f.Search
 	limit, exact := math.MaxInt, s.Query.Limit > 0
 	if exact {
@@ -45,7 +59,17 @@ func (f *Find) Step(b View) (done bool, err error) {
 }
 
 // Rows are those that the last step found, until the next.
-func (f *Find) Rows() *Rows { return &f.Search.Rows }
+func (f *Find) Rows() *Rows {
+	if f.joined != nil {
+		return &f.joined.rows
+	}
+	return &f.Search.Rows
+}
 
 // Next is the mid to go on at, see Query.GoOn; more is false where nothing is left.
-func (f *Find) Next() (mid uint64, more bool) { return f.Search.at, !f.Search.Over }
+func (f *Find) Next() (mid uint64, more bool) {
+	if f.joined != nil {
+		return f.joined.next()
+	}
+	return f.Search.at, !f.Search.Over
+}

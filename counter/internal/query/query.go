@@ -24,7 +24,7 @@ const (
 
 // Condition is one on a column: column Op Value.
 type Condition struct {
-	Column int16 // index in Query.Counter.Columns
+	Column int16 // index for Query.Counter.Col
 	Op     Compare
 	Value  uint64
 }
@@ -43,7 +43,7 @@ type Query struct {
 	Desc     bool        // from To down to From
 	Limit    int         // rows at most, or items changed; 0: all
 	Offset   int         // rows passed over first
-	Columns  []int16     // of the rows, indexes in Counter.Columns; nil: all of them
+	Columns  []int16     // of the rows, indexes for Counter.Col; nil: all of them
 }
 
 // MaxQueryList bounds Mids, NotMids and Where, so that their sorted copies take at most 16 MiB.
@@ -134,10 +134,29 @@ func (q *Query) check() error {
 	return nil
 }
 
+// CheckStored returns a *QueryError where c is no column of the query's counter, or a derived one, of which posts have no value.
+func CheckStored(q *Query, c int16) error {
+	err := CheckColumn(q, c)
+	if err == nil && q.Counter.IsDerived(int(c)) {
+		err = &QueryError{fmt.Sprintf("column %s of %s is derived, and cannot be used to update posts", q.Counter.Col(int(c)).Name, q.Counter.Name)}
+	}
+	return err
+}
+
+// checkWhereStored is CheckStored for the columns of all conditions.
+func checkWhereStored(q *Query) error {
+	for _, c := range q.Where {
+		if err := CheckStored(q, c.Column); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckColumn returns a *QueryError where c is no column of the query's counter.
 func CheckColumn(q *Query, c int16) error {
-	if c < 0 || int(c) >= len(q.Counter.Columns) {
-		return &QueryError{fmt.Sprintf("column %d of %s, which has %d", c, q.Counter.Name, len(q.Counter.Columns))}
+	if c < 0 || int(c) >= q.Counter.Width() {
+		return &QueryError{fmt.Sprintf("column %d of %s, which has %d", c, q.Counter.Name, q.Counter.Width())}
 	}
 	return nil
 }

@@ -118,9 +118,12 @@ func (s *Search) Init(q Query, columns []int16) error {
 		}
 	}
 	for _, c := range s.columns {
-		if err := CheckColumn(&q, c); err != nil {
+		if err := CheckStored(&q, c); err != nil {
 			return err
 		}
+	}
+	if err := checkWhereStored(&q); err != nil {
+		return err
 	}
 	s.Rows.width = 1 + len(s.columns)
 	s.Front.width, s.page.width = s.Rows.width, s.Rows.width

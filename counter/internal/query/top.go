@@ -33,6 +33,7 @@ type Top struct {
 	at       uint64 // of the blocks that are asked
 	asked    bool
 	Parts    []topPart
+	joined   *joinedTop // nil: the query has to do with no derived column
 }
 
 // topPart is the range of a block, and a value that no item in it is above.
@@ -49,6 +50,11 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 		return nil, &QueryError{fmt.Sprintf("the top %d, want 1 to %d", k, MaxTop)}
 	}
 	q.Limit, q.Offset, q.Desc, q.Columns = 0, 0, false, []int16{column}
+	if q.usesDerived() {
+		var err error
+		t.joined, err = newJoinedTop(q, column, k)
+		return t, err
+	}
 	if err := t.Search.Init(q, q.Columns); err != nil {
 		return nil, err
 	}
@@ -79,6 +85,9 @@ func (t *Top) addRows(rows *Rows) {
 // Step is Find.Step; the rows are known when it is done. An item whose value stays is ranked exactly, an item that changes
 // meanwhile by some value it had.
 func (t *Top) Step(b View) (done bool, err error) {
+	if t.joined != nil {
+		return t.joined.step(b, &t.rows)
+	}
 	s := &t.Search
 	if !t.scans {
 		t.scans = true

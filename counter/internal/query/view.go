@@ -13,6 +13,8 @@ type View interface {
 	Space(counter uint32) block.Space
 	// Owned says which groups of hash slots clients may touch.
 	Owned() block.Ownership
+	// Time is that of the log's last tick, in seconds since 1970, by which windows are counted.
+	Time() int64
 	// NoteSeen says that the step read a block whose last change ends at an offset of the log. Results must not be sent
 	// before the log has reached that offset.
 	NoteSeen(pos uint64)

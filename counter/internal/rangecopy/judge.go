@@ -83,7 +83,7 @@ func (j *Judge) add(rec *format.Record) {
 				j.posts[mid] = loggedPost{gone: true, all: true}
 			}
 		}
-	case format.KindDefine, format.KindOnce, format.KindFloor, format.KindCursor, format.KindSchema: // ids of columns are never used again
+	case format.KindDefine, format.KindOnce, format.KindFloor, format.KindCursor, format.KindTick, format.KindSchema: // ids of columns are never used again
 	default:
 		clear(j.posts)
 	}

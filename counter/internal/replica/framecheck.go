@@ -21,7 +21,7 @@ import (
 // FrameChecker tells whether the frames of a log can be applied, one after the other. NOT safe for concurrent use.
 type FrameChecker struct {
 	schema  *schema.Schema // in force behind the last frame
-	cursors bool           // the last frame has records of cursors, or of dropped ranges
+	cursors bool           // the last frame has records of cursors, of dropped ranges, or ticks
 	rec     format.Record
 }
 
@@ -51,7 +51,7 @@ func readSchema(text []byte) (*schema.Schema, error) {
 	if err := core.CheckIDs(s); err != nil {
 		return nil, err
 	}
-	for _, def := range s.Counters() {
+	for _, def := range s.All() {
 		if _, err := block.OverlayLayout(def); err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (c *FrameChecker) Check(raw []byte) error {
 		if err != nil {
 			return fmt.Errorf("frame, byte %d: %w", len(raw)-len(src), err)
 		}
-		c.cursors = c.cursors || c.rec.Kind == format.KindCursor || c.rec.Kind == format.KindDropRange
+		c.cursors = c.cursors || c.rec.Kind == format.KindCursor || c.rec.Kind == format.KindDropRange || c.rec.Kind == format.KindTick
 		next = c.rec.Kind == format.KindOnce && c.rec.Result == format.ResultNext
 		src = src[n:]
 	}
@@ -149,7 +149,7 @@ func checkRows(s *schema.Schema, rec *format.Record) error {
 // checkSame refuses a schema in which a column is another than before: columns are made and dropped, and an id is never
 // used again. Values that are there would not fit.
 func checkSame(before, next *schema.Schema) error {
-	for _, def := range next.Counters() {
+	for _, def := range next.All() {
 		was := before.CounterByID(def.ID)
 		if was == nil {
 			continue

@@ -118,7 +118,7 @@ func (g Groups) deleteGroups(set slot.Set) error {
 	if err := b.Begin(); err != nil {
 		return err
 	}
-	for _, def := range b.Schema().Counters() {
+	for _, def := range b.Schema().All() {
 		ids = append(ids, def.ID)
 	}
 	b.End()

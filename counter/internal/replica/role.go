@@ -43,7 +43,7 @@ func RecoverLineage(r *Replication, l format.Lineage, rec *persist.Recovery) err
 		r.s.Config.Logger.Error("the file HISTORY does not belong to this log; treating the log as unknown to other nodes", "error", rec.Strange)
 		l.Terms = []format.Term{{ReplID: format.NewReplID(), Epoch: max(rec.Epoch, l.Current().Epoch)}}
 	}
-	l.Cursors = l.Cursors || r.s.Cursors.Seen()
+	l.Cursors = l.Cursors || r.s.Cursors.Seen() || r.s.Time.Seconds() > 0
 	r.lineage = l
 	r.s.Replica.Store(l.Replica || r.s.Config.Elected)
 	l = startOf(r, l, rec.End)

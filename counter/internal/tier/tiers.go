@@ -311,7 +311,7 @@ func (t *Tiers) sealOpen() bool {
 		blocks := ks.Dir.Load().Blocks
 		b := blocks[len(blocks)-1]
 		b.Mu.Lock()
-		worth := !b.Dead && b.Cold == nil && b.Open() && b.Tab.Len() >= max(ks.BlockItems/sealShare, 2) && len(ks.Def.Columns) > 0
+		worth := !ks.Def.IsSpace() && !b.Dead && b.Cold == nil && b.Open() && b.Tab.Len() >= max(ks.BlockItems/sealShare, 2) && len(ks.Def.Columns) > 0
 		if worth && len(b.Span.Data) > most {
 			best, lo, most = ks, b.Lo, len(b.Span.Data)
 		}
@@ -358,7 +358,7 @@ func (t *Tiers) victim() (best *block.Keyspace, lo uint64, oldest int64, ok bool
 	now := t.s.Clock.Load()
 	oldest = -1
 	for ks := range t.s.Keyspaces {
-		if len(ks.Def.Columns) == 0 {
+		if len(ks.Def.Columns) == 0 || ks.Def.IsSpace() { // posts in windows are in use
 			continue
 		}
 		d := ks.Dir.Load()

@@ -140,7 +140,7 @@ func Read(ctx context.Context, o Options, add func(counter.Posts) error) (Stats,
 	}
 	o.TSV.Max = func(column string) uint64 {
 		if i, ok := o.Counter.Field([]byte(column)); ok {
-			return o.Counter.Columns[i].Limit()
+			return o.Counter.Col(i).Limit()
 		}
 		return schema.MaxValue
 	}
@@ -213,6 +213,9 @@ func (r *reading) fields(name string, values []string) ([]int, error) {
 		i, ok := c.Field([]byte(value))
 		if !ok {
 			return nil, fmt.Errorf("%s: counter %s has no column %q (--columns names the file's columns, - passes one over)", name, c.Name, value)
+		}
+		if c.IsDerived(i) {
+			return nil, fmt.Errorf("%s: column %q of counter %s is derived: additions to another column make it, and nothing can be imported into it (--columns names the file's columns, - passes one over)", name, value, c.Name)
 		}
 		if was, twice := seen[i]; twice {
 			return nil, fmt.Errorf("%s: %q and %q are one column of counter %s", name, was, value, c.Name)

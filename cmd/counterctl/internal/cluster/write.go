@@ -78,7 +78,7 @@ func (w *postWriter) put(c *schema.Counter, mid uint64, values []uint64) error {
 		b = &postBatch{}
 		w.filling[owner.ID] = b
 	}
-	start := len(b.text)
+	start, values := len(b.text), values[:len(c.Columns)] // derived columns cannot be set
 	b.text = wire.AppendArg(wire.AppendArray(b.text, 2+2*len(values)), "HSET")
 	w.key = append(append(w.key[:0], c.Name...), ":{"...)
 	w.key = append(fmt.Appendf(w.key, "%d", mid), '}')

@@ -28,7 +28,7 @@ func (t *Table) script() (statements [][]string) {
 // names calls f with the name of each column.
 func (t *Table) names(f func(i int, name string)) {
 	for i, c := range t.Columns {
-		f(i, t.Counter.Columns[c].Name)
+		f(i, t.Counter.Col(c).Name)
 	}
 }
 

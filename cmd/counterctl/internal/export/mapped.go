@@ -31,7 +31,7 @@ func (m *mapped) Table(dst []byte, t *Table) []byte {
 	for i, c := range m.columns {
 		m.at[i] = -1
 		for place, column := range t.Columns {
-			if c.Counter.Name == t.Counter.Name && c.Counter.Columns[c.Index].Name == t.Counter.Columns[column].Name {
+			if c.Counter.Name == t.Counter.Name && c.Counter.Columns[c.Index].Name == t.Counter.Col(column).Name {
 				m.at[i] = place
 			}
 		}

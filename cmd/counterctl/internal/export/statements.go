@@ -34,7 +34,7 @@ func (s *statements) Table(dst []byte, t *Table) []byte {
 	dst = fmt.Appendf(dst, "CREATE TABLE IF NOT EXISTS %q (\n  %q BIGINT NOT NULL PRIMARY KEY", t.Counter.Name, t.Counter.Key)
 	head := fmt.Sprintf("INSERT INTO %q (%q", t.Counter.Name, t.Counter.Key)
 	t.names(func(i int, name string) {
-		dst = fmt.Appendf(dst, ",\n  %q BIGINT NOT NULL DEFAULT %d", name, t.Counter.Columns[t.Columns[i]].Default)
+		dst = fmt.Appendf(dst, ",\n  %q BIGINT NOT NULL DEFAULT %d", name, t.Counter.Col(t.Columns[i]).Default)
 		head += fmt.Sprintf(", %q", name)
 	})
 	s.insert, s.rows = head+") VALUES\n", 0

@@ -306,6 +306,8 @@ func (c *compiler) column(counter, name string) (int, error) {
 	} else if !ok {
 		c.miss(counter, name)
 		return c.unknown(), nil
+	} else if def.IsDerived(i) {
+		return 0, fmt.Errorf("column %s of %s is derived: additions to another column make it, and nothing can be imported into it", name, counter)
 	}
 	return c.rules.column(def, i), nil
 }

@@ -23,7 +23,7 @@ func Conditions(c *schema.Counter, words []string) (counter.Query, error) {
 // Columns returns the places of columns that are named, or of all.
 func Columns(c *schema.Counter, names []string) (columns []int, err error) {
 	if names == nil {
-		for i := range c.Columns {
+		for i := range c.Width() {
 			columns = append(columns, i)
 		}
 		return columns, nil

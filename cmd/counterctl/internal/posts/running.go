@@ -69,7 +69,7 @@ func (n *Node) Tally(t *Wanted) (*export.Tally, bool, error) {
 	said := export.NewTally(len(t.Columns))
 	said.Posts = posts
 	for i, c := range t.Columns {
-		text, err := n.Number(append([]string{"COUNTER.SUM", t.Counter.Name, t.Counter.Columns[c].Name}, t.Words...)...)
+		text, err := n.Number(append([]string{"COUNTER.SUM", t.Counter.Name, t.Counter.Col(c).Name}, t.Words...)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -90,7 +90,7 @@ func (n *Node) Rows(ctx context.Context, t *Wanted, f func(mid uint64, values []
 	words := append([]string{"COUNTER.FIND", t.Counter.Name}, t.Words...)
 	words = append(words, "LIMIT", strconv.Itoa(pagePosts))
 	for _, c := range t.Columns { // a column may be called as a clause is
-		words = append(words, "COLUMNS", t.Counter.Columns[c].Name)
+		words = append(words, "COLUMNS", t.Counter.Col(c).Name)
 	}
 	words = append(words, "CURSOR", "0")
 	ask := func() error {

@@ -61,7 +61,7 @@ func NewFile(ctx context.Context, o FileOptions) (f *File, err error) {
 	}
 	f.o.TSV.Max = func(column string) uint64 {
 		if i, ok := o.Counter.Field([]byte(column)); ok {
-			return o.Counter.Columns[i].Limit()
+			return o.Counter.Col(i).Limit()
 		}
 		return schema.MaxValue
 	}
@@ -81,7 +81,11 @@ func (f *File) look(ctx context.Context) error {
 	defer r.Close()
 	f.names = r.Columns()
 	for _, name := range f.names {
-		if _, ok := f.o.Counter.Field([]byte(name)); !ok {
+		i, ok := f.o.Counter.Field([]byte(name))
+		if ok && f.o.Counter.IsDerived(i) {
+			return fmt.Errorf("%s: column %q of counter %s is derived: additions to another column make it, and nothing can be imported into it (--columns names the file's columns, - passes one over)", f.o.Path, name, f.o.Counter.Name)
+		}
+		if !ok {
 			return fmt.Errorf("%s: counter %s has no column %q (--columns names the file's columns, - passes one over); to add it:\n  ADD COLUMN %s %s hint=8 max=32",
 				f.o.Path, f.o.Counter.Name, name, f.o.Counter.Name, name)
 		}

@@ -43,7 +43,7 @@ func (c *call) sample() {
 	now := time.Now()
 	for ; c.unsampled < 0; c.unsampled += 1 + rand.IntN(2*popular.Every) {
 		op := c.items.Batch.Op(c.items.Batch.Len() + c.unsampled)
-		read := op.Kind == counter.OpGet || op.Kind == counter.OpRead || op.Kind == counter.OpExists
+		read := op.Kind == counter.OpGet || op.Kind == counter.OpRead || op.Kind == counter.OpExists || op.Kind == counter.OpGetDerived
 		c.srv.popular.Sample(now, popular.Post{Counter: op.Counter.ID, Mid: op.Mid}, !read)
 	}
 }
@@ -77,7 +77,7 @@ func (c *call) noteSlowBatch(runs []run, total int64, took time.Duration) {
 				break
 			}
 			col := int(op.Column)
-			if col >= len(op.Counter.Columns) {
+			if col >= op.Counter.Width() {
 				col = schema.WholeItem
 			}
 			args = append(args, string(sch.AppendKey(nil, op.Counter, max(col, schema.WholeItem), op.Mid)))

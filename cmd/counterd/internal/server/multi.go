@@ -196,7 +196,7 @@ const (
 func plannedOps(sch *schema.Schema) int {
 	columns := 1
 	for _, def := range sch.Counters() {
-		columns = max(columns, len(def.Columns))
+		columns = max(columns, def.Width())
 	}
 	return min(maxPlannedOps, maxPlannedValues/columns)
 }

@@ -82,6 +82,7 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 	s.pubsub.Pause = s.front.GiveWay
 	s.front.ListenBy(machine.Listen)
 	s.aging = aging.NewKeeper(host{s}, log)
+	s.windows = aging.NewWindows(host{s}, log)
 	s.role = role.New(s, s.config, s.runID, log)
 	if conf.Cluster.Enabled {
 		s.shards = gather.New(s.linkSettings, log)
@@ -187,6 +188,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.ending.Store(true)
 	s.aging.Close()
+	s.windows.Close()
 	_ = s.role.Close(ctx) // its error is that of ctx, which ends the waiting below too
 	if s.shards != nil {
 		time.AfterFunc(lastAnswers, s.shards.Hurry)
@@ -331,6 +333,7 @@ func (s host) EachSecond() {
 	}
 	if !s.srv.progress.active() {
 		s.srv.aging.Look()
+		s.srv.windows.Look()
 	}
 	s.srv.pubsub.Look()
 	s.srv.unsaved.commands(&s.srv.shared)

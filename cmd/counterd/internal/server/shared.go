@@ -59,6 +59,7 @@ type shared struct {
 	popular  *popular.Posts
 	pubsub   pubsub.Registry
 	aging    *aging.Keeper
+	windows  *aging.Windows
 	role     *role.Role
 	cluster  *serving.Member // nil: the server is not a node of a cluster
 	shards   *gather.Shards  // the other shards; nil: the same

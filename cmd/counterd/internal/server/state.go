@@ -69,7 +69,7 @@ func (o observer) state(parts facts.Part) *facts.State {
 	if parts.Has(facts.PartPosts) {
 		for _, def := range store.Schema().Counters() {
 			f.Counters++
-			f.Columns += len(def.Columns)
+			f.Columns += def.Width()
 		}
 	}
 	if parts.Has(facts.PartProducers) {

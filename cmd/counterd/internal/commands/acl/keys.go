@@ -42,10 +42,10 @@ func (k keys) named(c *schema.Counter, col int, mid uint64, need command.Need) b
 	if k.s.key(name, need) || c == k.sch.Counters()[0] && k.s.key(name[short:], need) {
 		return true
 	}
-	if col == schema.WholeItem || c.Columns[col].Suffix == "" {
+	if col == schema.WholeItem || c.Col(col).Suffix == "" {
 		return false
 	}
-	name = append(append(name, '.'), c.Columns[col].Suffix...)
+	name = append(append(name, '.'), c.Col(col).Suffix...)
 	return k.s.key(name, need) || k.s.key(name[short:], need)
 }
 

@@ -1,4 +1,6 @@
-// Package aging drops posts by age. The schema names the counters by retain=, and by ids= how their mids carry time (schema.IDs).
+// Package aging drops posts by age, and keeps windows of time going (type Windows).
+//
+// Posts are dropped as follows. The schema names the counters by retain=, and by ids= how their mids carry time (schema.IDs).
 //
 // # The cut
 //
@@ -25,4 +27,5 @@
 //
 //	cut.go       the moments of a counter: pure
 //	keeper.go    Keeper looks each second whether a cut is due, and drops
+//	windows.go   Windows looks each second whether a bucket of a window has ended
 package aging

@@ -101,7 +101,7 @@ func appendKeys(dst [][]byte, c Conn, sch *schema.Schema, list []counter.ScanIte
 		if !numbers {
 			continue
 		}
-		for col := range it.Counter.Columns {
+		for col := range it.Counter.Width() {
 			add(c.AppendKey(nil, sch, it.Counter, col, it.Mid))
 		}
 	}

@@ -1,6 +1,8 @@
 package dataset
 
 import (
+	"context"
+	"errors"
 	"strings"
 
 	"github.com/counterd/counterd/counter"
@@ -14,6 +16,12 @@ func alter(c Conn, args [][]byte) {
 	done := false
 	if err == nil {
 		done, err = c.AlterCluster(st.String())
+	}
+	if err == nil && !done && st.Derives() { // the log is going to have ticks
+		c.Busy(func(context.Context) { err = c.Store().Replication().AdmitCursors() })
+		if errors.Is(err, counter.ErrInMemory) {
+			err = nil
+		}
 	}
 	if err == nil && !done {
 		err = c.WithStore(true, func(b *counter.Batch) error {

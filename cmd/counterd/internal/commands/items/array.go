@@ -11,13 +11,13 @@ import (
 //
 // Client libraries must not act on an error inside an array. go-redis 9.23 stops to read an array at MOVED, READONLY,
 // LOADING, OOM and the like and takes the rest of the array for the replies of the next commands. redis-py closes the
-// connection at LOADING. No library follows a MOVED that is not the whole reply. So an array holds two errors at most, which
+// connection at LOADING. No library follows a MOVED that is not the whole reply. So an array holds three errors at most, which
 // every library keeps in their places: the IOERR of a post that cannot be read, and the ERR of an addition that leaves its
-// column's range. Any other error takes the place of the whole array.
+// column's range, or is to a derived column. Any other error takes the place of the whole array.
 
 // standsInside tells whether an error may be an element of an array.
 func standsInside(err error) bool {
-	return errors.Is(err, counter.ErrOutOfRange) || errors.Is(err, counter.ErrCold)
+	return errors.Is(err, counter.ErrOutOfRange) || errors.Is(err, counter.ErrCold) || errors.Is(err, counter.ErrDerived)
 }
 
 // oweArray notes an array of the n replies that are owed next, for operations of the batch from number op on.

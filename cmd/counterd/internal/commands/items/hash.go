@@ -115,7 +115,7 @@ func replyHGetAll(c *Call, o *Owed) {
 	row := c.Batch.Row(op)
 	c.Out.Map(len(row))
 	for i, v := range row {
-		c.Out.BulkString(op.Counter.Columns[i].Name)
+		c.Out.BulkString(op.Counter.Col(i).Name)
 		c.Out.BulkUint(v)
 	}
 }
@@ -136,9 +136,9 @@ func replyHKeys(c *Call, o *Owed) {
 		c.Out.Array(0)
 		return
 	}
-	c.Out.Array(len(op.Counter.Columns))
-	for i := range op.Counter.Columns {
-		c.Out.BulkString(op.Counter.Columns[i].Name)
+	c.Out.Array(op.Counter.Width())
+	for i := range op.Counter.Width() {
+		c.Out.BulkString(op.Counter.Col(i).Name)
 	}
 }
 
@@ -166,7 +166,7 @@ func replyZero(c *Call, _ *Owed) { c.Out.Int(0) }
 // HLen is HLEN key.
 func HLen(c *Call, args [][]byte) {
 	if k, ok := c.item(args[1], replyZero); ok {
-		c.owe(replyFoundN, c.op(counter.OpExists, k, 0), len(k.Counter.Columns))
+		c.owe(replyFoundN, c.op(counter.OpExists, k, 0), k.Counter.Width())
 	}
 }
 
@@ -243,7 +243,7 @@ func (c *Call) setFields(args [][]byte, name string, reply func(*Call, *Owed)) {
 			at = slices.Index(columns, int16(column))
 		}
 		v, ok := value(pairs[i+1])
-		if !ok || v > k.Counter.Columns[columns[at]].Limit() {
+		if !ok || v > k.Counter.Col(int(columns[at])).Limit() {
 			c.Batch.Truncate(first)
 			c.oweError(ErrNotInteger)
 			return
@@ -360,7 +360,7 @@ func HScan(c *Call, args [][]byte) {
 		var fields resp.Replies
 		n := 0
 		for i, v := range c.Batch.Row(op) {
-			if name := op.Counter.Columns[i].Name; glob.Match(match, name) {
+			if name := op.Counter.Col(i).Name; glob.Match(match, name) {
 				fields.BulkString(name)
 				fields.BulkUint(v)
 				n += 2

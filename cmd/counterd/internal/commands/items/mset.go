@@ -41,7 +41,7 @@ func CounterMSet(c *Call, args [][]byte) {
 		values := c.Batch.SetRow(def, mid, shape)
 		for i := range values {
 			v, ok := value(rows[1+i])
-			if col := &def.Columns[columns[i]]; !ok || v > col.Limit() {
+			if col := def.Col(int(columns[i])); !ok || v > col.Limit() {
 				text = ErrNotInteger
 			}
 			values[i] = v
@@ -73,7 +73,7 @@ func msetColumns(def *schema.Counter, args [][]byte) (rows [][]byte, columns []i
 			}
 			for _, c := range columns {
 				if int(c) == column {
-					return nil, nil, "ERR COUNTER.MSET: column '" + def.Columns[column].Name + "' is named twice"
+					return nil, nil, "ERR COUNTER.MSET: column '" + def.Col(column).Name + "' is named twice"
 				}
 			}
 			columns = append(columns, int16(column))

@@ -309,7 +309,7 @@ func MSet(c *Call, args [][]byte) {
 		op := c.set(args[i], args[i+1], counter.Always)
 		if op >= 0 {
 			o := c.Batch.Op(op)
-			if o.Arg > o.Counter.Columns[o.Column].Limit() {
+			if o.Arg > o.Counter.Col(int(o.Column)).Limit() {
 				c.oweError(ErrNotInteger)
 				op = -1
 			}

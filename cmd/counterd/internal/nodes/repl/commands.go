@@ -101,7 +101,7 @@ func appendChange(dst []byte, s *schema.Schema, rec *format.Record) []byte {
 		return wire.AppendCommand(dst, "FLUSHALL")
 	}
 	def := s.CounterByID(rec.Counter)
-	if def == nil {
+	if def == nil || def.IsSpace() {
 		return dst
 	}
 	if rec.Kind == format.KindDropRange {

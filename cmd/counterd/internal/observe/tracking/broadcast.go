@@ -83,9 +83,9 @@ func names(buf *[]byte, def *schema.Counter, mid, columns uint64, f func(name []
 		}
 		item := len(b)
 		f(b)
-		for i := range def.Columns {
-			if columns&(1<<i) != 0 && def.Columns[i].Suffix != "" {
-				b = append(append(b[:item], '.'), def.Columns[i].Suffix...)
+		for i := range def.Width() {
+			if columns&(1<<i) != 0 && def.Col(i).Suffix != "" {
+				b = append(append(b[:item], '.'), def.Col(i).Suffix...)
 				f(b)
 			}
 		}

@@ -221,7 +221,7 @@ func (t *Table) Touch(b *counter.Batch, self *Client) {
 	var told broadcast
 	for n := range b.Len() {
 		op := b.Op(n)
-		if !op.Done {
+		if !op.Done || op.Counter.IsSpace() {
 			continue
 		}
 		t.changed(op.Counter, op.Mid, op.Changed(), self, &w, &told)

@@ -1,0 +1,125 @@
+package aging
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// Windows keeps the windows of derived columns going: on the primary it logs ticks of the clock, and removes what no window counts any more. All
+// methods are safe for concurrent use.
+//
+// A tick is logged as soon as a bucket of some column has ended. Where the clock is more than a day ahead of the log's time, it is believed only
+// when it has stayed there for ten minutes: a server that was stopped for days waits so long with its first tick, and a clock that
+// jumps, and is set right before, does nothing. The log's time never goes back.
+//
+// Invariant: at most one goroutine ticks and sweeps, and mu is not held by it meanwhile.
+type Windows struct {
+	host Host
+	log  *slog.Logger
+
+	mu      sync.Mutex // guards the rest
+	running bool
+	ended   bool
+	done    sync.Cond            // not running
+	again   time.Time            // after a failure: not before
+	ahead   time.Time            // since when the clock has been far ahead of the log's time; zero: it is not
+	swept   map[uint32]time.Time // when what no window counts was last removed, by space
+	removed int64                // so many items since the start
+}
+
+// believeAfter is how long a clock that is far ahead must have been there.
+const believeAfter = 10 * time.Minute
+
+// NewWindows makes the keeper of a server's windows.
+func NewWindows(host Host, log *slog.Logger) *Windows {
+	k := &Windows{host: host, log: log, swept: make(map[uint32]time.Time)}
+	k.done.L = &k.mu
+	return k
+}
+
+// Look begins a tick in the background, if one is due. It takes some nanoseconds where there is no derived column.
+func (k *Windows) Look() {
+	store := k.host.Store()
+	now := store.Admin().Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	due, far := store.Windows().Due(now)
+	switch {
+	case !far:
+		k.ahead = time.Time{}
+	case k.ahead.IsZero() || now.Before(k.ahead):
+		k.ahead = now
+		k.log.Warn("the clock is more than a day ahead of the time of the log; windows wait ten minutes to see whether it stays there", "clock", now.UTC(), "log", time.Unix(store.Windows().Time(), 0).UTC())
+	}
+	if !due || far && now.Sub(k.ahead) < believeAfter || k.running || k.ended || now.Before(k.again) && k.again.Sub(now) <= retryAfter {
+		return
+	}
+	if !k.host.MayChange() || takesChanges(store) != nil {
+		return
+	}
+	k.running = true
+	go k.run(store, now)
+}
+
+// run ticks, and sweeps where it is time to.
+func (k *Windows) run(store *counter.Store, now time.Time) {
+	err := store.Windows().Tick(now, k.host.MayChange)
+	for _, of := range k.dueSweeps(store.Schema(), now) {
+		if err != nil {
+			break
+		}
+		var removed int
+		if removed, err = store.Windows().Sweep(of, k.host.MayChange); removed > 0 {
+			k.mu.Lock()
+			k.removed += int64(removed)
+			k.mu.Unlock()
+		}
+	}
+	var dropped *counter.DroppedError
+	if errors.As(err, &dropped) {
+		err = nil
+	}
+	if err != nil && !errors.Is(err, counter.ErrClosed) && !errors.Is(err, counter.ErrReplica) {
+		k.log.Warn("windows of time cannot go on; the next attempt follows in a minute", "error", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running = false; err != nil {
+		k.again = now.Add(retryAfter)
+	}
+	k.done.Broadcast()
+}
+
+// dueSweeps are the derived columns whose spaces are to be swept now: each eight times in a window, with ten seconds in between at least.
+func (k *Windows) dueSweeps(sch *schema.Schema, now time.Time) (list []*schema.Derived) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	swept := make(map[uint32]time.Time)
+	for _, def := range sch.Counters() {
+		for i := range def.Derived {
+			of := &def.Derived[i]
+			last, every := k.swept[of.Space.ID], max(time.Duration(of.Window.Length)*time.Second/8, 10*time.Second)
+			if now.Sub(last) >= every || now.Before(last) {
+				list, last = append(list, of), now
+			}
+			swept[of.Space.ID] = last
+		}
+	}
+	k.swept = swept
+	return list
+}
+
+// Close waits until nothing is done any more.
+func (k *Windows) Close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
+	for k.running {
+		k.done.Wait()
+	}
+}

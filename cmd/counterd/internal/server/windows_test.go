@@ -1,0 +1,92 @@
+// Scenario: a derived column is read like any other, and only additions to its source change it.
+
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestWindowColumn(t *testing.T) {
+	s := feedServe(t)
+	for _, proto := range []int{2, 3} {
+		c := wireDial(t, s, proto)
+		c.want("FLUSHALL", "+OK")
+		c.do("DROP COLUMN weibo comment1h")
+		c.want("ADD COLUMN weibo comment1h window=1h/5m of=comment", "+OK")
+		c.want("ADD COLUMN weibo comment1h window=1h/5m of=comment", "+OK")
+		at, _ := feedOf(t, c.do("COUNTER.FEED FROM NOW"))
+		c.want("INCR 10.cntcm", ":1")
+		c.want("INCRBY 20.cntcm 5", ":5")
+		c.want("DECR 20.cntcm", ":4")
+		c.want("SET 30.cntcm 9", "+OK")
+		_, changes := feedOf(t, c.do("COUNTER.FEED FROM "+at+" COUNT 10"))
+		if len(changes) != 4 || strings.Contains(strings.Join(changes, ""), "1h") {
+			t.Errorf("the feed shows %q, want four changes and no derived column", changes)
+		}
+		c.want("GET 20.comment1h", `"5"`)
+		c.want("GET 30.comment1h", `"0"`)
+		c.want("GET 40.comment1h", "nil")
+		c.want("MGET 10.comment1h 10.cntcm 40.comment1h 20.comment1h", `["1" "1" nil "5"]`)
+		c.want("HGET 20 comment1h", `"5"`)
+		c.want("HMGET 20 comment1h comment", `["5" "4"]`)
+		c.want("HLEN 20", ":3")
+		c.want("HVALS 20", `["4" "0" "5"]`)
+		c.want("COUNTER.MGET weibo 10 20 30 40", "[[:1 :0 :1] [:4 :0 :5] [:9 :0 :0] nil]")
+		c.want("COUNTER.MGET weibo 20 COLUMNS comment1h", "[[:5]]")
+		c.want("COUNTER.FIND weibo WHERE comment1h > 0", "[[:10 :1 :0 :1] [:20 :4 :0 :5]]")
+		c.want("COUNTER.FIND weibo WHERE comment1h < 5 AND comment > 0 COLUMNS comment1h", "[[:10 :1] [:30 :0]]")
+		c.want("COUNTER.COUNT weibo WHERE comment1h > 1", ":1")
+		c.want("COUNTER.SUM weibo comment1h", ":6")
+		c.want("COUNTER.TOP weibo comment1h 5", "[[:20 :5] [:10 :1] [:30 :0]]")
+		c.want("DBSIZE", ":3")
+		for _, line := range []string{"SET 10.comment1h 1", "INCR 10.comment1h", "HSET 10 comment1h 1", "HINCRBY 10 comment1h 1", "DEL 10.comment1h", "HDEL 10 comment1h", "GETSET 10.comment1h 1",
+			"MSET 10.cntcm 1 10.comment1h 1", "COUNTER.MSET weibo 10 1 COLUMNS comment1h", "INCR 10.comment1h IDMP p 1"} {
+			if got := c.do(line).Raw; !strings.HasPrefix(got, "-ERR counter: the column is derived") {
+				t.Errorf("%s: got %q", line, got)
+			}
+		}
+		if got := c.do("COUNTER.UPDATE weibo WHERE comment1h > 0 INCR comment 1").Raw; !strings.HasPrefix(got, "-ERR counter: query: column comment1h of weibo is derived") {
+			t.Errorf("an update by a derived column: got %q", got)
+		}
+		if got := c.do("DROP COLUMN weibo comment").Raw; !strings.HasPrefix(got, "-ERR") {
+			t.Errorf("the source of a derived column is dropped: got %q", got)
+		}
+		c.want("COUNTER.MINCRBY 10.cntcm 1 20.cntcm 2", "[:2 :6]")
+		c.want("MULTI", "+OK")
+		c.want("INCR 10.cntcm", "+QUEUED")
+		c.want("GET 10.comment1h", "+QUEUED")
+		c.want("EXEC", `[:3 "3"]`)
+		for range 2 {
+			c.want(fmt.Sprintf("INCR 10.cntcm IDMP p %d", 10+proto), ":4")
+		}
+		c.want("COUNTER.UPDATE weibo MID = 10 INCR comment 3", ":1")
+		c.want("HGET 10 comment1h", `"7"`)
+		page := c.do("COUNTER.FIND weibo WHERE comment1h > 0 LIMIT 1 CURSOR 0 COLUMNS comment1h").List
+		if len(page) != 2 || page[1].String() != "[[:10 :7]]" {
+			t.Fatalf("the first page is %s", page)
+		}
+		c.want("COUNTER.FIND weibo WHERE comment1h > 0 LIMIT 9 CURSOR "+page[0].Text+" COLUMNS comment1h", `["0" [[:20 :7]]]`)
+		c.want("DEL 10", ":1")
+		c.want("INCR 10.cntcm", ":1")
+		c.want("GET 10.comment1h", `"1"`)
+		c.want("COUNTER.DROPRANGE weibo 0 15", ":1")
+		c.want("SET 10.cntcm 1", "+OK")
+		c.want("GET 10.comment1h", `"0"`)
+	}
+}
+
+// TestWindowTracked: clients that keep a derived column are told of additions to its source.
+func TestWindowTracked(t *testing.T) {
+	s := wireServe(t, nil)
+	w, c := wireDial(t, s, 2), wireDial(t, s, 3)
+	w.want("ADD COLUMN weibo comment1h window=1h/5m of=comment", "+OK")
+	w.want("INCR 10.cntcm", ":1")
+	c.want("CLIENT TRACKING ON", "+OK")
+	c.want("GET 10.comment1h", `"1"`)
+	w.want("INCR 10.cntrn", ":1")
+	c.nothing()
+	w.want("INCR 10.cntcm", ":2")
+	c.told(invalid("10.comment1h"))
+}

@@ -1,0 +1,103 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/counterd/counterd/persist/format"
+)
+
+// Change sets and derived columns. A change set locks the blocks of spaces behind all others, in order, makes the items that it is going to
+// change before anything else is changed, and logs the derived changes in the same frame.
+
+// derives tells whether an operation may change, or remove, counts in spaces.
+func (op *Op) derives() bool {
+	return len(op.Counter.Derived) > 0 && (op.Kind == OpAdd || op.Kind == OpAddWithin || op.Kind == OpDelete)
+}
+
+// derivesAlone tells whether a change set is one operation, from which something may follow.
+func (r *changeSets) derivesAlone(g changeSet) bool {
+	return g.to-g.from == 1 && r.b.ops[g.from].derives()
+}
+
+// derivedBytes is how many bytes the derived changes of a change set may take in the log.
+func (r *changeSets) derivedBytes(g changeSet) (n int) {
+	for i := g.from; i < g.to; i++ {
+		if op := &r.b.ops[i]; op.derives() {
+			for k := range op.Counter.Derived {
+				n += format.SetItemLen(1 + op.Counter.Derived[k].Window.Buckets())
+			}
+		}
+	}
+	return n
+}
+
+// lockSet locks the blocks of spaces that a change set may change. REQUIRES its other blocks to be locked.
+func (w *windows) lockSet(g changeSet) {
+	b := w.b
+	w.order, w.made, w.records = w.order[:0], w.made[:0], w.records[:0]
+	for i := g.from; i < g.to; i++ {
+		op := &b.ops[i]
+		if !op.derives() {
+			continue
+		}
+		for k := range op.Counter.Derived {
+			w.order = append(w.order, spaceItem{b.data.Spaces[op.Counter.Derived[k].Space.ID].Of(op.Mid), op.Mid})
+		}
+	}
+	slices.SortFunc(w.order, func(a, b spaceItem) int {
+		return cmp.Or(cmp.Compare(a.ks.ID, b.ks.ID), cmp.Compare(a.ks.Group, b.ks.Group), cmp.Compare(a.mid, b.mid))
+	})
+	end := uint64(0)
+	for i, at := range w.order {
+		if i > 0 && at.ks == w.order[i-1].ks && at.mid < end {
+			continue
+		}
+		blk := at.ks.Lock(at.mid)
+		end = blk.Hi
+		b.changeSets.hold(blk)
+	}
+	w.locked = len(w.order) > 0
+}
+
+// prepare makes the items that an operation of a change set may change, so that nothing can fail later.
+func (w *windows) prepare(op *Op) error {
+	if w.b.data.Time.Seconds() == 0 || op.Kind == OpAdd && int64(op.Arg) <= 0 || op.Kind == OpDelete {
+		return nil
+	}
+	for i := range op.Counter.Derived {
+		of := &op.Counter.Derived[i]
+		if of.At != int(op.Column) {
+			continue
+		}
+		p := place{of: of, ks: w.b.data.Spaces[of.Space.ID].Of(op.Mid)}
+		p.blk = p.ks.Dir.Load().Find(op.Mid)
+		if err := w.ensure(&p, op.Mid); err != nil {
+			return err
+		}
+		if p.made {
+			w.made = append(w.made, spaceItem{p.ks, op.Mid})
+		}
+	}
+	return nil
+}
+
+// unmake removes the items that prepare made and nothing changed.
+func (w *windows) unmake() {
+	for _, at := range w.made {
+		p := place{ks: at.ks, blk: at.ks.Dir.Load().Find(at.mid)}
+		def := at.ks.Def
+		var err error
+		if p.at, err = at.ks.Find(p.blk, at.mid); err != nil || !p.at.Found() {
+			continue
+		}
+		empty := true
+		for c := 1; c < len(def.Columns); c++ {
+			empty = empty && p.value(c) == 0
+		}
+		if empty {
+			_ = at.ks.Remove(p.blk, at.mid, p.at) // it is in the table, and so it needs no memory
+		}
+	}
+	w.made = w.made[:0]
+}

@@ -1,0 +1,310 @@
+package query
+
+import (
+	"slices"
+	"time"
+
+	"github.com/counterd/counterd/persist/snapfile"
+	"github.com/counterd/counterd/schema"
+)
+
+// joined finds the rows of a query that uses derived columns, a step at a time, in the order of the query. Their values are in the space of each
+// (schema.Derived), so two searches are joined by mid:
+//
+//	posts    goes over the posts that meet the conditions on other columns, and looks up each in the spaces
+//	space    where a condition on a derived column excludes 0: goes over the items of its space, which are few, and looks up
+//	         the posts of those that meet it
+//
+// A post and its counts are read one after the other: where it changes in between, the row has values of two moments.
+//
+// Invariant: ready are rows that were found and not given out yet. All posts before walk's next mid are found, but for those of list.
+type joined struct {
+	q       Query   // as it was given, with all columns of the rows
+	spans   []span  // conditions on derived columns
+	wanted  []int16 // columns of posts that the inner searches return
+	walk    Find    // over posts, or over the space of column drive
+	drive   int16   // index for Counter.Col; -1: over posts
+	list    *Find   // of the posts of some items of the space; nil: none
+	listed  []uint64
+	ready   Rows
+	rows    Rows
+	derived []*schema.Derived // of the schema in force, by index in q.Counter.Derived; nil: it is not used, or was dropped
+	row     []uint64
+	none    bool // no post can meet the conditions
+	skip    int
+	left    int
+}
+
+// usesDerived tells whether the query has to do with derived columns.
+func (q *Query) usesDerived() bool {
+	of := func(c int16) bool { return c >= 0 && q.Counter.IsDerived(int(c)) }
+	return q.Counter != nil && len(q.Counter.Derived) > 0 &&
+		(q.Columns == nil || slices.ContainsFunc(q.Columns, of) || slices.ContainsFunc(q.Where, func(c Condition) bool { return of(c.Column) }))
+}
+
+// newJoined prepares one. REQUIRES q.usesDerived.
+func newJoined(q Query) (*joined, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	j := &joined{q: q, drive: -1, skip: q.Offset, left: q.Limit, derived: make([]*schema.Derived, len(q.Counter.Derived))}
+	if j.q.Columns == nil {
+		for c := range q.Counter.Width() {
+			j.q.Columns = append(j.q.Columns, int16(c))
+		}
+	}
+	SetColumns(&j.rows, len(j.q.Columns))
+	SetColumns(&j.ready, len(j.q.Columns))
+	inner, on := q, q
+	inner.Where, on.Where, inner.Limit, inner.Offset = nil, nil, 0, 0
+	for _, c := range q.Where {
+		if q.Counter.IsDerived(int(c.Column)) {
+			on.Where = append(on.Where, c)
+		} else {
+			inner.Where = append(inner.Where, c)
+		}
+	}
+	spans, any := on.spans()
+	j.spans, j.none = spans, !any
+	inner.Columns = []int16{}
+	for _, c := range j.q.Columns {
+		if !q.Counter.IsDerived(int(c)) {
+			inner.Columns = append(inner.Columns, c)
+		}
+	}
+	j.wanted = inner.Columns
+	for i := range spans {
+		if !spans[i].holds(0) {
+			j.drive = int16(spans[i].column)
+			break
+		}
+	}
+	if j.drive >= 0 {
+		space := q.Counter.Derived[int(j.drive)-len(q.Counter.Columns)].Space
+		inner = Query{Counter: space, From: q.From, To: q.To, Mids: q.Mids, NotMids: q.NotMids, Desc: q.Desc}
+	}
+	return j, j.walk.init(inner)
+}
+
+// step is Find.Step.
+func (j *joined) step(b View) (done bool, err error) {
+	Clear(&j.rows)
+	if j.none {
+		return true, nil
+	}
+	if err := j.bind(b); err != nil {
+		return false, err
+	}
+	over := false
+	for began := time.Now(); j.ready.Len() == 0 && !over && time.Since(began) < StepTime; {
+		if over, err = j.find(b); err != nil && j.ready.Len() == 0 {
+			return false, err
+		}
+	}
+	n := min(j.skip, j.ready.Len())
+	j.ready.drop(n)
+	j.skip -= n
+	n = j.ready.Len()
+	if j.q.Limit > 0 {
+		n = min(n, j.left)
+		j.left -= n
+	}
+	j.rows.flat = append(j.rows.flat, j.ready.flat[:n*j.ready.width]...)
+	j.ready.drop(n)
+	return j.q.Limit > 0 && j.left == 0 || over && j.ready.Len() == 0, nil
+}
+
+// next is Find.Next.
+func (j *joined) next() (mid uint64, more bool) {
+	switch {
+	case j.none:
+		return 0, false
+	case j.ready.Len() > 0:
+		return j.ready.flat[0], true
+	case j.list != nil:
+		if mid, more = j.list.Next(); more {
+			return mid, true
+		}
+	}
+	return j.walk.Next()
+}
+
+// bind finds the derived columns in the schema in force.
+func (j *joined) bind(b View) error {
+	def := b.Schema().CounterByID(j.q.Counter.ID)
+	if def == nil {
+		return &DroppedError{Counter: j.q.Counter.Name}
+	}
+	for i := range j.q.Counter.Derived {
+		was := &j.q.Counter.Derived[i]
+		if !j.uses(int16(len(j.q.Counter.Columns) + i)) {
+			continue
+		}
+		k := slices.IndexFunc(def.Derived, func(d schema.Derived) bool { return d.ID == was.ID })
+		if k < 0 {
+			return &DroppedError{j.q.Counter.Name, was.Name}
+		}
+		j.derived[i] = &def.Derived[k]
+	}
+	return nil
+}
+
+func (j *joined) uses(c int16) bool {
+	return slices.Contains(j.q.Columns, c) || slices.ContainsFunc(j.spans, func(s span) bool { return s.column == int(c) })
+}
+
+// find takes a step of the inner searches, and tells whether there is nothing more.
+func (j *joined) find(b View) (over bool, err error) {
+	if j.list == nil {
+		if over, err = j.walk.Step(b); err != nil {
+			return false, err
+		}
+		rows := j.walk.Rows()
+		if j.drive < 0 {
+			return over, j.take(b, rows)
+		}
+		if j.listed = j.candidates(b, rows); len(j.listed) == 0 {
+			return over, nil
+		}
+		q := j.q
+		q.Where, q.Columns, q.Mids, q.NotMids, q.Limit, q.Offset = nil, j.wanted, j.listed, nil, 0, 0
+		for _, c := range j.q.Where {
+			if !q.Counter.IsDerived(int(c.Column)) {
+				q.Where = append(q.Where, c)
+			}
+		}
+		j.list = &Find{}
+		if err := j.list.init(q); err != nil {
+			return false, err
+		}
+	}
+	done, err := j.list.Step(b)
+	if err != nil {
+		return false, err
+	}
+	if err := j.take(b, j.list.Rows()); err != nil {
+		return false, err
+	}
+	if done {
+		j.list = nil
+	}
+	_, more := j.walk.Next()
+	return done && !more, nil
+}
+
+// candidates are the mids of items of a space that meet the condition on its column.
+func (j *joined) candidates(b View, rows *Rows) (mids []uint64) {
+	of := j.derived[int(j.drive)-len(j.q.Counter.Columns)]
+	i := slices.IndexFunc(j.spans, func(s span) bool { return s.column == int(j.drive) })
+	for k := range rows.Len() {
+		if mid, row := rows.At(k); j.spans[i].holds(of.Sum(row, b.Time())) {
+			mids = append(mids, mid)
+		}
+	}
+	return mids
+}
+
+// take adds the posts of rows that meet the conditions on derived columns.
+func (j *joined) take(b View, rows *Rows) error {
+	own := len(j.q.Counter.Columns)
+	for k := range rows.Len() {
+		mid, values := rows.At(k)
+		j.row = append(j.row[:0], make([]uint64, len(j.derived))...)
+		for i, of := range j.derived {
+			if of == nil {
+				continue
+			}
+			v, err := spaceValue(b, of, mid)
+			if err != nil {
+				return &RangeError{j.q.Counter, snapfile.MidRange{Lo: mid, Hi: mid + 1}, err}
+			}
+			j.row[i] = v
+		}
+		if slices.ContainsFunc(j.spans, func(s span) bool { return !s.holds(j.row[s.column-own]) }) {
+			continue
+		}
+		j.ready.flat = append(j.ready.flat, mid)
+		for _, c := range j.q.Columns {
+			if int(c) >= own {
+				j.ready.flat = append(j.ready.flat, j.row[int(c)-own])
+			} else {
+				j.ready.flat, values = append(j.ready.flat, values[0]), values[1:]
+			}
+		}
+	}
+	return nil
+}
+
+// spaceValue is a derived column of a post.
+func spaceValue(b View, of *schema.Derived, mid uint64) (uint64, error) {
+	ks := b.Space(of.Space.ID).Of(mid)
+	blk := ks.Lock(mid)
+	defer blk.Mu.Unlock()
+	b.NoteSeen(blk.Logged)
+	p, err := ks.Find(blk, mid)
+	if err != nil || !p.Found() {
+		return 0, err
+	}
+	var row [schema.MaxColumns]uint64
+	read, err := ks.AppendRow(row[:0], blk, mid, p)
+	if err != nil {
+		return 0, err
+	}
+	return of.Sum(read, b.Time()), nil
+}
+
+// joinedTop finds the posts with the largest values of a query that uses derived columns. Where they are to be the largest of a derived column
+// itself, the posts with additions in its window come first; only if they are too few, the newest of the others follow, which all
+// have 0.
+type joinedTop struct {
+	q      Query
+	column int16
+	k      int
+	some   bool // the present search finds posts with additions alone, and another may follow
+	search *joined
+	best   ranking
+	ranked map[uint64]bool // mids of the first search: their window may have ended since
+}
+
+func newJoinedTop(q Query, column int16, k int) (t *joinedTop, err error) {
+	t = &joinedTop{q: q, column: column, k: k}
+	if err := CheckColumn(&q, column); err != nil {
+		return nil, err
+	}
+	if t.some = q.Counter.IsDerived(int(column)); t.some {
+		q.Where = append(slices.Clone(q.Where), Condition{column, Greater, 0})
+	}
+	t.search, err = newJoined(q)
+	return t, err
+}
+
+// step is Top.Step. The rows are put in found.
+func (t *joinedTop) step(b View, found *Rows) (done bool, err error) {
+	if done, err = t.search.step(b); err != nil {
+		return false, err
+	}
+	for i := range t.search.rows.Len() {
+		if mid, values := t.search.rows.At(i); !t.ranked[mid] {
+			t.best.add(Ranked{values[0], mid}, t.k)
+		}
+	}
+	if !done {
+		return false, nil
+	}
+	if t.some && len(t.best) < t.k {
+		t.some, t.ranked = false, make(map[uint64]bool)
+		for _, r := range t.best {
+			t.ranked[r.Mid] = true
+		}
+		q := t.q
+		q.Where = append(slices.Clone(q.Where), Condition{t.column, Equal, 0})
+		q.Desc, q.Limit = true, t.k
+		t.search, err = newJoined(q)
+		return false, err
+	}
+	SetColumns(found, 1)
+	for _, r := range t.best.sorted() {
+		found.flat = append(found.flat, r.Mid, r.Value)
+	}
+	return true, nil
+}

@@ -1,0 +1,193 @@
+// Scenario: derived columns, changed by many goroutines at once, or in a way that is refused.
+
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
+)
+
+// TestWindowsConcurrent adds, updates, deletes and reads from many goroutines, as change sets and numbered changes and alone, in small blocks
+// that split all the time, while the clock ticks and spaces are swept. Nothing waits for ever, and each window counts each addition once.
+func TestWindowsConcurrent(t *testing.T) {
+	rounds := 300
+	if racetest.Enabled {
+		rounds = 60
+	}
+	for _, groups := range []bool{false, true} {
+		start := int64(1_795_000_000)
+		s := openDir(t, "data", Options{FS: vfs.NewSim(), BlockItems: 40, SlotGroups: groups, Now: func() time.Time { return time.Unix(start, 0) }}, `add counter a
+add column a v hint=2 max=40 suffix=v
+add column a w hint=2 max=40 suffix=w
+add counter b
+add column b x hint=4 max=40 suffix=x
+add column a v1h window=1h/1m of=v
+add column a w1h window=1h/5m of=w
+add column b x1h window=2h/2m of=x`)
+		if err := s.Windows().Tick(time.Unix(start, 0), nil); err != nil {
+			t.Fatal(err)
+		}
+		var writers, others sync.WaitGroup
+		stop := make(chan struct{})
+		others.Add(1)
+		go func() {
+			defer others.Done()
+			for i := int64(1); ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := s.Windows().Tick(time.Unix(start+min(i, 1800), 0), nil); err != nil {
+					t.Error(err)
+				}
+				for _, def := range s.Schema().Counters() {
+					for k := range def.Derived {
+						if _, err := s.Windows().Sweep(&def.Derived[k], nil); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				if _, err := s.Top(Query{Counter: s.Schema().Counter("a"), To: schema.MaxMid}, 2, 10); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for w := range 4 {
+			rng := rand.New(rand.NewPCG(*seed, uint64(w)))
+			writers.Add(1)
+			go func() {
+				defer writers.Done()
+				b := s.NewBatch()
+				for round := range rounds {
+					if rng.IntN(20) == 0 {
+						from := rng.Uint64N(300)
+						u, err := NewUpdate(Query{Counter: s.Schema().Counter("a"), From: from, To: from + 20}, []Change{{Kind: OpAdd, Column: 1, Arg: 1}, {Kind: OpAdd, Arg: 2}}, ReturnNothing)
+						if err == nil {
+							err = s.steps(u.Step, func() bool { return true })
+						}
+						if err != nil {
+							t.Error(err)
+						}
+						continue
+					}
+					begin, exclusive := b.Begin, rng.IntN(10) == 0
+					if exclusive {
+						begin = b.BeginExclusive
+					}
+					if err := begin(); err != nil {
+						t.Error(err)
+						return
+					}
+					b.Reset()
+					for range 1 + rng.IntN(10) {
+						def := b.Schema().Counter([]string{"a", "b"}[rng.IntN(2)])
+						first := b.Len()
+						switch kind := rng.IntN(8); {
+						case kind == 0:
+							b.Add(Op{Kind: OpRead, Counter: def, Mid: rng.Uint64N(400), Column: -1})
+						case kind == 1:
+							b.Add(Op{Kind: OpGet, Counter: def, Mid: rng.Uint64N(400), Column: int16(len(def.Columns))})
+						case kind == 2:
+							b.Add(Op{Kind: OpDelete, Counter: def, Mid: 400 + rng.Uint64N(100)})
+						case kind == 3:
+							b.Add(Op{Kind: OpAdd, Counter: def, Mid: 400 + rng.Uint64N(100), Arg: 1})
+						default:
+							for range 1 + rng.IntN(5) {
+								b.Add(Op{Kind: OpAdd, Counter: def, Mid: rng.Uint64N(400), Column: int16(rng.IntN(len(def.Columns))), Arg: uint64(1 + rng.IntN(3))})
+							}
+							if kind == 4 {
+								b.ChangeSet(first)
+							} else if kind == 5 && !exclusive && b.Len() == first+1 {
+								o, _ := b.Once(first)
+								o.Producer, o.Seq = fmt.Appendf(nil, "p%d", w), uint64(round*100+first)
+							}
+						}
+					}
+					b.Run()
+					for i := range b.Len() {
+						if err := b.Op(i).Err; err != nil {
+							t.Error(err)
+						}
+					}
+					b.End()
+					if err := b.Commit(); err != nil {
+						t.Error(err)
+					}
+				}
+			}()
+		}
+		writers.Wait()
+		close(stop)
+		others.Wait()
+		for _, def := range s.Schema().Counters() {
+			err := s.Find(Query{Counter: def, To: schema.MaxMid}, func(mid uint64, values []uint64) bool {
+				for k := range def.Derived {
+					if got, want := values[len(def.Columns)+k], values[def.Derived[k].At]; got != want {
+						t.Errorf("%s %d: %s counts %d, want %d", def.Name, mid, def.Derived[k].Name, got, want)
+					}
+				}
+				return true
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		s.Close()
+	}
+}
+
+// TestWindowsRefuse: only additions to its source change a derived column, alone and in change sets, and an update by conditions neither sets nor reads
+// it.
+func TestWindowsRefuse(t *testing.T) {
+	s := open(t, Options{}, "add counter a\nadd column a v hint=2 max=40 suffix=v\nadd column a v1h window=1h/5m of=v")
+	def := s.Schema().Counter("a")
+	if n, err := s.Incr("1.v", 5); err != nil || n != 5 {
+		t.Fatal(n, err)
+	}
+	for _, kind := range []OpKind{OpSet, OpAdd, OpReset} {
+		for _, set := range []bool{false, true} {
+			b := s.NewBatch()
+			if err := b.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			b.Add(Op{Kind: kind, Counter: def, Mid: 1, Arg: 1})
+			b.Add(Op{Kind: kind, Counter: def, Mid: 1, Column: 1, Arg: 1})
+			if set {
+				b.ChangeSet(0)
+			}
+			b.Run()
+			b.End()
+			if !errors.Is(b.Op(1).Err, ErrDerived) || set != errors.Is(b.Op(0).Err, ErrDerived) {
+				t.Errorf("operation %d, in a change set %v: got %v and %v, want %v", kind, set, b.Op(0).Err, b.Op(1).Err, ErrDerived)
+			}
+		}
+	}
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	copy(b.SetRow(def, 1, b.Shape([]int16{0, 1}, 1)), []uint64{7, 7})
+	b.Run()
+	b.End()
+	if err := b.Op(0).Err; !errors.Is(err, ErrDerived) {
+		t.Errorf("a row with a derived column: got %v, want %v", err, ErrDerived)
+	}
+	var wrong *QueryError
+	for _, q := range []Query{{Counter: def, Where: []Condition{{Column: 1}}}, {Counter: def, Columns: []int16{1}}} {
+		if _, err := NewUpdate(q, []Change{{Kind: OpAdd, Arg: 1}}, ReturnOld); !errors.As(err, &wrong) {
+			t.Errorf("an update with a derived column: got %v, want a query error", err)
+		}
+	}
+	if _, err := NewUpdate(Query{Counter: def}, []Change{{Kind: OpSet, Column: 1, Arg: 1}}, ReturnNothing); !errors.As(err, &wrong) {
+		t.Errorf("an update of a derived column: got %v, want a query error", err)
+	}
+}

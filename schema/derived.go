@@ -1,0 +1,256 @@
+package schema
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Derived is a column that counts the additions to another column of the same counter in a window of time, as
+//
+//	add column weibo repost1h window=1h/5m of=repost
+//
+// It is stored apart from the counter's own columns: Space is a counter of its own, which only programs see. Its items are the posts with
+// additions in the window, so other posts take no memory. Derived columns come behind the counter's own ones, wherever columns
+// are listed: their indexes go on behind those of Columns (Counter.Col).
+type Derived struct {
+	Column          // its name and suffix. Its id is one of the counter's columns; no layout has it
+	Of     uint16   // id of the column whose additions are counted
+	At     int      // its index in Columns
+	Window Window   // which of them
+	Space  *Counter // where they are counted
+}
+
+// Window is the length of a window, in seconds, and the part of it that comes and goes at a time.
+type Window struct{ Length, Bucket int64 }
+
+// Limits of windows.
+const (
+	// MaxBuckets is how many buckets a window has at most: there is a column of each.
+	MaxBuckets = 60
+	// MaxDerived is how many derived columns a counter has at most: an addition may change all of them.
+	MaxDerived = 8
+	// BucketBits are the bits of a bucket's number that are kept of an item.
+	BucketBits = 16
+	// bucketHint is the width of a bucket's count. Most posts have one or two additions in a bucket.
+	bucketHint = 2
+	maxWindow  = 366 * day
+)
+
+// Buckets is how many buckets the window has.
+func (w Window) Buckets() int { return int(w.Length / w.Bucket) }
+
+// At is the number of the bucket that a moment is in, in seconds since 1970.
+func (w Window) At(seconds int64) int64 { return seconds / w.Bucket }
+
+// Columns of Derived.Space.
+const (
+	LastBucket  = 0 // the number of the newest bucket with additions, of which the lowest BucketBits are kept
+	FirstBucket = 1 // the additions in bucket number n are in column FirstBucket + n%Buckets
+)
+
+// NearestBucket is the number of a bucket whose lowest BucketBits are kept: of those with these bits, the one nearest to today's.
+func NearestBucket(kept uint64, today int64) int64 {
+	return today - int64(int16(uint16(today)-uint16(kept)))
+}
+
+// Sum is the count of an item of Space at a moment, in seconds since 1970: row are its columns. Where the item has a newer bucket, it is counted
+// at that one's time: the item comes from a node whose clock is ahead.
+func (d *Derived) Sum(row []uint64, now int64) (sum uint64) {
+	n := int64(d.Window.Buckets())
+	today := d.Window.At(now)
+	last := NearestBucket(row[LastBucket], today)
+	for at := max(last, today) - n + 1; at <= last; at++ {
+		sum = min(sum+row[FirstBucket+at%n], MaxValue)
+	}
+	return sum
+}
+
+// String is the window as a statement has it.
+func (w Window) String() string {
+	return string(appendRetain(append(appendRetain(nil, w.Length), '/'), w.Bucket))
+}
+
+// parseWindow reads the value of the attribute window.
+func parseWindow(value string) (w Window, err error) {
+	length, bucket, both := strings.Cut(value, "/")
+	if both {
+		if w.Length, err = parseRetain(length); err == nil {
+			w.Bucket, err = parseRetain(bucket)
+		}
+	}
+	if !both || err != nil || w.Length == 0 || w.Bucket == 0 {
+		return Window{}, fail(ErrAttribute, "window", "window=%s is no window: want LENGTH/BUCKET, each a number of s, m, h or d (as 1h/5m)", quote(value))
+	}
+	return w, w.check()
+}
+
+// check returns an error for a window that is out of range.
+func (w Window) check() error {
+	switch {
+	case w.Length < 1 || w.Bucket < 1 || w.Length > maxWindow || w.Length%w.Bucket != 0:
+		return fail(ErrAttribute, "window", "window=%s is out of range: want at most %dd, and a length that is a multiple of the bucket", w, maxWindow/day)
+	case w.Length/w.Bucket > MaxBuckets:
+		return fail(ErrAttribute, "window", "window=%s has %d buckets: want at most %d", w, w.Length/w.Bucket, MaxBuckets)
+	}
+	return nil
+}
+
+// Derives tells whether the statement adds a derived column.
+func (st *Statement) Derives() bool { return st.Window != Window{} }
+
+// checkDerived holds st, which has the attributes of a derived column, to the rules that need no schema.
+func (st *Statement) checkDerived() error {
+	switch {
+	case st.Op != AddColumn || st.PrimaryKey:
+		return fail(ErrAttribute, "window", "only a column that is added can have window= and of=")
+	case st.Suffix == "":
+		return fail(ErrAttribute, "suffix", "column %s is derived: it needs a suffix", st.Column)
+	case !st.Derives() || st.Of == "":
+		return fail(ErrAttribute, "window", "column %s needs both window= and of=", st.Column)
+	case st.Hint != 0 || st.Max != 0 || st.Default != 0 || st.Top != 0 || st.SaysTop:
+		return fail(ErrAttribute, "window", "column %s is derived: it has no hint, max, default or top", st.Column)
+	}
+	if err := checkName("column", st.Of); err != nil {
+		return err
+	}
+	return st.Window.check()
+}
+
+// newDerived makes the derived column of a statement, and its space.
+func newDerived(c *Counter, st *Statement, of *Column) Derived {
+	d := Derived{Column: Column{ID: st.id, Name: st.Column, Suffix: st.Suffix, Hint: 63, Max: 63}, Of: of.ID, Window: st.Window}
+	s := &Counter{ID: st.space, Name: c.Name + "/" + st.Column, Key: DefaultKey, derivedOf: true}
+	s.Columns = append(s.Columns, Column{ID: 1, Name: "last", Hint: BucketBits, Max: BucketBits})
+	for n := range st.Window.Buckets() {
+		name := "b" + strconv.Itoa(n)
+		s.Columns = append(s.Columns, Column{ID: uint16(2 + n), Name: name, Suffix: name, Hint: bucketHint, Max: 63})
+	}
+	s.lastColumn = uint16(len(s.Columns))
+	s.finish()
+	d.Space = s
+	return d
+}
+
+// statement adds the column to a counter.
+func (d *Derived) statement(c *Counter) Statement {
+	return Statement{Op: AddColumn, Counter: c.Name, Column: d.Name, Suffix: d.Suffix, Window: d.Window, Of: c.Columns[c.Index(d.Of)].Name, space: d.Space.ID}
+}
+
+// Width is how many columns the counter has, derived ones too.
+func (c *Counter) Width() int { return len(c.Columns) + len(c.Derived) }
+
+// Col is the column with an index below Width: derived ones come behind the others.
+func (c *Counter) Col(i int) *Column {
+	if i < len(c.Columns) {
+		return &c.Columns[i]
+	}
+	return &c.Derived[i-len(c.Columns)].Column
+}
+
+// IsDerived tells whether column i is derived: only additions to another column change it.
+func (c *Counter) IsDerived(i int) bool { return i >= len(c.Columns) }
+
+// IsSpace tells whether the counter is the space of a derived column, which no user sees.
+func (c *Counter) IsSpace() bool { return c.derivedOf }
+
+// Bits are the columns that change with those of a set, a bit for each, derived ones included.
+func (c *Counter) Bits(columns uint64) uint64 {
+	for i := range c.Derived {
+		if columns&(1<<c.Derived[i].At) != 0 {
+			columns |= 1 << (len(c.Columns) + i)
+		}
+	}
+	return columns
+}
+
+// addDerived adds a derived column to counter i. Its name is new.
+func (d *draft) addDerived(i int, st Statement) error {
+	c := d.counters[i]
+	of := c.column(st.Of)
+	switch {
+	case c.derived(st.Of) >= 0:
+		return fail(ErrAttribute, "of", "column %s cannot be of %s, which is derived itself", st.Column, st.Of)
+	case of < 0:
+		return fail(ErrUnknown, st.Of, "counter %s has no column %s", st.Counter, st.Of)
+	case len(c.Derived) >= MaxDerived:
+		return fail(ErrLimit, st.Column, "cannot add column %s: counter %s has %d derived columns, the most there may be", st.Column, st.Counter, MaxDerived)
+	}
+	if st.space == 0 && d.lastCounter == math.MaxUint32 {
+		return fail(ErrLimit, st.Column, "cannot add column %s: all %d counter ids have been used", st.Column, uint32(math.MaxUint32))
+	}
+	if err := d.grow(st); err != nil {
+		return err
+	}
+	c = d.own(i)
+	if st.space == 0 {
+		c.lastColumn++
+		d.lastCounter++
+		st.space, st.id = d.lastCounter, c.lastColumn
+	}
+	c.Derived = append(c.Derived, newDerived(c, &st, &c.Columns[of]))
+	if st.Suffix != "" {
+		d.suffixes[st.Suffix] = owner{c.Name, st.Column}
+	}
+	return nil
+}
+
+// checkDerivedIDs returns an error for ids of derived columns, or of their spaces, that statements never give.
+func (s *Schema) checkDerivedIDs() error {
+	for i, c := range s.all {
+		if c.ID > s.lastCounter || i > 0 && s.all[i-1].ID == c.ID {
+			return fail(ErrAttribute, "space", "space=%d is out of order: want an id of its own, at most %d", c.ID, s.lastCounter)
+		}
+	}
+	for _, c := range s.counters {
+		last := uint16(0)
+		for i := range c.Derived {
+			v := &c.Derived[i]
+			if v.ID <= last || v.ID > c.lastColumn || c.Index(v.ID) >= 0 || v.Space.ID <= c.ID {
+				return fail(ErrAttribute, "id", "id=%d and space=%d of column %s are out of order", v.ID, v.Space.ID, v.Name)
+			}
+			last = v.ID
+		}
+	}
+	return nil
+}
+
+// setDerivedIDs takes over the ids that a line of the durable form has.
+func (st *Statement) setDerivedIDs(space, id uint64) error {
+	if id < 1 || id > math.MaxUint16 || space < 1 || space > math.MaxUint32 {
+		return fail(ErrAttribute, "space", "space=%d id=%d of column %s is out of range", space, id, st.Column)
+	}
+	st.space, st.id = uint32(space), uint16(id)
+	return nil
+}
+
+// sameDerived is nil if st says what have is.
+func sameDerived(c *Counter, have *Derived, st Statement) error {
+	var diff []Difference
+	if !st.Derives() {
+		return &MismatchError{st.Counter, st.Column, []Difference{{"window", have.Window.String(), "none"}}}
+	}
+	if st.Window != have.Window {
+		diff = append(diff, Difference{"window", have.Window.String(), st.Window.String()})
+	}
+	if of := c.Columns[c.Index(have.Of)].Name; of != st.Of {
+		diff = append(diff, Difference{"of", of, st.Of})
+	}
+	if have.Suffix != st.Suffix {
+		diff = append(diff, Difference{"suffix", have.Suffix, st.Suffix})
+	}
+	if diff == nil {
+		return nil
+	}
+	return &MismatchError{st.Counter, st.Column, diff}
+}
+
+// derived is the index in Derived of the column called name, or -1.
+func (c *Counter) derived(name string) int {
+	for i := range c.Derived {
+		if c.Derived[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
