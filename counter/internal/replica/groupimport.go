@@ -12,6 +12,7 @@ type GroupImport struct {
 	move   string
 	groups slot.Set
 	taken  *takeover
+	begun  uint64 // offset behind the record that begins it
 }
 
 // Import begins to take groups over by a move: what is here of them is removed, and nobody sees them until Accept. It may
@@ -26,13 +27,17 @@ func (g Groups) Import(move string, set slot.Set) (*GroupImport, error) {
 			return nil, err
 		}
 	}
-	if _, err := g.logMove(format.KindImport, move, set); err != nil {
+	end, err := g.logMove(format.KindImport, move, set)
+	if err != nil {
 		return nil, err
 	}
-	i := &GroupImport{in: g, move: move, groups: set}
+	i := &GroupImport{in: g, move: move, groups: set, begun: end}
 	i.taken = newTakeover(g, set, i)
 	return i, nil
 }
+
+// Begun is the log offset behind the record that begins the import. A log up to there has all of an import that brings nothing.
+func (i *GroupImport) Begun() uint64 { return i.begun }
 
 // Posts is how many posts came in rows.
 func (i *GroupImport) Posts() uint64 { return i.taken.posts }

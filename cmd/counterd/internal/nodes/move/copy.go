@@ -70,6 +70,7 @@ func (m *Mover) copyFrom(ctx context.Context, v *topology.Move, epoch uint64, fr
 	if c.in, err = m.conf.Host.Store().Groups().In(epoch).Import(v.ID, v.Groups); err != nil {
 		return err
 	}
+	c.end = c.in.Begun()
 	m.note(v, func(p *Progress) {
 		*p = Progress{ID: v.ID, Groups: v.Groups, From: v.From, Phase: "copying", Began: time.Now()}
 	})

@@ -133,6 +133,10 @@ func (k *lossCluster) told(_ int64, kvs []topology.KV) {
 		source, destination := k.shards[v.From-1].next, k.shards[v.To-1].next
 		_, gone := source.Groups().States()
 		importing, _ := destination.Groups().States()
+		made := !v.Began.IsZero() // else a test has put it there
+		if made && v.State == topology.MoveCommitted && !v.Accepted && !v.Dropped && importing[v.ID].Both(v.Groups) != v.Groups {
+			k.t.Errorf("step %d: etcd says that %s are the destination's, and its replica knows of %v", k.at, v.Groups, importing)
+		}
 		if v.Dropped && gone.Both(v.Groups) != v.Groups {
 			k.t.Errorf("step %d: etcd says that %s are dropped, and the source's replica has dropped %s", k.at, v.Groups, gone)
 		}
@@ -430,6 +434,30 @@ func TestHoldIsShort(t *testing.T) {
 		if holds != 1 {
 			t.Errorf("the groups were held %d times, want once", holds)
 		}
+		k.close()
+	})
+}
+
+// TestMoveOfNothing moves groups that have neither posts nor numbers: they are not committed before the destination's replicas know that they are on
+// their way. A replica that leads without that takes the posts for lost, and serves the groups to nobody.
+func TestMoveOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newLossCluster(t, [2]time.Duration{time.Millisecond, 30 * time.Millisecond})
+		k.change(func(m *topology.Map) (topology.Change, error) {
+			return topology.StartMove(m, "a move", k.shards[0].node.st.Owned, 1, 2, time.Now())
+		})
+		for range 1000 {
+			m, err := k.etcd.Map()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(m.Moves) == 0 {
+				k.close()
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Errorf("the move does not end: %+v", k.shards[1].leader().mover.Progress())
 		k.close()
 	})
 }
