@@ -61,6 +61,8 @@ var (
 	ErrNoCursor = core.ErrNoCursor
 	// ErrFeedUnsettled: the position of now cannot be told yet. The same goes well in a moment.
 	ErrFeedUnsettled = feed.ErrUnsettled
+	// ErrFeedUnreadable: the disk does not give a part of the log, or a file of the log is gone.
+	ErrFeedUnreadable = feed.ErrUnreadable
 )
 
 // CursorsOf are the named cursors of the feed as a batch sees and changes them. REQUIRES the batch to be open while they are used.

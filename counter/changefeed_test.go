@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/counterd/counterd/internal/slot"
@@ -426,6 +427,29 @@ func TestFeedDamaged(t *testing.T) {
 	if err := r.read(t, s, s.data.Log.Durable()); err != nil || !slices.Equal(r.shown[had:], whole.shown[n+1:]) {
 		t.Errorf("behind the damage: got %q, %v, want %q", r.shown[had:], err, whole.shown[n+1:])
 	}
+}
+
+// TestFeedUnreadable: a file of the log that is gone, or that the disk does not give, is an error of its own.
+func TestFeedUnreadable(t *testing.T) {
+	sim := vfs.NewSim()
+	faulty := vfs.NewFaulty(sim)
+	s, _ := openFeed(t, func(o *Options) { o.FS, o.SegmentBytes = faulty, 512 })
+	for range 50 {
+		feedIncr(t, s, "1.v", 1)
+	}
+	read := func(when string) {
+		if err := newFeedReader().read(t, s, s.data.Log.Durable()); !errors.Is(err, ErrFeedUnreadable) {
+			t.Errorf("%s: got %v", when, err)
+		}
+	}
+	faulty.Inject(vfs.Rule{Ops: vfs.OpRead, Glob: "*.aof", Every: 1, Err: syscall.EIO})
+	read("the disk fails")
+	faulty.Clear()
+	list := s.data.Log.Segments().List()
+	if err := sim.Damage(list[len(list)/2].Path, func([]byte) []byte { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	read("a segment is gone")
 }
 
 // TestFeedPacked: compressed log is read as it was.

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -322,5 +323,34 @@ func TestFullDiskRestsAll(t *testing.T) {
 	}
 	if hotSealed > 1 {
 		t.Errorf("%d sealed blocks are hot, want at most the one that failed and rests", hotSealed)
+	}
+}
+
+// TestUnfinishedColdFileIsClosed: a cold file that the disk does not take is closed and removed: an open file would keep its room on a full disk.
+func TestUnfinishedColdFileIsClosed(t *testing.T) {
+	sim := vfs.NewSim()
+	faulty := vfs.NewFaulty(sim)
+	s := openDir(t, "data", Options{FS: faulty, Manual: true, BlockItems: 64}, "add counter a\nadd column a v hint=8 max=32 suffix=v")
+	for i := range 400 {
+		if err := s.Set(fmt.Sprintf("%d.v", i), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Admin().SetMaxMemory(1)
+	for i, op := range []vfs.Op{vfs.OpWrite, vfs.OpSync} {
+		s.tiers.Backoff.Until = time.Time{}
+		faulty.Inject(vfs.Rule{Ops: op, Glob: "*.cold.tmp", Every: 1, Err: errNoSpace})
+		if s.tiers.Shrink() || s.tiers.Failed.Load() != int64(i+1) {
+			t.Fatalf("%s: %d failures, want %d", op, s.tiers.Failed.Load(), i+1)
+		}
+		faulty.Clear()
+		for _, open := range sim.Leaks() {
+			if strings.Contains(open, ".cold") {
+				t.Errorf("%s fails: %s is open", op, open)
+			}
+		}
+		for _, name := range sim.Files("data/cold") {
+			t.Errorf("%s fails: %s is there", op, name)
+		}
 	}
 }

@@ -3,7 +3,22 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+
+	"github.com/counterd/counterd/persist/vfs"
 )
+
+// ErrUnreadable: the disk does not give a part of the log, or a file of the log is gone.
+var ErrUnreadable = errors.New("the log cannot be read")
+
+// unreadable marks an error of the file system.
+func unreadable(err error) error {
+	_, path := errors.AsType[*fs.PathError](err)
+	if _, read := errors.AsType[*vfs.IOError](err); path || read {
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return err
+}
 
 // ErrMalformed: a text is no position, or a position is none of this log: no change ends there. Matches every
 // *MalformedError.

@@ -66,7 +66,7 @@ func (f *Feed) open() error {
 	case errors.Is(err, format.ErrAhead):
 		return nil
 	case err != nil:
-		return err
+		return unreadable(err)
 	}
 	f.reader = r
 	return nil
@@ -159,7 +159,7 @@ func (f *Feed) failure(err error) error {
 		return f.log.gone(err)
 	}
 	if !errors.Is(err, format.ErrCorrupt) || f.sure {
-		return err
+		return unreadable(err)
 	}
 	r, slow := f.log.repl.NewReader(f.at.Frame) // which reads all frames of the segment before it
 	if slow != nil {
@@ -202,7 +202,7 @@ func (l Source) Oldest() (Position, error) {
 func (l Source) within(offset uint64, coming slot.Set) (Position, error) {
 	r, err := l.repl.NewReader(offset)
 	if err != nil {
-		return Position{}, err
+		return Position{}, unreadable(err)
 	}
 	past := l.repl.Lineage()
 	p := Position{Frame: r.Pos(), Into: uint32(offset - r.Pos()), Coming: coming}

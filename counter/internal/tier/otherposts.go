@@ -77,7 +77,9 @@ func (o *OtherPosts) file(fsys vfs.FS, path string, meta coldstore.Meta) (file *
 			return nil, nil, errors.Join(err, w.Abort(), vfs.RemoveIfThere(fsys, temp))
 		}
 	}
-	if _, err = w.Finish(); err == nil {
+	if _, err = w.Finish(); err != nil {
+		err = errors.Join(err, w.Abort())
+	} else {
 		file, err = coldstore.Open(fsys, temp, nil)
 	}
 	if err != nil {

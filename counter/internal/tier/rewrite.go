@@ -139,10 +139,9 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 		return w.Add(mid, vals)
 	}); err == nil {
 		stats, err = w.Finish()
-	} else {
-		err = errors.Join(err, w.Abort())
 	}
 	if err != nil {
+		err = errors.Join(err, w.Abort())
 		_ = s.Config.FS.Remove(temp) // leftovers go at the next start
 		return stats, err
 	}

@@ -203,6 +203,19 @@ func TestCursorCommand(t *testing.T) {
 	if got := r.do("COUNTER.CURSOR SET other " + at).Text; !strings.HasPrefix(got, "READONLY") {
 		t.Errorf("set on a replica: %q", got)
 	}
+	ahead, err := counter.ParseFeedPosition(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead.Frame += 1 << 20
+	newer := ahead // by a primary of which this one does not know yet
+	newer.Before, newer.Since, newer.Epoch = ahead.Term, ahead.Offset(), ahead.Epoch+1
+	newer.Term[0]++
+	for text, want := range map[string]string{ahead.String(): "-ERR not a position", newer.String(): "-TRYAGAIN"} {
+		if got := p.do("COUNTER.CURSOR SET other " + text).String(); !strings.HasPrefix(got, want) {
+			t.Errorf("set where the log has not come to yet: %q, want %q", got, want)
+		}
+	}
 	p.want("FLUSHALL", "+OK")
 	p.want("SET 1.cntcm 2", "+OK")
 	until(t, "the changes behind it on the replica", func() bool {

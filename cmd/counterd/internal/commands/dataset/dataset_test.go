@@ -22,8 +22,9 @@ type conn struct {
 	call    items.Call
 	store   *counter.Store
 	touched int
-	gone    bool // the client has
-	held    bool // a transaction executes
+	gone    bool         // the client has
+	held    bool         // a transaction executes
+	refuse  func() error // of each WithStore; nil: none does
 }
 
 func newConn(t *testing.T) *conn {
@@ -67,6 +68,11 @@ func (c *conn) Busy(work func(context.Context)) {
 }
 
 func (c *conn) WithStore(exclusive bool, f func(b *counter.Batch) error) error {
+	if c.refuse != nil {
+		if err := c.refuse(); err != nil {
+			return err
+		}
+	}
 	begin := c.call.Batch.Begin
 	if exclusive {
 		begin = c.call.Batch.BeginExclusive
@@ -255,5 +261,46 @@ func TestKeysBounded(t *testing.T) {
 	c.held, c.gone = false, true
 	if got := c.do(t, "KEYS *").List; len(got) > keysStep {
 		t.Errorf("for nobody it found %d keys", len(got))
+	}
+}
+
+// TestDropRangeInPart: a node that gives its role up within COUNTER.DROPRANGE says that the change is uncertain once it has dropped some posts. Before
+// that it refuses, and nothing was changed.
+func TestDropRangeInPart(t *testing.T) {
+	for _, c := range []struct {
+		steps int // that are made
+		reply string
+	}{{0, "-READONLY"}, {1, "-UNCERTAIN the change was made in a part: READONLY"}} {
+		store, err := counter.Open("", counter.Options{SlotGroups: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := &conn{store: store}
+		conn.call.Batch = store.NewBatch()
+		if err := store.AlterScript(script1); err != nil {
+			t.Fatal(err)
+		}
+		const posts = 2000
+		for mid := range posts {
+			if err := store.Set(fmt.Sprintf("%d.cntcm", mid+1), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		steps := 0
+		conn.refuse = func() error {
+			if steps++; steps > c.steps {
+				return counter.ErrReplica
+			}
+			return nil
+		}
+		if got := conn.do(t, "COUNTER.DROPRANGE weibo 0 9999").String(); !strings.HasPrefix(got, c.reply) {
+			t.Errorf("%d steps: got %q, want %q", c.steps, got, c.reply)
+		}
+		if left, err := store.Len(); err != nil || (left < posts) != (c.steps > 0) {
+			t.Errorf("%d steps: %d of %d posts are left", c.steps, left, posts)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -31,7 +31,7 @@ func dropRange(c Conn, args [][]byte) {
 	if errors.Is(err, counter.ErrInMemory) {
 		err = nil
 	}
-	posts, blocks := 0, 0
+	posts, blocks, steps := 0, 0, 0
 	for i, groups := range c.Store().Admin().DropSteps() {
 		if err != nil {
 			break
@@ -52,13 +52,20 @@ func dropRange(c Conn, args [][]byte) {
 				c.TouchRange(def, from, to)
 			}
 			posts, blocks = posts+drop.Posts, blocks+drop.Blocks
+			if err == nil && drop.Posts+drop.Blocks > 0 {
+				steps++
+			}
 			return err
 		})
 	}
 	if posts > 0 {
 		c.Log().Info("posts of a range were dropped", "counter", string(args[1]), "lo", from, "hi", to, "items", posts, "blocks", blocks)
 	}
-	if err != nil {
+	switch {
+	case err != nil && steps > 0: // as where the node gave its role up meanwhile
+		call.Out.Error("UNCERTAIN the change was made in a part: " + items.ErrorText(err))
+		return
+	case err != nil:
 		call.StoreError(err)
 		return
 	}

@@ -68,11 +68,13 @@ func run(conn Conn, args [][]byte) {
 			_ = c.feed.Close() // it was only read
 		}
 	}()
+	err = context.Canceled // as long as it is not its turn: there is no position to answer
 	conn.Busy(func(ctx context.Context) {
-		if req.now {
+		if err = nil; req.now {
 			c.req.from, err = c.now(ctx)
 		}
 		if err == nil {
+			err = context.Canceled
 			conn.Turn(ctx, func() { err = c.open() })
 		}
 		if err == nil && req.oldest {
@@ -304,9 +306,9 @@ func fail(conn Conn, err error) {
 		out.Error(errHistory + "- the log went on differently before the position, and no common position is known")
 	case errors.Is(err, counter.ErrFeedUnsettled):
 		out.Error("TRYAGAIN " + err.Error())
-	case errors.Is(err, format.ErrClosed):
+	case errors.Is(err, format.ErrClosed), errors.Is(err, context.Canceled): // the server ends, or opens another store
 		out.Error(items.ErrLoading)
-	case errors.Is(err, format.ErrCorrupt):
+	case errors.Is(err, format.ErrCorrupt), errors.Is(err, counter.ErrFeedUnreadable):
 		counter.NoteBrokenLog(conn.Store(), err)
 		out.Error("IOERR " + err.Error())
 	default:

@@ -22,6 +22,7 @@ type conn struct {
 	safe  func(looks int) uint64
 	stop  context.CancelFunc // the client goes away
 
+	idle, stuck  bool // Busy runs nothing; Turn runs nothing
 	looks, turns int
 	inTurn       bool
 }
@@ -50,12 +51,16 @@ func (c *conn) WithStore(_ bool, f func(*counter.Batch) error) error {
 func (c *conn) Busy(work func(context.Context)) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	c.stop = stop
+	if c.stop = stop; c.idle {
+		return
+	}
 	work(ctx)
 }
 
 func (c *conn) Turn(_ context.Context, work func()) {
-	c.turns++
+	if c.turns++; c.stuck {
+		return
+	}
 	c.inTurn = true
 	work()
 	c.inTurn = false
@@ -108,6 +113,19 @@ func TestTurns(t *testing.T) {
 	}
 	if v := c.do("COUNTER.FEED", "FROM", "OLDEST", "COUNT", "10000", "BLOCK", "0"); len(v.List) != 2 || len(v.List[1].List) < changes || c.turns < 3 {
 		t.Errorf("it waited: got %.80s in %d turns", v, c.turns)
+	}
+}
+
+// TestEndsBeforeItsTurn: a command whose connection ends before its turn comes answers no position, from which a consumer would go on.
+func TestEndsBeforeItsTurn(t *testing.T) {
+	store := fedStore(t, 3)
+	for _, c := range []*conn{{idle: true}, {stuck: true}} {
+		c.t, c.store, c.safe = t, store, func(int) uint64 { return store.Replication().Durable() }
+		for _, from := range []string{"OLDEST", "NOW"} {
+			if v := c.do("COUNTER.FEED", "FROM", from); !strings.HasPrefix(v.Text, "LOADING") {
+				t.Errorf("from %s: got %s, want LOADING", from, v)
+			}
+		}
 	}
 }
 
