@@ -24,6 +24,8 @@ type Part struct {
 	Columns []string
 	Values  []int64
 	Groups  string // of hash slots; of a drop, empty: all
+	From    uint64 // of a gain: the shard that had the groups; 0: it is not known
+	Offset  uint64 // of a gain: where that shard's log has all of the groups
 }
 
 // Parse reads a change of a reply of COUNTER.FEED.
@@ -46,7 +48,8 @@ func Parse(v wire.Value) feedjoin.Change[Change] {
 		case "gain", "lose":
 			p.Groups = words[2].Str
 			if p.Kind == "gain" && len(words) > 4 {
-				c.Gains = append(c.Gains, feedjoin.Gain{Groups: p.Groups, From: uint64(words[3].Int), Offset: uint64(words[4].Int)})
+				p.From, p.Offset = uint64(words[3].Int), uint64(words[4].Int)
+				c.Gains = append(c.Gains, feedjoin.Gain{Groups: p.Groups, From: p.From, Offset: p.Offset})
 			}
 		}
 		c.Value.Parts = append(c.Value.Parts, p)

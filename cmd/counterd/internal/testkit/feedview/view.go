@@ -48,7 +48,7 @@ type View struct {
 	o       Options
 	cells   map[Cell]*seen
 	pages   map[Cell]*Page
-	owners  [slot.Groups]uint64 // the shard that has each group of hash slots, by the gains; 0: not known
+	owners  [slot.Groups]uint64 // the shard that has each group of hash slots, by gains and losses; 0: not known
 	numbers map[string]bool     // of numbered changes
 	journal []step              // which Undo takes back
 	changes int
@@ -59,7 +59,21 @@ type seen struct {
 	value int64
 	top   int64 // the highest version of a page that has an owner
 	free  bool  // changes were not seen, so the next value may be any
+
+	// flushes are those of the shard since the last change of the cell. The feed of the shard that gains the cell may come later, and tell that the
+	// cell had gone before.
+	flushes []flush
 }
+
+// flush is a cell before a flush of its shard, which ends at an offset of the shard's log.
+type flush struct {
+	shard, at uint64
+	value     int64
+	free      bool
+}
+
+// nobody owns groups that a shard has lost, until another one gains them.
+const nobody = math.MaxUint64
 
 // step is a cell before a change that ends at an offset of the log.
 type step struct {
@@ -128,7 +142,13 @@ func (v *View) Take(shard, at uint64, c *Change) (faults []string) {
 			}
 			v.remove(at, func(of Cell) bool { return of.Counter == p.Counter && of.Mid == p.Mid })
 		case "flush":
-			v.remove(at, func(of Cell) bool { return v.o.Shards == 0 || v.owners[slot.Group(of.Mid)] == shard })
+			gone := func(of Cell) bool { return v.o.Shards == 0 || v.owners[slot.Group(of.Mid)] == shard }
+			for of, s := range v.cells {
+				if v.o.Shards > 0 && gone(of) {
+					s.flushes = append(s.flushes, flush{shard, at, s.value, s.free})
+				}
+			}
+			v.remove(at, gone)
 			for of, s := range v.cells {
 				if v.o.Shards > 0 && v.owners[slot.Group(of.Mid)] == 0 {
 					s.free = true
@@ -139,8 +159,12 @@ func (v *View) Take(shard, at uint64, c *Change) (faults []string) {
 				return of.Counter == p.Counter && of.Mid >= p.Mid && of.Mid < p.End && groups.Has(slot.Group(of.Mid))
 			})
 		case "gain":
+			v.gain(shard, p, groups)
+		case "lose":
 			for _, g := range groups.List() {
-				v.owners[g] = shard
+				if v.owners[g] == shard { // else another one has gained it
+					v.owners[g] = nobody
+				}
 			}
 		}
 	}
@@ -150,6 +174,25 @@ func (v *View) Take(shard, at uint64, c *Change) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// gain notes that groups are a shard's. Flushes of the shard before, behind the place where it gave them away, have not removed their posts.
+func (v *View) gain(shard uint64, p *Part, groups slot.Set) {
+	for of, s := range v.cells {
+		if !groups.Has(slot.Group(of.Mid)) {
+			continue
+		}
+		for _, f := range s.flushes {
+			if f.shard == p.From && f.at > p.Offset {
+				s.value, s.free = f.value, f.free
+				break
+			}
+		}
+		s.flushes = nil
+	}
+	for _, g := range groups.List() {
+		v.owners[g] = shard
+	}
 }
 
 // before is the knowledge of a cell, which a change that ends at an offset is about to change; nil: clients do not change it.
@@ -177,7 +220,7 @@ func (v *View) put(offset uint64, of Cell, value int64) (fault string) {
 	case value != was+1:
 		fault = fmt.Sprintf("%s of %d became %d behind %d, want %d", of.Column, of.Mid, value, was, was+1)
 	}
-	s.value, s.top, s.free = value, max(s.top, value), false
+	s.value, s.top, s.free, s.flushes = value, max(s.top, value), false, nil
 	return fault
 }
 
@@ -210,7 +253,8 @@ func (v *View) Gap() {
 		clear(v.owners[:])
 	}
 	for of := range v.cells {
-		v.before(math.MaxUint64, of).free = true
+		s := v.before(math.MaxUint64, of)
+		s.free, s.flushes = true, nil
 	}
 }
 

@@ -158,3 +158,36 @@ func TestParse(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 }
+
+// TestFlushBesideMove: a flush removes the posts that its shard has. A flush behind the move of a post, which is read before the other shard's gain,
+// has not removed it.
+func TestFlushBesideMove(t *testing.T) {
+	group := strconv.Itoa(int(slot.Group(one.Mid)))
+	flush, lose := Change{Parts: []Part{{Kind: "flush"}}}, Change{Parts: []Part{{Kind: "lose", Groups: group}}}
+	gain := Change{Parts: []Part{{Kind: "gain", Groups: group, From: 1, Offset: 10}}}
+	type taken struct {
+		shard, at uint64
+		c         Change
+	}
+	for _, c := range []struct {
+		name    string
+		changes []taken
+		next    int64 // value of the post
+	}{
+		{"before the move", []taken{{1, 10, flush}, {1, 20, lose}, {2, 5, gain}}, 1},
+		{"behind the loss", []taken{{1, 20, lose}, {1, 30, flush}, {2, 5, gain}}, 3},
+		{"behind the loss and the gain", []taken{{2, 5, gain}, {1, 20, lose}, {1, 30, flush}}, 3},
+		{"between the end and the loss", []taken{{1, 15, flush}, {1, 17, flush}, {1, 20, lose}, {2, 5, gain}}, 3},
+		{"of the other shard before the gain", []taken{{1, 20, lose}, {2, 3, flush}, {2, 5, gain}}, 3},
+		{"of the other shard", []taken{{1, 20, lose}, {2, 5, gain}, {2, 6, flush}}, 1},
+	} {
+		v := New(Options{Cells: []Cell{one}, Shards: 2})
+		v.owners[slot.Group(one.Mid)] = 1
+		all := append([]taken{{1, 1, incr(1)}, {1, 2, incr(2)}}, c.changes...)
+		for _, one := range append(all, taken{2, 40, incr(c.next)}) {
+			if faults := v.Take(one.shard, one.at, &one.c); len(faults) > 0 {
+				t.Errorf("%s: %q", c.name, faults)
+			}
+		}
+	}
+}

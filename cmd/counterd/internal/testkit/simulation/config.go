@@ -48,6 +48,7 @@ type Config struct {
 	Quiet         bool // a cluster as in production: hours with few faults and few commands
 	Feed          bool // a consumer follows the feed of changes
 	Cursor        bool // a cursor follows the consumer
+	Late          bool // the consumer falls behind, and a cursor keeps the log for it
 }
 
 // Draw draws a configuration.
@@ -115,7 +116,7 @@ func (c *Config) more(d *Dice) {
 		c.age(d)
 	}
 	c.Feed = c.Feed || d.Chance(500)
-	c.Cursor = c.Feed && d.Chance(500)
+	c.Cursor = c.Feed && (d.Chance(500) || c.Cursor)
 }
 
 // calm makes it the configuration of a production cluster that is hardly used: the defaults of settings, a command each few seconds, and
@@ -149,8 +150,8 @@ func (c *Config) watched(d *Dice) {
 func (c *Config) hangs(d *Dice) { c.DiskHangs, c.Weights[diskHangs] = true, 3+d.N(10) }
 
 func (c *Config) String() string {
-	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys and %d pages, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, segments of %d, links %+v, etcd faults %t, sentinel %t, decay %t, hangs %t, tiers %t, clocks %d, flushes %t, strangers %d, older %d, released %t, %s with a fault each %s, scenes %q, quiet %t, feed %t, cursor %t",
-		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Pages, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Segment, c.Network, c.EtcdFaults, c.Sentinel, c.Decay, c.DiskHangs, c.Tiers, c.Drift, c.Flushes, c.Strangers, c.Older, c.Released, c.Lasts, c.Every, c.Scene, c.Quiet, c.Feed, c.Cursor)
+	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys and %d pages, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, segments of %d, links %+v, etcd faults %t, sentinel %t, decay %t, hangs %t, tiers %t, clocks %d, flushes %t, strangers %d, older %d, released %t, %s with a fault each %s, scenes %q, quiet %t, feed %t, cursor %t, late %t",
+		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Pages, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Segment, c.Network, c.EtcdFaults, c.Sentinel, c.Decay, c.DiskHangs, c.Tiers, c.Drift, c.Flushes, c.Strangers, c.Older, c.Released, c.Lasts, c.Every, c.Scene, c.Quiet, c.Feed, c.Cursor, c.Late)
 }
 
 // server is the configuration of a node.

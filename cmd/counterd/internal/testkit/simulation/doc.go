@@ -43,12 +43,12 @@
 //	map.go                       the map of the cluster
 //	standalone.go                a primary and replicas without etcd
 //	config.go                    what a seed draws
-//	machine.go                   a machine and the processes on it
+//	machine.go                   a machine, its wall clock, and the processes on it
 //	nemesis.go                   faults, one after another
 //	nemesis_machines.go          what they do to machines, links, disks, etcd and the map
 //	scenes.go                    faults in an order that single ones rarely come in
+//	scenes_feed.go               faults beside a consumer that reads on one node, hears nothing of some, or falls behind
 //	sentinel.go                  Sentinel, and changes that WAIT confirms
-//	clock.go                     wall clocks of machines
 //	upgrade.go release.go        nodes of older versions, and a directory of one
 //	leaks.go                     files that stay open
 //	search.go                    histories with flushes: an order of all attempts

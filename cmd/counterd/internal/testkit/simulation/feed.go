@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/testkit/feedview"
-	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/feedjoin"
 	"github.com/counterd/counterd/internal/wire"
 )
@@ -23,6 +24,7 @@ type consumer struct {
 	run   *Run
 	stack *Stack
 	dice  *Dice
+	wants atomic.Pointer[Machine] // that a scene has it read on; nil: any
 
 	mu       sync.Mutex
 	view     *feedview.View
@@ -210,6 +212,13 @@ func (c *consumer) moveCursor(ctx context.Context) {
 	}
 }
 
+// keeps tells whether a cursor keeps log for the consumer.
+func (c *consumer) keeps() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.kept) > 0
+}
+
 // Shards returns the shards, which stay the same in a run.
 func (c *consumer) Shards(context.Context) ([]uint64, error) {
 	if c.run.Config.Standalone {
@@ -224,11 +233,16 @@ func (c *consumer) Shards(context.Context) ([]uint64, error) {
 
 // Reader reads on any node of a shard.
 func (c *consumer) Reader(ctx context.Context, shard uint64) (feedjoin.Reader[feedview.Change], error) {
-	conn, err := c.connect(ctx, Pick(c.dice, c.of(shard)), shard)
+	list := c.of(shard)
+	m := Pick(c.dice, list)
+	if w := c.wants.Load(); slices.Contains(list, w) {
+		m = w
+	}
+	conn, err := c.connect(ctx, m, shard)
 	if err != nil {
 		return nil, err
 	}
-	return &feedReader{c: c, conn: conn, left: 1 + c.dice.N(30)}, nil
+	return &feedReader{c: c, m: m, shard: shard, conn: conn, left: 1 + c.dice.N(30)}, nil
 }
 
 // of are the machines that may be of a shard.
@@ -306,14 +320,19 @@ func (c *consumer) Do(ctx context.Context, shard uint64, words ...string) (text 
 
 // feedReader reads on one node.
 type feedReader struct {
-	c    *consumer
-	conn *wire.Conn
-	left int // replies until the consumer goes to another node
+	c     *consumer
+	m     *Machine
+	shard uint64
+	conn  *wire.Conn
+	left  int // replies until the consumer goes to another node
 }
 
 // Read reads one reply.
 func (r *feedReader) Read(_ context.Context, from string) (reply feedjoin.Reply[feedview.Change], err error) {
 	if r.left--; r.left < 0 {
+		return reply, errMoveOn
+	}
+	if w := r.c.wants.Load(); w != nil && w != r.m && slices.Contains(r.c.of(r.shard), w) {
 		return reply, errMoveOn
 	}
 	block := time.Second
@@ -400,39 +419,4 @@ func (c *consumer) differs(of feedview.Cell, value int64) string {
 		return fmt.Sprintf("the feed gave %d for %s of %d, which is %d; it is at %s", have, of.Column, of.Mid, value, c.position)
 	}
 	return ""
-}
-
-// shapeFeed has a consumer follow the feed, where nodes take full copies, groups move, or a role is handed over.
-func shapeFeed(c *Config, d *Dice) {
-	Pick(d, []func(*Config, *Dice){shapeShard, shapeCopies, shapeMoves, shapeStandalone})(c, d)
-	c.Feed = true
-}
-
-// showAndDie cuts a primary off from its replicas, and not from its clients and the consumer of the feed, and ends it: the changes that it has shown
-// until then must be on the next primary. In other steps it plays the scene of the run's shape.
-func (n *nemesis) showAndDie(d *Dice) {
-	r := n.run
-	switch {
-	case r.Config.Standalone:
-		n.handOver(d)
-		return
-	case r.Config.Shards > 1 && d.Chance(500):
-		n.moveAndDie(d)
-		return
-	case r.Config.Shards == 1 && d.Chance(400):
-		n.copyAndLead(d)
-		return
-	}
-	of := topology.ShardID(1 + d.N(r.Config.Shards))
-	var p *Machine
-	if !n.until(5*time.Second, func() bool { p = r.leader(of); return p != nil && r.whole() == "" }) {
-		return
-	}
-	for _, o := range r.others(d, of, p) {
-		n.apart(p, o)
-	}
-	time.Sleep(d.Between(100*time.Millisecond, r.Config.NodeTimeout))
-	n.end(d, p, 2*time.Second, 8*time.Second)
-	r.Net.Heal()
-	time.Sleep(d.Between(0, 4*time.Second))
 }

@@ -120,7 +120,7 @@ func (n *nemesis) fault(d *Dice) {
 	case etcdFails:
 		n.etcd(d, m)
 	case groupsMoved:
-		n.move(d)
+		n.move(d, false)
 	case schemaChanged:
 		if column := fmt.Sprint("x", d.N(3)); d.Chance(500) {
 			n.ask(m, "ADD", "COLUMN", "c", column, "hint=4", "max=32", "suffix="+column)

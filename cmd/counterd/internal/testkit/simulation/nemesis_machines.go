@@ -128,8 +128,8 @@ func (n *nemesis) etcd(d *Dice, m *Machine) {
 	n.later(d, 15*time.Second, func() { r.Etcd.SetDown(false) })
 }
 
-// move begins to move some groups, those of clients' posts among them, to another shard.
-func (n *nemesis) move(d *Dice) {
+// move begins to move some groups to another shard: those of clients' posts among them, or groups without posts (bare).
+func (n *nemesis) move(d *Dice, bare bool) {
 	r := n.run
 	if r.Config.Shards < 2 {
 		return
@@ -140,6 +140,14 @@ func (n *nemesis) move(d *Dice) {
 	for range 1 + d.N(8) {
 		groups.Add(uint8(d.N(slot.Groups)))
 		groups.Add(slot.Group(Pick(d, r.mids)))
+	}
+	if bare {
+		for _, mid := range r.mids {
+			groups.Remove(slot.Group(mid))
+		}
+		for _, p := range r.pages {
+			groups.Remove(slot.Group(p.mids[0])) // all are of one hash slot
+		}
 	}
 	m := r.view()
 	c, err := topology.StartMove(m, fmt.Sprint("move", n.step), groups.Both(m.Shard(from).Groups), from, to, time.Now())

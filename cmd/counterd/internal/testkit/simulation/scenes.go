@@ -35,7 +35,7 @@ var scenes = []scene{
 	{"flushes", func(c *Config, _ *Dice) { c.Flushes = true }, nil},
 	{"evictions", shapeEvictions, (*nemesis).outrun},
 	{"upgrades", shapeUpgrades, nil},
-	{"feed", shapeFeed, (*nemesis).showAndDie},
+	{"feed", shapeFeed, feedScene},
 }
 
 // SceneNames are the kinds of scenes.
@@ -219,7 +219,7 @@ func (n *nemesis) moveAndDie(d *Dice) {
 	if !n.until(5*time.Second, func() bool { return r.whole() == "" }) {
 		return
 	}
-	n.move(d)
+	n.move(d, d.Chance(300))
 	moves := r.view().Moves
 	if len(moves) == 0 {
 		return
