@@ -18,7 +18,7 @@ type Windows struct{ s *Store }
 // Windows are those of the store's derived columns.
 func (s *Store) Windows() Windows { return Windows{s} }
 
-// Due tells whether a tick is due at a moment: a bucket of a derived column has ended. Where the time of the log would move on by more than a day,
+// Due tells whether a tick is due at a moment: a bucket of a derived column has ended, or an hour has gone since the last tick. Where the time of the log would move on by more than a day,
 // ahead says so.
 func (w Windows) Due(now time.Time) (due, ahead bool) {
 	d := &w.s.data
@@ -27,7 +27,7 @@ func (w Windows) Due(now time.Time) (due, ahead bool) {
 		return false, false
 	}
 	was := d.Time.Seconds()
-	return true, was > 0 && now.Unix()-was > int64(24*time.Hour/time.Second)
+	return true, was > 0 && now.Unix()-was > core.FarAhead
 }
 
 // Time is that of the log, in seconds since 1970; 0: there was no tick yet.

@@ -32,10 +32,11 @@ func (d *Data) alter(b *Batch, next *schema.Schema) error {
 	if next == d.Schema.Load() {
 		return nil
 	}
+	_, ticking := d.NextTick()
 	if d.Log == nil {
 		err := d.SetSchema(next)
 		if err == nil {
-			startTicks(b)
+			startTicks(b, ticking)
 		}
 		return err
 	}
@@ -54,14 +55,20 @@ func (d *Data) alter(b *Batch, next *schema.Schema) error {
 		return err
 	}
 	b.pos, d.Altered = pos, pos
-	startTicks(b)
+	startTicks(b, ticking)
 	return nil
 }
 
 // startTicks logs what time it is, so that derived columns count from now on. Where HISTORY does not admit that yet, it is left to the next tick.
-func startTicks(b *Batch) {
-	if _, ok := b.data.NextTick(); ok && (b.data.Log == nil || b.data.Cursors.Admitted.Load()) {
-		_ = b.Whole().Tick(b.data.Config.Now().Unix()) // as above
+// ticking: there were derived columns before. Then a clock far ahead is not believed here, as it would empty their windows.
+func startTicks(b *Batch, ticking bool) {
+	d := b.data
+	now := d.Config.Now().Unix()
+	if _, ok := d.NextTick(); !ok || ticking && now-d.Time.Seconds() > FarAhead && d.Time.Seconds() > 0 {
+		return
+	}
+	if d.Log == nil || d.Cursors.Admitted.Load() {
+		_ = b.Whole().Tick(now) // as above
 	}
 }
 

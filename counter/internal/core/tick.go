@@ -22,7 +22,14 @@ func (c *Clock) advance(to uint64) { c.seconds.Store(max(c.seconds.Load(), int64
 // Load takes over the time of a manifest; 0: there was none.
 func (c *Clock) Load(seconds uint64) { c.seconds.Store(int64(seconds)) }
 
-// NextTick is when the next tick is due, in seconds since 1970: when a bucket of a derived column ends. ok is false if there is no such column.
+// FarAhead is how many seconds a clock may be ahead of the time of the log, and is believed at once.
+const FarAhead = 24 * 60 * 60
+
+// tickWithin is how many seconds there are between ticks at most: long buckets must not make a clock that is right look far ahead.
+const tickWithin = 60 * 60
+
+// NextTick is when the next tick is due, in seconds since 1970: when a bucket of a derived column ends, or an hour after the one before. ok is false
+// if there is no such column.
 func (d *Data) NextTick() (seconds int64, ok bool) {
 	now := d.Time.Seconds()
 	for _, def := range d.Schema.Load().Counters() {
@@ -32,6 +39,9 @@ func (d *Data) NextTick() (seconds int64, ok bool) {
 				seconds, ok = next, true
 			}
 		}
+	}
+	if ok && now > 0 {
+		seconds = min(seconds, now+tickWithin)
 	}
 	return seconds, ok
 }

@@ -68,3 +68,43 @@ func TestWindowsTick(t *testing.T) {
 	at(9*time.Minute, last, 3)
 	at(time.Minute, s.now.Add(time.Minute), 0)
 }
+
+// TestWindowsLongBuckets: a bucket of days ends within a second too, as the time of the log moves on in between. It did not: ticks were more than a
+// day apart, so that each waited for ten minutes as if the clock had jumped.
+func TestWindowsLongBuckets(t *testing.T) {
+	s, _ := newServer(t, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd column a v60d window=60d/2d of=v", counter.Options{})
+	k := NewWindows(s, slog.New(slog.DiscardHandler))
+	defer k.Close()
+	for range 5 * 24 {
+		s.now = s.now.Add(time.Hour + time.Second)
+		k.lookAll()
+		if got := time.Unix(s.store.Windows().Time(), 0); !got.Equal(s.now) {
+			t.Fatalf("the log's time is %v, want %v", got.UTC(), s.now.UTC())
+		}
+	}
+}
+
+// TestWindowsAlterAhead: while the clock is far ahead, a change of the schema does not move the time of the log. It did, and emptied all windows. The
+// first derived column has the clock's time, as nothing ticked before.
+func TestWindowsAlterAhead(t *testing.T) {
+	s, _ := newServer(t, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd column a v1h window=1h/5m of=v", counter.Options{})
+	k := NewWindows(s, slog.New(slog.DiscardHandler))
+	defer k.Close()
+	k.lookAll()
+	begin := s.now
+	same := func(want time.Time) {
+		t.Helper()
+		if got := time.Unix(s.store.Windows().Time(), 0); !got.Equal(want) {
+			t.Errorf("the log's time is %v, want %v", got.UTC(), want.UTC())
+		}
+	}
+	same(begin)
+	s.now = begin.Add(48 * time.Hour)
+	k.lookAll()
+	s.alter(t, "add column a w hint=8 max=32 suffix=w\nadd column a w1h window=1h/5m of=w")
+	same(begin)
+	s.alter(t, "drop column a v1h\ndrop column a w1h")
+	same(begin)
+	s.alter(t, "add column a w1h window=1h/5m of=w")
+	same(s.now)
+}
