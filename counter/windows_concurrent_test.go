@@ -191,3 +191,71 @@ func TestWindowsRefuse(t *testing.T) {
 		t.Errorf("an update of a derived column: got %v, want a query error", err)
 	}
 }
+
+// TestWindowsUnconfirmed: a tick that others may lack keeps nobody from reading what all have. It did: readers waited for ticks as for changes of the
+// schema.
+func TestWindowsUnconfirmed(t *testing.T) {
+	s := openElected(t, vfs.NewSim(), nil)
+	defer close1(t, s)
+	r := s.Replication()
+	if _, err := r.LeadAt(1); err != nil {
+		t.Fatal(err)
+	}
+	r.Confirm(Everywhere)
+	if err := r.AdmitCursors(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n\nadd column w h window=1h/5m of=n suffix=h"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Incr("1.n", 5); err != nil {
+		t.Fatal(err)
+	}
+	r.Confirm(r.Position())
+	r.Doubt(errors.New("nobody is there")) // instead of waiting for ever
+	was := s.Windows().Time()
+	var uncertain *UncertainError
+	if err := s.Windows().Tick(time.Unix(was+1, 0), nil); !errors.As(err, &uncertain) || s.Windows().Time() != was+1 {
+		t.Fatalf("a tick that nobody has: %v, time %d", err, s.Windows().Time())
+	}
+	for _, key := range []string{"1.n", "1.h"} {
+		if v, _, err := s.Get(key); v != 5 || err != nil {
+			t.Errorf("%s beside a tick that others may lack: %d, %v", key, v, err)
+		}
+	}
+	if _, err := s.Incr("1.n", 1); !errors.As(err, &uncertain) {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"1.n", "1.h"} {
+		if v, _, err := s.Get(key); !errors.As(err, &uncertain) {
+			t.Errorf("%s that others may lack is told: %d, %v", key, v, err)
+		}
+	}
+}
+
+// TestWindowsOnBadDisk: while the disk fails, the counts of a post can be read unless they are not durable themselves. They could not where those of
+// another post were not.
+func TestWindowsOnBadDisk(t *testing.T) {
+	s, faulty := openShow(t, SyncAlways)
+	err := errors.Join(s.Replication().AdmitCursors(), s.AlterScript("add column a x hint=8 max=32 suffix=x\nadd column a w window=1h/5m of=x suffix=w"))
+	for _, key := range []string{"2.x", "3.x"} {
+		_, incr := s.Incr(key, 1)
+		err = errors.Join(err, incr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	faulty.Inject(vfs.Rule{Ops: vfs.OpSync | vfs.OpSyncDir | vfs.OpCreate | vfs.OpWrite, Every: 1, Err: errIO})
+	var uncertain *UncertainError
+	if _, err := s.Incr("2.x", 1); !errors.As(err, &uncertain) {
+		t.Fatalf("a change with a disk that fails: %v", err)
+	}
+	if v, _, err := s.Get("3.w"); v != 1 || err != nil {
+		t.Errorf("counts that are durable: %d, %v", v, err)
+	}
+	if v, _, err := s.Get("2.w"); !errors.As(err, &uncertain) {
+		t.Errorf("counts that are not durable: %d, %v", v, err)
+	}
+	faulty.Clear()
+	recovers(t, s)
+}

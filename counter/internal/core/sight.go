@@ -42,17 +42,24 @@ func (v *sight) noteSeen(pos uint64) { v.seen = max(v.seen, pos) }
 // safe: those of other items do not matter. An item that has some itself is waited for while there is hope, else it
 // cannot be told.
 func (v *sight) noteSeenSafe(blk *block.Block, op *Op) {
+	if err := v.noteItem(blk, op.Counter.ID, op.Mid); err != nil {
+		op.Err = err
+	}
+}
+
+// noteItem is noteSeenSafe for an item of a counter, or of the space of a derived column.
+func (v *sight) noteItem(blk *block.Block, counter uint32, mid uint64) error {
 	log, below := v.data.Log, max(blk.Logged, v.data.Replayed)
 	safe := v.safe(log)
-	if !log.Doubts(op.Counter.ID, op.Mid, safe, below) {
+	if !log.Doubts(counter, mid, safe, below) {
 		v.noteSeen(min(safe, below))
-		return
+		return nil
 	}
 	if err := log.Ready(); log.Failed() && err != nil {
-		op.Err = &UncertainError{Offset: below, Err: err}
-		return
+		return &UncertainError{Offset: below, Err: err}
 	}
 	v.noteSeen(below)
+	return nil
 }
 
 // noteSeenLogged is show for what the table of producers tells, whose records end at pos; 0: they were replayed. While the

@@ -79,7 +79,7 @@ func (w Whole) Tick(seconds int64) error {
 		if err != nil {
 			return err
 		}
-		b.pos, d.Altered = pos, pos
+		b.pos = pos // not Altered: a read need not wait for a tick. If the tick is lost, only time is, and the next one comes within a second
 	}
 	d.Time.advance(uint64(seconds))
 	return nil

@@ -316,10 +316,14 @@ func (w *windows) value(blk *block.Block, def *schema.Counter, i int, mid uint64
 			sum = of.Sum(read, w.b.data.Time.Seconds())
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		w.b.data.ReadErrors.Add(1)
+	case w.b.seen.failing && p.own: // changes of other posts do not matter
+		err = w.b.seen.noteItem(p.blk, of.Space.ID, mid)
+	default:
+		w.b.seen.noteSeen(p.blk.Logged)
 	}
-	w.b.seen.noteSeen(p.blk.Logged)
 	w.unlock(0)
 	w.open = w.open[:0]
 	return sum, err
