@@ -185,7 +185,7 @@
 //
 //	api.go store.go options.go errors.go  the store: the first things that a program needs, and options and errors
 //	batch.go                              operations and batches: see internal/core
-//	find.go queryupdate.go                queries as a batch runs them; changes of the found items: see internal/query
+//	find.go queryupdate.go toplists.go    queries as a batch runs them; changes of the found items: see internal/query; top lists
 //	reader.go scan.go randomitem.go       reads of a batch without keys: blocks, items in order of mid, one by chance
 //	digest.go rangecopier.go              comparisons of nodes, block by block or at one moment
 //	admin.go                              for operators: metrics, options that change while the store is open, tiers by hand

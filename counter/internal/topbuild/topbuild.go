@@ -46,9 +46,9 @@ type Stats struct {
 // Stats counts the lists.
 func (r *Builder) Stats() Stats {
 	st := Stats{Builds: r.builds.Load()}
-	for _, w := range r.lists() {
+	for _, w := range r.Lists() {
 		st.Lists++
-		if w.list.Short() {
+		if w.List.Short() {
 			st.Short++
 		}
 	}
@@ -89,14 +89,14 @@ func (r *Builder) run() {
 	}
 }
 
-// wanted is a list and the counter that it is of.
-type wanted struct {
-	counter *schema.Counter
-	list    *toplist.List
+// Kept is a list and the counter that it is of.
+type Kept struct {
+	Counter *schema.Counter
+	List    *toplist.List
 }
 
-// lists are those that there are.
-func (r *Builder) lists() (lists []wanted) {
+// Lists are those that there are.
+func (r *Builder) Lists() (lists []Kept) {
 	r.s.Gate.RLock()
 	defer r.s.Gate.RUnlock()
 	for _, sp := range r.s.Spaces {
@@ -104,7 +104,7 @@ func (r *Builder) lists() (lists []wanted) {
 			continue
 		}
 		for _, l := range sp[0].Tops.All {
-			lists = append(lists, wanted{sp[0].Def, l})
+			lists = append(lists, Kept{sp[0].Def, l})
 		}
 	}
 	return lists
@@ -113,8 +113,8 @@ func (r *Builder) lists() (lists []wanted) {
 // All builds every list that is short of entries. It answers false if one still is.
 func (r *Builder) All() bool {
 	built := true
-	for _, w := range r.lists() {
-		if w.list.Short() && !r.stopped() {
+	for _, w := range r.Lists() {
+		if w.List.Short() && !r.stopped() {
 			built = r.build(w) && built
 		}
 	}
@@ -131,15 +131,15 @@ func (r *Builder) stopped() bool {
 }
 
 // build looks for the best of all posts, and gives them to the list. It answers false if the list is short afterwards.
-func (r *Builder) build(w wanted) bool {
-	number := w.list.Build()
-	want := 2 * w.list.Want
+func (r *Builder) build(w Kept) bool {
+	number := w.List.Build()
+	want := 2 * w.List.Want
 	rows, err := r.scan(w, want)
 	if err == nil {
 		err = r.add(w, rows)
 	}
 	if err != nil {
-		w.list.Abandon(number)
+		w.List.Abandon(number)
 		return false
 	}
 	from := toplist.Entry{} // all posts were found
@@ -148,13 +148,13 @@ func (r *Builder) build(w wanted) bool {
 		from = toplist.Entry{Value: values[0], Mid: mid}
 	}
 	r.builds.Add(1)
-	return w.list.Done(number, from) && !w.list.Short()
+	return w.List.Done(number, from) && !w.List.Short()
 }
 
 // scan finds the posts with the largest values.
-func (r *Builder) scan(w wanted, k int) (*query.Rows, error) {
-	column := w.counter.Index(w.list.Column)
-	t, err := query.NewTop(query.Query{Counter: w.counter, To: schema.MaxMid}, int16(column), k)
+func (r *Builder) scan(w Kept, k int) (*query.Rows, error) {
+	column := w.Counter.Index(w.List.Column)
+	t, err := query.NewTop(query.Query{Counter: w.Counter, To: schema.MaxMid}, int16(column), k)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (r *Builder) scan(w wanted, k int) (*query.Rows, error) {
 const addTurn = 256
 
 // add gives the posts to the list, each with the value that it has now, under the lock of its block.
-func (r *Builder) add(w wanted, rows *query.Rows) error {
+func (r *Builder) add(w Kept, rows *query.Rows) error {
 	b := r.s.NewBatch()
 	pace := core.Pace{}
 	for from := 0; from < rows.Len(); from += addTurn {
@@ -200,12 +200,12 @@ func (r *Builder) add(w wanted, rows *query.Rows) error {
 }
 
 // addSome is add for some rows. REQUIRES b to be open.
-func (r *Builder) addSome(b *core.Batch, w wanted, rows *query.Rows, from, to int) error {
-	def := b.Schema().CounterByID(w.counter.ID)
-	if def == nil || def.Index(w.list.Column) < 0 {
-		return &query.DroppedError{Counter: w.counter.Name}
+func (r *Builder) addSome(b *core.Batch, w Kept, rows *query.Rows, from, to int) error {
+	def := b.Schema().CounterByID(w.Counter.ID)
+	if def == nil || def.Index(w.List.Column) < 0 {
+		return &query.DroppedError{Counter: w.Counter.Name}
 	}
-	column, sp := def.Index(w.list.Column), r.s.Spaces[def.ID]
+	column, sp := def.Index(w.List.Column), r.s.Spaces[def.ID]
 	for i := from; i < to; i++ {
 		mid, _ := rows.At(i)
 		if r.s.Own.Hides(mid) {
@@ -217,7 +217,7 @@ func (r *Builder) addSome(b *core.Batch, w wanted, rows *query.Rows, from, to in
 		if err == nil && p.Found() {
 			var value uint64
 			if value, err = ks.Value(blk, mid, p, column); err == nil {
-				w.list.Add(toplist.Entry{Value: value, Mid: mid}, blk.Logged)
+				w.List.Add(toplist.Entry{Value: value, Mid: mid}, blk.Logged)
 			}
 		}
 		blk.Mu.Unlock()

@@ -34,6 +34,7 @@ type List struct {
 	least, sure Entry
 	building    uint64 // number of the last Build, or Reset
 	seen        uint64 // log offset behind the changes that the entries come from
+	version     uint64 // counts what may change answers of Top
 }
 
 // New returns a list that knows nothing yet.
@@ -66,6 +67,7 @@ func (l *List) note(e Entry, gone bool) {
 	default:
 		return
 	}
+	l.version++
 }
 
 // remove takes entry i out.
@@ -117,6 +119,7 @@ func (l *List) Remove(logged uint64, gone func(mid uint64) bool) (short bool) {
 	for i := len(l.entries) - 1; i >= 0; i-- {
 		if gone(l.entries[i].Mid) {
 			l.remove(int32(i))
+			l.version++
 		}
 	}
 	return l.short()
@@ -133,6 +136,7 @@ func (l *List) forget() {
 	l.edge.Store(math.MaxUint64)
 	l.entries, l.at, l.least, l.sure = nil, nil, beyond, beyond
 	l.building++
+	l.version++
 }
 
 // Build has the list take every change from now on. The number is for Done.
@@ -171,6 +175,7 @@ func (l *List) Done(number uint64, from Entry) bool {
 		l.cut(from)
 	}
 	l.sure = l.least
+	l.version++
 	return true
 }
 
@@ -239,6 +244,13 @@ func (l *List) Top(k int) (top []Entry, seen uint64, ok bool) {
 		return nil, 0, false
 	}
 	return top, seen, true
+}
+
+// Version counts changes: as long as it stays, so do the answers of Top.
+func (l *List) Version() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.version
 }
 
 // pick sorts the best k to the front of all, and returns them.

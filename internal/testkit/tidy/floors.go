@@ -86,6 +86,7 @@ var floors = map[string]int{
 	"cmd/counterd/internal/config":           70,
 	"cmd/counterd/internal/observe/facts":    65,
 	"cmd/counterd/internal/observe":          75,
+	"cmd/counterd/internal/observe/hotlist":  78,
 	"cmd/counterd/internal/nodes":            75,
 	"cmd/counterd/internal/commands/idmp":    75,
 	"cmd/counterd/internal/commands/items":   80,

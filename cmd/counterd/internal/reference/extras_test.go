@@ -126,7 +126,7 @@ var extras = map[string]extra{
 	"unwatch": {reply: "`OK`"},
 
 	// Publish and subscribe
-	"subscribe": {reply: "One message per channel"}, "unsubscribe": {reply: "One message per channel"}, "psubscribe": {reply: "One message per pattern"}, "punsubscribe": {reply: "One message per pattern"},
+	"subscribe": {reply: "One message per channel", differs: "the server itself publishes what enters and leaves a top list: `__hot__:weibo.repost` is the channel of a column with `top`. See [Top lists](../concepts/queries.md#follow-a-list)"}, "unsubscribe": {reply: "One message per channel"}, "psubscribe": {reply: "One message per pattern"}, "punsubscribe": {reply: "One message per pattern"},
 	"ssubscribe": {reply: "One message per channel"}, "sunsubscribe": {reply: "One message per channel"},
 	"publish":         {reply: "Integer: subscribers on this node", differs: "reaches subscribers of this node and of its replicas, not of other shards", example: "PUBLISH news hello"},
 	"spublish":        {reply: "Integer: subscribers on this node"},

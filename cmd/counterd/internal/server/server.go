@@ -80,6 +80,7 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 	}
 	s.front = front.New(host{s}, s.config, &s.stats, material.Server(), log)
 	s.pubsub.Pause = s.front.GiveWay
+	s.hotlists.Store, s.hotlists.Registry, s.hotlists.Pause = s.store, &s.pubsub, s.front.GiveWay
 	s.front.ListenBy(machine.Listen)
 	s.aging = aging.NewKeeper(host{s}, log)
 	s.windows = aging.NewWindows(host{s}, log)
@@ -196,6 +197,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	err := s.front.Wait(ctx)
 	s.role.Wait()
+	s.hotlists.Close(ctx)
 	return errors.Join(err, s.closeWeb(ctx))
 }
 
@@ -334,6 +336,7 @@ func (s host) EachSecond() {
 	if !s.srv.progress.active() {
 		s.srv.aging.Look()
 		s.srv.windows.Look()
+		s.srv.hotlists.Look()
 	}
 	s.srv.pubsub.Look()
 	s.srv.unsaved.commands(&s.srv.shared)

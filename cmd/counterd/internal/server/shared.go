@@ -19,6 +19,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/role"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/hotlist"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
@@ -58,6 +59,7 @@ type shared struct {
 	monitors monitors
 	popular  *popular.Posts
 	pubsub   pubsub.Registry
+	hotlists hotlist.Teller
 	aging    *aging.Keeper
 	windows  *aging.Windows
 	role     *role.Role

@@ -31,16 +31,21 @@ func (d *delivery) inSlices(kind Kind, pause func()) {
 	d.r.mu.RLock()
 	d.r.each(kind, d.channel, func(to receiver) { *list = append(*list, to) })
 	d.r.mu.RUnlock()
-	for from := 0; from < len(*list); from += Slice {
+	d.slices(*list, pause)
+	clear(*list)
+	*list = (*list)[:0]
+	receiverLists.Put(list)
+}
+
+// slices is inSlices for a list.
+func (d *delivery) slices(list []receiver, pause func()) {
+	for from := 0; from < len(list); from += Slice {
 		if from > 0 {
 			d.wake()
 			pause()
 		}
-		d.slice((*list)[from:min(from+Slice, len(*list))])
+		d.slice(list[from:min(from+Slice, len(list))])
 	}
-	clear(*list)
-	*list = (*list)[:0]
-	receiverLists.Put(list)
 }
 
 func (d *delivery) slice(list []receiver) {

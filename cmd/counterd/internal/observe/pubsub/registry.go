@@ -6,6 +6,7 @@
 //	delivery     one message on its way to all whom it reaches
 //	outbox       what a subscriber has not read yet, and the goroutine that writes it
 //	wakes        wakes these goroutines a few at a time
+//	news.go      messages about a state: a new subscriber gets the whole of it
 //
 // A message is pushed to the outbox of every subscriber under Registry.mu, and so are the answers to SUBSCRIBE and
 // UNSUBSCRIBE: a subscriber sees the confirmation before the first message and no message after the last. Nobody waits
@@ -70,14 +71,15 @@ func (k Kind) words() (subscribe, unsubscribe string) {
 	return "subscribe", "unsubscribe"
 }
 
-// table is who is subscribed, by name. No entry is empty.
-type table map[string]map[*Subscriber]struct{}
+// table has the subscribers by name, and the number of each subscription. No entry is empty.
+type table map[string]map[*Subscriber]uint64
 
 // Registry are the subscriptions of all connections. The zero Registry is ready, and may be used by several goroutines
 // at once.
 type Registry struct {
 	mu     sync.RWMutex // guards tables, and the names of all subscribers; an outbox's lock is taken inside
 	tables [kinds]table // by Kind
+	begun  uint64       // subscriptions so far: each has the number of its beginning
 
 	// Pause lets event loops have their turn while many outboxes are woken; nil: runtime.Gosched. Set before the first Publish.
 	Pause func()
@@ -136,9 +138,10 @@ func (r *Registry) Subscribe(s *Subscriber, kind Kind, names [][]byte) error {
 			key := string(name)
 			mine[key] = struct{}{}
 			if t[key] == nil {
-				t[key] = make(map[*Subscriber]struct{})
+				t[key] = make(map[*Subscriber]uint64)
 			}
-			t[key][s] = struct{}{}
+			r.begun++
+			t[key][s] = r.begun
 			s.counts[kind].Add(1)
 			s.bytes.Add(size)
 		}
@@ -264,15 +267,16 @@ func (r *Registry) publish(kind Kind, channel string, message []byte, pause func
 
 // receiver is a subscription that a message fits.
 type receiver struct {
-	s    *Subscriber
-	kind Kind
-	name string // of the channel, or the pattern
+	s      *Subscriber
+	kind   Kind
+	name   string // of the channel, or the pattern
+	number uint64 // of the subscription
 }
 
 // each calls f for all whom a message to a channel reaches. REQUIRES mu.
 func (r *Registry) each(kind Kind, channel string, f func(to receiver)) {
-	for s := range r.tables[kind][channel] {
-		f(receiver{s, kind, channel})
+	for s, number := range r.tables[kind][channel] {
+		f(receiver{s, kind, channel, number})
 	}
 	if kind != Channel {
 		return
@@ -281,16 +285,16 @@ func (r *Registry) each(kind Kind, channel string, f func(to receiver)) {
 		if !glob.Match(pattern, channel) {
 			continue
 		}
-		for s := range subscribers {
-			f(receiver{s, Pattern, pattern})
+		for s, number := range subscribers {
+			f(receiver{s, Pattern, pattern, number})
 		}
 	}
 }
 
 // has tells whether a subscription has not ended. REQUIRES mu.
 func (r *Registry) has(to receiver) bool {
-	_, ok := r.tables[to.kind][to.name][to.s]
-	return ok
+	number, ok := r.tables[to.kind][to.name][to.s]
+	return ok && number == to.number
 }
 
 // Channels returns the names of the channels with subscribers, or of the shard channels, in order; those that match
