@@ -50,6 +50,8 @@ The posts of a running node are read while it goes on, each as it is when its tu
 node's own counts and sums, and said to be verified if nothing was changed meanwhile. A directory is read as it is at one moment;
 so is what redis-cli --rdb downloads of a running node. Reading one takes the memory that a server would take for it.
 
+Derived columns are written only where --columns names them, and not as resp: nothing can set them again.
+
 --position FILE stores the position of the exported posts in the log. A consumer that takes the posts, and then every change
 behind the position (counterctl feed --from FILE), has all posts of the node without a gap. The command ends when no crash can
 take back the exported values.`,
@@ -59,7 +61,7 @@ take back the exported values.`,
 		flags.StringVar(&e.format, "format", "", strings.Join(export.Formats, ", ")+"; FILE's name tells it unless given")
 		flags.StringArrayVarP(&e.rules, "map", "m", nil, "of resp: `RULE` that says where a Redis has a number, as in import; may be given many times")
 		flags.BoolVar(&e.skipZeros, "skip-zeros", false, "with --map: leave out values that are 0")
-		flags.StringSliceVar(&e.columns, "columns", nil, "columns to write, parted by commas; all unless given")
+		flags.StringSliceVar(&e.columns, "columns", nil, "columns to write, parted by commas; all but derived ones unless given")
 		flags.StringVar(&e.position, "position", "", "`FILE` to store the position in from which counterctl feed goes on")
 		e.reach = connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
@@ -164,6 +166,13 @@ func (e *exporter) tables(sch *schema.Schema) ([]*posts.Wanted, error) {
 		}
 		if _, err := posts.Conditions(c, e.words); err != nil {
 			return nil, err
+		}
+		if e.format == "resp" {
+			for _, i := range columns {
+				if c.IsDerived(i) {
+					return nil, misuse("column %q of counter %s is derived, and no command sets it: name other columns, or another format", c.Col(i).Name, c.Name)
+				}
+			}
 		}
 		t := &posts.Wanted{Table: export.Table{Schema: sch, Counter: c, Columns: columns}, Words: e.words}
 		if e.format == "sql" {

@@ -28,7 +28,9 @@ func exportDir(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	must(store.Replication().AdmitCursors())
 	must(store.AlterScript("add counter weibo\nadd column weibo comment hint=4 max=32 suffix=c\nadd column weibo repost hint=16 max=63 suffix=r\n" +
+		"add column weibo month window=30d/30d of=repost suffix=m\n" +
 		"add counter video\nadd column video views hint=8 max=32 suffix=v"))
 	for key, by := range map[string]int64{"7.c": 5, "8.r": 70_000, "9.r": 1, "video:3.v": 2} {
 		_, err := store.Incr(key, by)
@@ -47,6 +49,7 @@ func TestExportDirectory(t *testing.T) {
 		"weibo":                                   "mid\tcomment\trepost\n7\t6\t0\n8\t0\t70000\n9\t0\t1\n",
 		"weibo --format csv":                      "mid,comment,repost\r\n7,6,0\r\n8,0,70000\r\n9,0,1\r\n",
 		"weibo --columns r":                       "mid\trepost\n7\t0\n8\t70000\n9\t1\n",
+		"weibo --columns c,m":                     "mid\tcomment\tmonth\n7\t6\t0\n8\t0\t70000\n9\t0\t1\n",
 		"weibo MID > 7 AND MID <= 8":              "mid\tcomment\trepost\n8\t0\t70000\n",
 		"weibo mid in 9 7 888 WHERE c = 0":        "mid\tcomment\trepost\n9\t0\t1\n",
 		"weibo WHERE repost < 70000 AND c != 6":   "mid\tcomment\trepost\n9\t0\t1\n",
@@ -67,6 +70,15 @@ func TestExportDirectory(t *testing.T) {
 	out, note, status := ctl(t, "export", dir, "--out", "-", "--format", "sql")
 	if status != 0 || strings.Count(out, "CREATE TABLE") != 2 || strings.Count(out, "COMMIT;") != 2 || !strings.Contains(note, "weibo: 3 posts, sums comment=6 repost=70001, verified") {
 		t.Errorf("all as SQL: %d, %s\n%s", status, note, out)
+	}
+}
+
+// TestExportDerived: the commands of an export set what a server stores, and no derived column. They named all, and the server refused each post.
+func TestExportDerived(t *testing.T) {
+	out, note, status := ctl(t, "export", exportDir(t), "weibo", "--out", "-", "--format", "resp")
+	if status != 0 || !strings.Contains(out, "window=30d/30d") || strings.Count(out, "month") != 1 ||
+		!strings.Contains(out, "*6\r\n$4\r\nHSET\r\n$7\r\nweibo:8\r\n$7\r\ncomment\r\n$1\r\n0\r\n$6\r\nrepost\r\n$5\r\n70000\r\n") {
+		t.Errorf("%d: %q, %s", status, out, note)
 	}
 }
 
@@ -94,6 +106,7 @@ func TestExportFiles(t *testing.T) {
 		"weibo MID IN x --out " + to + "/x.tsv":            "want a mid",
 		"weibo LIMIT 5 --out " + to + "/x.tsv":             "want MID",
 		"weibo --columns c,comment --out " + to + "/x.tsv": "named twice",
+		"weibo --columns m --out " + to + "/x.resp":        "is derived, and no command sets it",
 	} {
 		_, note, status := ctl(t, append([]string{"export", dir}, strings.Fields(args)...)...)
 		if status != 2 || !strings.Contains(note, want) {

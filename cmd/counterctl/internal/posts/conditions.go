@@ -20,10 +20,10 @@ func Conditions(c *schema.Counter, words []string) (counter.Query, error) {
 	return q, err
 }
 
-// Columns returns the places of columns that are named, or of all.
+// Columns returns the places of columns that are named, or of all but derived ones, which nothing that is written can set again.
 func Columns(c *schema.Counter, names []string) (columns []int, err error) {
 	if names == nil {
-		for i := range c.Width() {
+		for i := range c.Columns {
 			columns = append(columns, i)
 		}
 		return columns, nil
