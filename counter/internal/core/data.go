@@ -14,6 +14,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/counter/internal/toplist"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -76,7 +77,9 @@ type Data struct {
 	ReadErrors atomic.Int64         // of cold files
 	Sealing    chan *block.Keyspace // whose open blocks are to be sealed; nil: nothing is sealed ahead
 	Outdated   chan struct{}        // blocks have other columns than the schema
-	Unlisted   chan struct{}        // top lists are short of entries
+	// Listed has the top lists of all columns, for those that count them without the gate: INFO in a transaction has it exclusively.
+	Listed   atomic.Pointer[[]*toplist.List]
+	Unlisted chan struct{} // top lists are short of entries
 
 	Files  block.ColdFiles
 	Broken atomic.Int64     // that could not be opened at the start

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/toplist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
@@ -112,6 +113,7 @@ func (d *Data) SetSchema(next *schema.Schema) error {
 		d.Spaces[sp[0].ID] = sp
 	}
 	changed := false
+	var lists []*toplist.List
 	for _, def := range next.All() {
 		sp := d.Spaces[def.ID]
 		before := sp[0].Layout
@@ -119,7 +121,11 @@ func (d *Data) SetSchema(next *schema.Schema) error {
 			return err // never: it was tried above
 		}
 		changed = changed || sp[0].Layout != before
+		if t := sp[0].Tops; t != nil {
+			lists = append(lists, t.All...)
+		}
 	}
+	d.Listed.Store(&lists)
 	for id, sp := range d.Spaces {
 		if sp != nil && next.CounterByID(uint32(id)) == nil {
 			sp.Free()

@@ -43,13 +43,15 @@ type Stats struct {
 	Builds int64 // since the start
 }
 
-// Stats counts the lists.
+// Stats counts the lists. It takes no lock of the store: INFO may be asked for in a transaction, which has all of them.
 func (r *Builder) Stats() Stats {
 	st := Stats{Builds: r.builds.Load()}
-	for _, w := range r.Lists() {
-		st.Lists++
-		if w.List.Short() {
-			st.Short++
+	if lists := r.s.Listed.Load(); lists != nil {
+		st.Lists = len(*lists)
+		for _, l := range *lists {
+			if l.Short() {
+				st.Short++
+			}
 		}
 	}
 	return st
