@@ -123,7 +123,8 @@ func (r *changeSets) unlock() {
 		}
 		blk.Mu.Unlock()
 	}
-	r.locked, r.number, r.b.windows.locked = r.locked[:0], 0, false
+	r.locked, r.number = r.locked[:0], 0
+	r.b.windows.endSet()
 }
 
 // Replaced has news, which are locked, take the place of old, which r has locked.

@@ -60,6 +60,9 @@ func (w *windows) lockSet(g changeSet) {
 	w.locked = len(w.order) > 0
 }
 
+// endSet forgets what a change set did. Its records are logged: whatever this batch logs next must not have them again.
+func (w *windows) endSet() { w.locked, w.records = false, w.records[:0] }
+
 // prepare makes the items that an operation of a change set may change, so that nothing can fail later.
 func (w *windows) prepare(op *Op) error {
 	if w.b.data.Time.Seconds() == 0 || op.Kind == OpAdd && int64(op.Arg) <= 0 || op.Kind == OpDelete {
