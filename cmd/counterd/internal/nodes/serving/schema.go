@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -107,6 +109,11 @@ func (c *clusterSchema) adopt(next topology.Schema, epoch uint64) {
 }
 
 func (c *clusterSchema) putInForce(next topology.Schema) error {
+	if derives(next.Text) { // the log is going to have ticks: the first one comes with the schema, as additions without a time count nothing
+		if err := c.m.host.Store().Replication().AdmitCursors(); err != nil && !errors.Is(err, counter.ErrInMemory) {
+			return err
+		}
+	}
 	b := c.m.host.Store().NewBatch()
 	if err := b.BeginExclusive(); err != nil {
 		return err
@@ -122,6 +129,12 @@ func (c *clusterSchema) putInForce(next topology.Schema) error {
 	}
 	c.m.host.TouchAll()
 	return b.Commit()
+}
+
+// derives tells whether the schema of a text has derived columns.
+func derives(text string) bool {
+	s, err := schema.ParseDurable([]byte(text))
+	return err == nil && slices.ContainsFunc(s.Counters(), func(def *schema.Counter) bool { return len(def.Derived) > 0 })
 }
 
 // descends tells whether a text may come from a schema by statements: counters of the same id have the same name, and
