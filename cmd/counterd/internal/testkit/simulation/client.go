@@ -98,6 +98,9 @@ func (c *client) read(_ context.Context, key string) {
 	if a.outcome == acknowledged {
 		c.run.History.Add(key, a)
 	}
+	if c.run.Config.Window != "" && !c.run.Config.Decay && c.dice.Chance(300) {
+		c.readWindow(key)
+	}
 }
 
 // ask sends a command whose answer is a number to the node that should have the key.

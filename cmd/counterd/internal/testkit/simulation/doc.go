@@ -21,6 +21,7 @@
 //   - The history of each key is linearizable (History.Check).
 //   - A page of posts that each change set changes in all its counters is never seen half, on any node (pages.go).
 //   - The nodes of a shard hold the same posts.
+//   - A derived column whose window holds the whole run has as much as its source, in each answer and on each node (windows.go).
 //   - A feed gives each change once, in the order of its post, and no change that is taken back (package feedview).
 //   - No command is answered by an error that says nothing of its class.
 //
@@ -40,11 +41,10 @@
 // # Files
 //
 //	run.go                       one run: begin, faults, heal, compare
-//	map.go                       the map of the cluster
 //	standalone.go                a primary and replicas without etcd
 //	config.go                    what a seed draws
 //	machine.go                   a machine, its wall clock, and the processes on it
-//	nemesis.go                   faults, one after another
+//	nemesis.go                   faults, one after another, and the map of the cluster
 //	nemesis_machines.go          what they do to machines, links, disks, etcd and the map
 //	scenes.go                    faults in an order that single ones rarely come in
 //	scenes_feed.go               faults beside a consumer that reads on one node, hears nothing of some, or falls behind
@@ -56,6 +56,7 @@
 //	locks.go nolocks.go          a clock that goes on while disks hang
 //	client.go history.go         clients, and what they were answered
 //	client_flush.go              FLUSHALL
+//	windows.go                   a derived column beside the posts
 //	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys
 //	network.go half.go conn.go   hosts, links, connections
 //	feed.go                      a consumer of the feed of changes

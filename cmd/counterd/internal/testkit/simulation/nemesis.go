@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -122,9 +124,12 @@ func (n *nemesis) fault(d *Dice) {
 	case groupsMoved:
 		n.move(d, false)
 	case schemaChanged:
-		if column := fmt.Sprint("x", d.N(3)); d.Chance(500) {
+		switch column, add := fmt.Sprint("x", d.N(3)), d.Chance(500); {
+		case add && column == "x2" && r.Config.Window != "":
+			n.ask(m, "ADD", "COLUMN", "c", column, "window=1h/5m", "of=n", "suffix="+column)
+		case add:
 			n.ask(m, "ADD", "COLUMN", "c", column, "hint=4", "max=32", "suffix="+column)
-		} else {
+		default:
 			n.ask(m, "DROP", "COLUMN", "c", column)
 		}
 	case tierChanged:
@@ -222,4 +227,41 @@ func (n *nemesis) ask(m *Machine, words ...string) {
 			r.Story.Say(m.name, "%v: %v", words, err)
 		}
 	})
+}
+
+// view is the map that etcd has.
+func (r *Run) view() *topology.Map {
+	m, err := r.Etcd.Map()
+	if err != nil {
+		panic(err) // nodes wrote what nodes cannot read
+	}
+	return m
+}
+
+// change makes a change of the map, again if a node changed it in between.
+func (r *Run) change(f func(m *topology.Map) (topology.Change, error)) {
+	reg := r.Etcd.Open(nil)
+	defer reg.Close()
+	for {
+		c, err := f(r.view())
+		if err == nil {
+			err = reg.Commit(context.Background(), c)
+		}
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, topology.ErrConflict) {
+			r.Fault("the map: %v", err)
+			return
+		}
+	}
+}
+
+// try makes a change of the map, if it can be made now.
+func (r *Run) try(f func(m *topology.Map) (topology.Change, error)) {
+	if c, err := f(r.view()); err == nil {
+		reg := r.Etcd.Open(nil)
+		_ = reg.Commit(context.Background(), c)
+		_ = reg.Close()
+	}
 }

@@ -232,8 +232,12 @@ func (r *Run) begin() bool {
 
 // addSchema makes the counters that clients use: c of single posts, and p of pages.
 func (r *Run) addSchema() bool {
-	for _, line := range []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n", "ADD COLUMN c m hint=8 max=32 suffix=m",
-		"ADD COUNTER p", "ADD COLUMN p pa hint=4 max=32 suffix=pa", "ADD COLUMN p pb hint=8 max=32 suffix=pb"} {
+	lines := []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n", "ADD COLUMN c m hint=8 max=32 suffix=m",
+		"ADD COUNTER p", "ADD COLUMN p pa hint=4 max=32 suffix=pa", "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
+	if r.Config.Window != "" {
+		lines = append(lines, "ADD COLUMN c w window="+r.Config.Window+" of=n suffix=w")
+	}
+	for _, line := range lines {
 		if !r.await(line, func() string {
 			if _, err := r.operator.say(r.Machines[0].host, strings.Fields(line)...); err != nil {
 				return err.Error()
@@ -243,7 +247,7 @@ func (r *Run) addSchema() bool {
 			return false
 		}
 	}
-	return true
+	return r.Config.Window == "" || r.await("all nodes have the window", func() string { return windowed(r) })
 }
 
 // fill makes all posts of a run with tiers, so that there are blocks for cold files from the beginning.
@@ -352,6 +356,7 @@ func (r *Run) verify() {
 		r.Fault("nothing was acknowledged")
 	}
 	r.await("the replicas have the same digests", r.same)
+	verifyWindows(r)
 	r.verifyFeed()
 	for _, message := range differences {
 		if n := r.Story.Met()[message]; n > 0 {
