@@ -77,13 +77,17 @@ func (v *sight) noteSeenLogged(pos uint64) error {
 	return nil
 }
 
-// noteMade is noteSeenLogged for an answer of b that acknowledges an earlier change, whose record ends at pos; 0: it was replayed. Where nodes are
-// elected the answer waits as the change itself does. Readers wait for less: they are shown changes that one node confirms alone where two must have
-// them.
+// noteMade is noteSeenLogged for an answer of b that acknowledges an earlier change, whose record ends at pos; 0: it was replayed. The answer waits
+// as the change itself does. Readers wait for less: they are shown changes that a single node confirms where two must have them, and, unless each
+// change is synced, changes that the disk does not take. While the disk takes nothing, this answer is in doubt, and the reads of its batch are not.
 func noteMade(b *Batch, pos uint64) error {
-	if b.data.Config.Elected {
-		b.pos = max(b.pos, pos, b.data.Replayed)
+	pos = max(pos, b.data.Replayed)
+	if log := b.data.Log; log != nil && log.Failed() && pos > b.seen.safe(log) {
+		if err := log.Ready(); err != nil {
+			return &UncertainError{Offset: pos, Err: err}
+		}
 	}
+	b.pos = max(b.pos, pos)
 	return b.seen.noteSeenLogged(pos)
 }
 
