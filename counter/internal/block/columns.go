@@ -14,11 +14,13 @@ import (
 // A block keeps the columns it was made with. A column that the block lacks answers its default there, and a dropped column
 // is passed over.
 type Columns struct {
-	Def    *schema.Counter
-	Tops   *toplist.Lists // top lists of columns; nil: none has one
-	Layout *schema.Layout // of hot blocks made from now on
-	Over   *schema.Layout // of overlays made from now on: a column of row states before the others
-	Rest   func()         // see hot.RestBuckets: of a private copy, whose user plans beside clients; nil: planning does not rest
+	Def  *schema.Counter
+	Tops *toplist.Lists // top lists of columns; nil: none has one
+	// Watched: a change of a post concerns more than the post: a top list, or a derived column. An INCR asks this alone.
+	Watched bool
+	Layout  *schema.Layout // of hot blocks made from now on
+	Over    *schema.Layout // of overlays made from now on: a column of row states before the others
+	Rest    func()         // see hot.RestBuckets: of a private copy, whose user plans beside clients; nil: planning does not rest
 }
 
 // Define puts a definition of the counter in force. REQUIRES Store.gate held exclusively.
@@ -31,6 +33,7 @@ func (cs *Columns) Define(def *schema.Counter) error {
 		cs.Layout, cs.Over = def.Layout, over
 	}
 	cs.Def, cs.Tops = def, toplist.For(def, cs.Tops)
+	cs.Watched = cs.Tops != nil || len(def.Derived) > 0
 	return nil
 }
 

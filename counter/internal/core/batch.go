@@ -336,7 +336,7 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 			return blk
 		case op.Kind == OpRead:
 			op.Found, op.row = true, int32(len(b.rows))
-			if b.rows = blk.Tab.AppendRow(b.rows, ref); len(op.Counter.Derived) > 0 {
+			if b.rows = blk.Tab.AppendRow(b.rows, ref); ks.Watched && len(op.Counter.Derived) > 0 {
 				b.windows.appendRow(blk, op)
 			}
 			return blk

@@ -17,7 +17,7 @@ func addInTable(b *Batch, blk *block.Block, op *Op, ref hot.Ref) *block.Block {
 	if op.Err = b.refused; op.Err != nil {
 		return blk
 	}
-	if len(op.Counter.Derived) > 0 && value > old {
+	if op.ks.Watched && len(op.Counter.Derived) > 0 && value > old {
 		if op.Err = b.windows.addOne(blk, op, value-old); op.Err != nil {
 			return blk
 		}

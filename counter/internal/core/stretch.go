@@ -129,11 +129,8 @@ func mark(b *Batch, blk *block.Block, mid uint64) {
 // changed notes for the log, and for top lists, that op gave its column a value instead of old.
 func changed(b *Batch, blk *block.Block, op *Op, old, value uint64) {
 	mark(b, blk, op.Mid)
-	if t := op.ks.Tops; t != nil {
-		topChanged(b, t, op, old, value)
-	}
-	if len(b.windows.open) > 0 {
-		b.windows.apply(op.Mid, b.silent)
+	if op.ks.Watched {
+		watchedChanged(b, op, old, value)
 	}
 	switch {
 	case b.silent:
@@ -141,7 +138,17 @@ func changed(b *Batch, blk *block.Block, op *Op, old, value uint64) {
 	case b.data.Log != nil:
 		b.stretch.set(blk, op.Counter.ID, op.ks.Def.Columns[op.Column].ID, op.Mid, value)
 	}
-	if op.Done = true; len(b.windows.crowded) > 0 {
+	if op.Done = true; op.ks.Watched && len(b.windows.crowded) > 0 {
 		b.windows.widen(blk)
+	}
+}
+
+// watchedChanged is changed for top lists and derived columns.
+func watchedChanged(b *Batch, op *Op, old, value uint64) {
+	if t := op.ks.Tops; t != nil {
+		topChanged(b, t, op, old, value)
+	}
+	if len(b.windows.open) > 0 {
+		b.windows.apply(op.Mid, b.silent)
 	}
 }
