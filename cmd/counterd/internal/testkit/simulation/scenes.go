@@ -399,7 +399,12 @@ func (n *nemesis) leadOlder(d *Dice) {
 	if !n.until(8*time.Second, func() bool { return r.whole() == "" && r.start(m).Count > before.Count }) {
 		return
 	}
-	time.Sleep(d.Between(0, 2*time.Second))
+	// Two nodes that have older copies of this scene before are in sync by the map until the new primary has heard of them. Without them, this machine
+	// alone has all changes, and a person must put its newest directory back.
+	time.Sleep(d.Between(500*time.Millisecond, 2*time.Second))
+	if r.whole() != "" {
+		return
+	}
 	n.say("%s gets an older copy of its disk", m.name)
 	m.SwapDisk(disk)
 	n.aloneFirst(d, m)
