@@ -54,7 +54,7 @@ func (k *Windows) Look() {
 		k.ahead = time.Time{}
 	case k.ahead.IsZero() || now.Before(k.ahead):
 		k.ahead = now
-		k.log.Warn("the clock is more than a day ahead of the time of the log; windows wait ten minutes to see whether it stays there", "clock", now.UTC(), "log", time.Unix(store.Windows().Time(), 0).UTC())
+		k.log.Warn("the clock is more than a day ahead of the time of the log; windows wait ten minutes to see whether it stays there", "clock", now.UTC(), "log_time", time.Unix(store.Windows().Time(), 0).UTC())
 	}
 	if !due || far && now.Sub(k.ahead) < believeAfter || k.running || k.ended || now.Before(k.again) && k.again.Sub(now) <= retryAfter {
 		return
