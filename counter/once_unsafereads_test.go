@@ -5,6 +5,7 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -141,5 +142,51 @@ func TestShowOnceOnBadDisk(t *testing.T) {
 			}
 		}
 		wantValue(t, s, "9.v", 4)
+	}
+}
+
+// TestRepeatOnFullDisk: a numbered change that a full disk did not take is not acknowledged when it is sent again, whichever call of the disk
+// failed: a kill takes it back, and its number is free then. Its column has a window in half of the rounds, as such changes are made in
+// another way.
+func TestRepeatOnFullDisk(t *testing.T) {
+	for _, policy := range []SyncPolicy{SyncEverySec, SyncNo} {
+		for _, script := range []string{showScript, showScript + "\nadd column a w window=1h/5m of=v"} {
+			for skip := range 8 {
+				sim := vfs.NewSim()
+				faulty := vfs.NewFaulty(sim)
+				opts := Options{FS: faulty, AppendFsync: policy, Manual: true, SegmentBytes: 512, HashSeed: 1}
+				s := openDir(t, "data", opts, script)
+				faulty.Inject(vfs.Rule{Ops: vfs.OpMutating &^ vfs.OpMkdir, Skip: skip, Every: 1, Err: syscall.ENOSPC})
+				acked := uint64(0) // the last number that was acknowledged, at once or when it was sent again
+				var lost uint64
+				for seq := uint64(1); lost == 0; seq++ {
+					if _, err := tryOnce(s.NewBatch(), "a", seq, 0); errors.As(err, new(*UncertainError)) {
+						lost = seq
+					} else if acked = seq; err != nil || seq == 15 { // the column has 4 bits
+						t.Fatalf("%v, %d calls: number %d: %v", policy, skip, seq, err)
+					}
+				}
+				_, again := tryOnce(s.NewBatch(), "a", lost, 0)
+				b := s.NewBatch()
+				if last := with(b, func() error { _, _, err := b.Producers().Last([]byte("a")); return err }); (last == nil) != (again == nil) {
+					t.Errorf("%v, %d calls: the last number: %v, and a repeat of it: %v", policy, skip, last, again)
+				}
+				if again == nil {
+					acked = lost
+				}
+				killed := sim.Kill()
+				faulty.Clear()
+				close1(t, s)
+				opts.FS = killed
+				s = openDir(t, "data", opts, "")
+				if v, _, err := s.Get("9.v"); err != nil || uint64(v) < acked {
+					t.Errorf("%v, %d calls: %d numbers were acknowledged, and a kill left %d, %v", policy, skip, acked, v, err)
+				}
+				if o, err := tryOnce(s.NewBatch(), "a", lost, 0); err != nil || o.Result.N != lost {
+					t.Errorf("%v, %d calls: number %d after the kill: %+v, %v", policy, skip, lost, o.Result, err)
+				}
+				close1(t, s)
+			}
+		}
 	}
 }
