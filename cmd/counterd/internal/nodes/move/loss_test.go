@@ -420,7 +420,7 @@ func TestHoldIsShort(t *testing.T) {
 		}
 		holds := 0
 		k.change(func(m *topology.Map) (topology.Change, error) {
-			return topology.StartMove(m, "a move", k.shards[0].node.st.Owned, 1, 2, time.Now())
+			return topology.StartMove(m, "a move", m.Shard(1).Groups, 1, 2, time.Now())
 		})
 		for {
 			for _, p := range k.shards[1].leader().mover.Progress() {
@@ -444,7 +444,7 @@ func TestMoveOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newLossCluster(t, [2]time.Duration{time.Millisecond, 30 * time.Millisecond})
 		k.change(func(m *topology.Map) (topology.Change, error) {
-			return topology.StartMove(m, "a move", k.shards[0].node.st.Owned, 1, 2, time.Now())
+			return topology.StartMove(m, "a move", m.Shard(1).Groups, 1, 2, time.Now())
 		})
 		for range 1000 {
 			m, err := k.etcd.Map()
