@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,19 +31,21 @@ type consumer struct {
 	view     *feedview.View
 	position string
 	faults   []string
-	kept     map[uint64]uint64 // by shard: a place from which on the cursor keeps the log. INVARIANT: the log has the cursor's first record before it
-	moved    time.Time         // when the cursor was moved last
-	sets     int               // how often
+	kept     map[uint64]uint64      // by shard: a place from which on the cursor keeps the log. INVARIANT: the log has the cursor's first record before it
+	moved    time.Time              // when the cursor was moved last
+	sets     int                    // how often
+	silent   map[*Machine]time.Time // until when it does not read there
 }
 
 const (
 	feedHost   = "10.0.3.1"
 	cursorName = "simulated"
+	avoids     = 10 * time.Second // how long the consumer does not read on a node without a reply
 )
 
 func newConsumer(r *Run) *consumer {
 	return &consumer{run: r, stack: r.Net.Boot(feedHost, versionNow), dice: NewDice(r.Seed, "feed"), view: newView(r), position: feedjoin.Oldest,
-		kept: make(map[uint64]uint64)}
+		kept: make(map[uint64]uint64), silent: make(map[*Machine]time.Time)}
 }
 
 // newView is the view of a consumer that begins before the clients.
@@ -231,10 +234,10 @@ func (c *consumer) Shards(context.Context) ([]uint64, error) {
 	return ids, nil
 }
 
-// Reader reads on any node of a shard.
+// Reader reads on any node of a shard, and not again at once on a node without a reply.
 func (c *consumer) Reader(ctx context.Context, shard uint64) (feedjoin.Reader[feedview.Change], error) {
 	list := c.of(shard)
-	m := Pick(c.dice, list)
+	m := Pick(c.dice, c.answering(list, time.Now()))
 	if w := c.wants.Load(); slices.Contains(list, w) {
 		m = w
 	}
@@ -243,6 +246,29 @@ func (c *consumer) Reader(ctx context.Context, shard uint64) (feedjoin.Reader[fe
 		return nil, err
 	}
 	return &feedReader{c: c, m: m, shard: shard, conn: conn, left: 1 + c.dice.N(30)}, nil
+}
+
+// unanswered notes an error of a read. A replica without the log behind the position does not refuse it before it knows of a later position
+// that is safe: it lets each consumer wait for seconds. A replica of an older version is never told, and does so for good. If the consumer
+// tried such replicas again and again, it would not come to the end of the log in the time of the run.
+func (c *consumer) unanswered(m *Machine, err error, now time.Time) {
+	failed, refused := errors.AsType[*wire.ServerError](err)
+	if errors.Is(err, os.ErrDeadlineExceeded) || refused && strings.HasPrefix(failed.Text, "TRYAGAIN ") {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.silent[m] = now.Add(avoids)
+	}
+}
+
+// answering are the machines that are not avoided, or all if each is.
+func (c *consumer) answering(list []*Machine, now time.Time) []*Machine {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	some := slices.DeleteFunc(slices.Clone(list), func(m *Machine) bool { return now.Before(c.silent[m]) })
+	if len(some) == 0 {
+		return list
+	}
+	return some
 }
 
 // of are the machines that may be of a shard.
@@ -342,6 +368,7 @@ func (r *feedReader) Read(_ context.Context, from string) (reply feedjoin.Reply[
 	_ = r.conn.SetDeadline(time.Now().Add(block + r.c.run.Config.Patience))
 	v, err := r.conn.Do("COUNTER.FEED", "FROM", from, "COUNT", Pick(r.c.dice, []string{"1000", "100", "7", "1"}), "BLOCK", strconv.FormatInt(block.Milliseconds(), 10))
 	if err != nil {
+		r.c.unanswered(r.m, err, time.Now())
 		return reply, err
 	}
 	reply.Next = v.Array[0].Str
