@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/counter"
 )
@@ -18,7 +19,10 @@ func TestBackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=4 max=32 suffix=c"); err != nil {
+	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=4 max=32 suffix=c\nadd column weibo week window=7d/1d of=comment suffix=w"); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Windows().Tick(time.Unix(1_800_000_000, 0), nil); err != nil { // additions before the first one do not count
 		t.Fatal(err)
 	}
 	do := func(status int, words []string, args ...string) string {
@@ -51,26 +55,26 @@ func TestBackup(t *testing.T) {
 	do(0, append([]string{"there"}, names...), "backups", place)
 	do(0, []string{"counter=weibo items=1 digest=", "the backup can be restored"}, "drill", place)
 	do(0, []string{names[0], "can be restored"}, "drill", place, "--backup", names[0], "--scratch", t.TempDir())
-	value := func(dir string) uint64 {
+	value := func(dir string) [2]uint64 { // a post and its window
 		t.Helper()
 		s, err := counter.Open(dir, counter.Options{Manual: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		values, err := s.MGet("7.c")
+		values, err := s.MGet("7.c", "7.w")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return values[0].N
+		return [2]uint64{values[0].N, values[1].N}
 	}
 	to := t.TempDir()
 	do(0, []string{"restored the state at offset " + ends[2]}, "restore", place, "--out", to+"/newest")
 	do(0, nil, "restore", place, "--to", ends[0], "--out", to+"/first")
 	do(0, nil, "restore", place, "--backup", names[1], "--out", to+"/named")
 	for name, want := range map[string]uint64{"newest": 15, "first": 5, "named": 10} {
-		if got := value(to + "/" + name); got != want {
-			t.Errorf("%s: got %d, want %d", name, got, want)
+		if got := value(to + "/" + name); got != [2]uint64{want, want} {
+			t.Errorf("%s: got %d, want %d of both", name, got, want)
 		}
 	}
 	do(1, []string{"is there already"}, "restore", place, "--out", to+"/first")
