@@ -224,7 +224,7 @@ func (st *Statement) setDerivedIDs(space, id uint64) error {
 	return nil
 }
 
-// sameDerived is nil if st says what have is.
+// sameDerived returns a *MismatchError if the statement st defines another derived column than have, and nil if it defines the same.
 func sameDerived(c *Counter, have *Derived, st Statement) error {
 	var diff []Difference
 	if !st.Derives() {

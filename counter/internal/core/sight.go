@@ -121,7 +121,7 @@ func (a *Ack) Write() {
 	}
 }
 
-// Await is Commit for who does not wait: it has w told when others have what they must have, or will not, and Commit is
+// Await is Commit for a caller that does not wait: w is told when others have what they must have, or will not, and Commit is
 // to be called then. false: Commit may be called now, and does not wait for others.
 func (a *Ack) Await(w persist.Waiter) bool {
 	if a.log == nil || a.here || !a.log.Quorum().Required() || a.log.Waits(a.pos, a.seen) {
