@@ -345,3 +345,15 @@ func (n *nemesis) setClock(d *Dice, m *Machine) {
 	n.run.Story.meet("simulation: a clock was set")
 	m.clock.set(by)
 }
+
+// shardOf is the shard that a node is of now. ok is false if it is of none.
+func shardOf(r *Run, srv *server.Server) (id topology.ShardID, ok bool) {
+	if r.Config.Standalone {
+		return 1, true
+	}
+	st := srv.Cluster().Now()
+	if st.Shard == nil {
+		return 0, false
+	}
+	return st.Shard.ID, true
+}

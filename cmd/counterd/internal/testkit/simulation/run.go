@@ -404,13 +404,9 @@ func (r *Run) sameOf(name string) string {
 		if srv == nil {
 			return m.name + " does not run"
 		}
-		shard := topology.ShardID(1)
-		if !r.Config.Standalone {
-			st := srv.Cluster().Now()
-			if st.Shard == nil {
-				continue
-			}
-			shard = st.Shard.ID
+		shard, ok := shardOf(r, srv)
+		if !ok {
+			continue
 		}
 		d, err := srv.Store().Admin().Digests(name, 0, 1<<40, 1)
 		if err != nil {

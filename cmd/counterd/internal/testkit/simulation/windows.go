@@ -79,13 +79,9 @@ func sameWindows(r *Run) string {
 		if srv == nil {
 			return m.name + " does not run"
 		}
-		shard := topology.ShardID(1)
-		if !r.Config.Standalone {
-			st := srv.Cluster().Now()
-			if st.Shard == nil {
-				continue
-			}
-			shard = st.Shard.ID
+		shard, ok := shardOf(r, srv)
+		if !ok {
+			continue
 		}
 		var rows []uint64
 		wrong := ""
