@@ -31,7 +31,7 @@ help:
 	@echo '  make proof-sim      play whole systems, the real servers, through faults; SEEDS=, SEED=n replays one, SHRINK=1, SCENE=moves, QUIET=20 of a thousand, JOBS=processes'
 	@echo '  make proof-checker  plant faults in a copy, and print after how many simulated systems each is found; ONLY=names RUNS= TIME='
 	@echo '  make crash          3 million crash points, every damage of each file kind, 200 rounds of kill -9, 200 cut connections (over an hour)'
-	@echo '  make failover       50 failovers by Sentinel and 400 failovers during numbered changes (55 minutes; partitions need root)'
+	@echo '  make failover       50 failovers by Sentinel, 400 during numbered changes, and 200 beside consumers of the feed (75 minutes; partitions need root)'
 	@echo '  make fault N=17     run the tests that find a known fault again; BREAK=1 reverses its mend first (docs/internals/faults.md)'
 	@echo '  make faults         run the tests of all known faults; BREAK=1 reverses all mends, one at a time, and resumes; LIMIT=5m for the tests of one'
 	@echo '  make mutants        plant mistakes in the source, one at a time, and show which test finds each; N=17 or N=10-20, ONLY=repl'
@@ -226,6 +226,8 @@ DOWN_AFTER ?= 3s
 failover:
 	SCALE=50 $(GO) test -count=1 -run 'SentinelSoak' -timeout 3h -v ./cmd/counterd/e2e/sentinel -down-after $(DOWN_AFTER)
 	$(GO) test -count=1 -run 'NumberedFailovers' -timeout 3h -v ./cmd/counterd/e2e/sentinel -failovers 100
+	$(GO) test -count=1 -run 'FeedSentinel' -timeout 3h -v ./cmd/counterd/e2e/sentinel -feed-rounds 100
+	$(GO) test -count=1 -run 'FeedCluster' -timeout 3h -v ./cmd/counterd/e2e/cluster -feed-rounds 200
 
 fault:
 	@test -n '$(N)' || { echo 'make fault N=17, or N=10-20: docs/internals/faults.md lists the numbers'; exit 2; }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/internal/feedjoin"
@@ -61,6 +62,26 @@ func (e *PositionError) Unwrap() error { return e.Err }
 // feedBlock is how long the server waits for a change. It is below the time that go-redis waits for a reply.
 const feedBlock = time.Second
 
+// FeedOption is an option of Feed.
+type FeedOption func(*feedOptions)
+
+// feedOptions are the options of a feed.
+type feedOptions struct {
+	safe int
+}
+
+// FeedSafe has Feed give only changes that a number of replicas have acknowledged, as WAIT counts them. With Sentinel, no failover to one of
+// these replicas takes back a change that was given. In a cluster no failover does, without this option.
+func FeedSafe(replicas int) FeedOption { return func(o *feedOptions) { o.safe = replicas } }
+
+// words are the options as COUNTER.FEED takes them.
+func (o *feedOptions) words() (words []any) {
+	if o.safe > 0 {
+		words = append(words, "SAFE", o.safe)
+	}
+	return words
+}
+
 // errFeedCluster: a client says that it is one of a cluster, and does not know the nodes.
 var errFeedCluster = errors.New("client: the feed of a cluster needs a *redis.ClusterClient")
 
@@ -75,13 +96,18 @@ var errFeedCluster = errors.New("client: the feed of a cluster needs a *redis.Cl
 // cannot be continued. The error is the last element. Until the first reply FeedNow is the moment of the last attempt.
 //
 // It reads the next reply of each shard, 1,000 changes or 1 MiB, while the loop works on the last.
-func (c *Client) Feed(ctx context.Context, from string) iter.Seq2[FeedChange, error] {
+func (c *Client) Feed(ctx context.Context, from string, options ...FeedOption) iter.Seq2[FeedChange, error] {
 	return func(yield func(FeedChange, error) bool) {
 		source, err := newFeedSource(c)
 		if err != nil {
 			yield(FeedChange{}, err)
 			return
 		}
+		var o feedOptions
+		for _, option := range options {
+			option(&o)
+		}
+		source.words = o.words()
 		ctx, cancel := context.WithCancel(ctx)
 		defer source.close() // ends reads of nodes that are this feed's own
 		defer cancel()       // a read of the caller's client ends within feedBlock
@@ -146,11 +172,17 @@ func feedError(err error) error {
 	if gone := feedjoin.Refusal(err.Error(), err); gone != nil {
 		return gone
 	}
+	if strings.HasPrefix(err.Error(), errSafeReplica) { // behind a failover the client may still have the old primary
+		return nil
+	}
 	if errors.Is(err, errFeedReply) || errors.Is(err, errFeedPosition) || ClassOf(err) == Permanent {
 		return err
 	}
 	return nil
 }
+
+// errSafeReplica is the beginning of what a replica answers to SAFE.
+const errSafeReplica = "ERR SAFE is answered by a primary only"
 
 // errFeedReply: a reply is none of COUNTER.FEED.
 var errFeedReply = errors.New("client: a reply that is none of COUNTER.FEED")

@@ -170,3 +170,33 @@ func TestFeedHeadless(t *testing.T) {
 		n.close()
 	}
 }
+
+// TestFeedSafe: a feed that asks for changes which replicas have goes on where a replica answers, as a primary may have become one.
+func TestFeedSafe(t *testing.T) {
+	f := newFake(t)
+	calls := 0
+	f.feed = func(args []string) string {
+		if !slices.Equal(args[2:4], []string{"SAFE", "1"}) {
+			return "-ERR no SAFE 1\r\n"
+		}
+		if calls++; calls == 2 {
+			return "-" + errSafeReplica + ": another node leads\r\n"
+		}
+		return feedReply(calls, calls+1)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: f.addr, MaxRetries: -1})
+	defer rdb.Close()
+	c, err := New(rdb, Options{Counter: "weibo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range c.Feed(t.Context(), "1", FeedSafe(1)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 3 {
+			break
+		}
+	}
+}

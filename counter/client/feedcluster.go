@@ -20,6 +20,7 @@ import (
 type feedSource struct {
 	rdb   doer
 	nodes *feedNodes // nil: it is no cluster
+	words []any      // of COUNTER.FEED, behind its position
 }
 
 // doer is a client of one node or of several.
@@ -107,7 +108,7 @@ type feedReader struct {
 
 // Read reads the changes behind a position, and waits for the next one.
 func (r *feedReader) Read(ctx context.Context, from string) (reply feedjoin.Reply[FeedChange], err error) {
-	args := []any{"COUNTER.FEED", "FROM", from}
+	args := append([]any{"COUNTER.FEED", "FROM", from}, r.source.words...)
 	if from != FeedNow { // the first position is needed at once
 		args = append(args, "BLOCK", feedBlock.Milliseconds())
 	}

@@ -12,6 +12,7 @@
 //	tools          redis-cli, redis-benchmark, what other tools send; packages, units and the scripts of bench
 //	observability  /metrics; the console in a browser
 //	clients        the matrix of client libraries, in a module of its own
+//	consumers      programs that follow the feed of changes, and their sinks
 //	harness        what all of them share: processes, connections, loads that know what each post must hold
 //
 // # Running

@@ -130,6 +130,8 @@ var floors = map[string]int{
 	"cmd/internal/testkit":                     300,
 	"cmd/counterd/internal/testkit/feedview":   305,
 	"cmd/counterd/internal/testkit/simulation": 310,
+	"cmd/counterd/e2e/harness":                 390,
+	"cmd/counterd/e2e/consumers":               395,
 	"cmd/counterd/e2e":                         400,
 }
 

@@ -12,6 +12,6 @@
 //	heal_test.go                            damaged directories, one or all at once
 //	backup_test.go lost_test.go             backups, and a cluster that is lost and restored
 //	import_test.go                          imports beside moves, failovers and kills
-//	feed_test.go                            a feed beside moves, failovers and kills
+//	feed_test.go                            consumers of the feed beside moves, failovers and kills
 //	tools_test.go                           backups beside moves, failovers and kills
 package cluster

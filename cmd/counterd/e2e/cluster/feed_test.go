@@ -1,194 +1,117 @@
+// Scenario: consumers of the feed of changes, with each kind of sink, follow a cluster beside moves, failovers and kills.
 package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"net"
 	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/counterd/counterd/cmd/counterd/e2e/consumers"
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
-	"github.com/counterd/counterd/internal/testkit/programs"
+	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// feedPosts is how many posts the writer of a fed cluster counts on. They are of both shards.
-const feedPosts = 40
-
-// fedKey is the key of a post of a fed cluster.
-func fedKey(i int) string { return nKey(uint64(7_000_000 + i)) }
-
-// feedLines are the whole lines of a file that is perhaps being written.
-func feedLines(path string) ([]string, error) {
-	text, err := os.ReadFile(path)
-	if err != nil && !os.IsNotExist(err) {
-		return nil, err
-	}
-	lines := strings.Split(string(text), "\n")
-	return lines[:len(lines)-1], nil
-}
-
-// fed is the value of each post behind the lines. Each increment of a post must be the one behind the last.
-func fed(lines []string) (map[string]int64, error) {
-	all := map[string]int64{}
-	for i, line := range lines {
-		var change struct {
-			Position string
-			Parts    []struct {
-				Kind, Mid string
-				Values    map[string]int64
-			}
-		}
-		if err := json.Unmarshal([]byte(line), &change); err != nil || !strings.HasPrefix(change.Position, "c1,") {
-			return nil, fmt.Errorf("line %d is %q: %v", i, line, err)
-		}
-		for _, p := range change.Parts {
-			if p.Kind != "set" {
-				continue
-			}
-			if got := p.Values["repost"]; got != all[p.Mid]+1 {
-				return nil, fmt.Errorf("line %d: post %s has %d behind %d", i, p.Mid, got, all[p.Mid])
-			}
-			all[p.Mid]++
-		}
-	}
-	return all, nil
-}
-
-// fedWriter increments posts until it is stopped. An increment whose reply was lost may have been made.
-func fedWriter(t *testing.T, rng *rand.Rand, addrs []string) (made *atomic.Int64, stop func()) {
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DialTimeout: time.Second, ReadTimeout: time.Second, DisableIdentity: true})
-	ctx, cancel := context.WithCancel(t.Context())
-	made = new(atomic.Int64)
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		for ctx.Err() == nil {
-			if rdb.Incr(ctx, fedKey(rng.IntN(feedPosts))).Err() == nil {
-				made.Add(1)
-			}
-			time.Sleep(2 * time.Millisecond)
-		}
-	})
-	return made, sync.OnceFunc(func() {
-		cancel()
-		ended.Wait()
-		_ = rdb.Close()
-	})
-}
-
-// TestFeed writes the changes of a cluster to a file with a counterctl that is killed, while groups of hash slots move and primaries are
-// killed: each change of a post is in the file once and in order, and the cursor of each shard follows.
-func TestFeed(t *testing.T) {
-	t.Parallel()
+// TestFeedCluster kills primaries, hands their role over, and moves groups of hash slots, while consumers of the feed and their sinks are killed: each
+// consumer gets each change of a post once and in order, and has in the end the posts of the cluster. The cursor of each shard follows one of them.
+//
+//	go test ./cmd/counterd/e2e/cluster -run FeedCluster -feed-rounds 100 -v -timeout 2h
+func TestFeedCluster(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	rng, _ := harness.Random(t)
 	c, ok := newCluster(t, clusterOptions{members: 1, shards: 2, replicas: 1, timeout: 2 * time.Second, fsync: "everysec"})
 	if !ok {
 		return
 	}
-	path, err := programs.Path("counterctl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var addrs []string
+	nodes := &consumers.Nodes{Cluster: true, Counter: "weibo", Cursor: "search"}
 	for _, n := range c.nodes {
-		addrs = append(addrs, n.Addr)
+		nodes.Addrs = append(nodes.Addrs, n.Addr)
+		nodes.Writes = append(nodes.Writes, net.JoinHostPort(n.host, strconv.Itoa(n.forward)))
 	}
-	made, stop := fedWriter(t, rand.New(rand.NewPCG(rng.Uint64(), 0)), addrs)
-	defer stop()
-	changes, log := filepath.Join(t.TempDir(), "changes.jsonl"), new(harness.LogBuffer)
-	var tool *exec.Cmd
-	start := func() {
-		tool = exec.Command(path, "feed", strings.Join(addrs, ","), "--from", "OLDEST", "--cursor", "search", "--to", changes)
-		tool.Stdout, tool.Stderr, tool.SysProcAttr = log, log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if err := tool.Start(); err != nil {
-			t.Fatal(err)
-		}
+	s := consumers.NewSet(t, rng, nodes)
+	var did feedFaults
+	for round := range max(3, *consumers.RoundsFlag) {
+		did.strike(c, s, round)
+		c.healthy(2 * time.Minute)
+		s.More()
 	}
-	kill := func() {
-		_ = tool.Process.Kill()
-		_ = tool.Wait()
-	}
-	start()
-	defer func() {
-		kill()
-		if t.Failed() {
-			t.Logf("counterctl feed:\n%s", log)
-		}
-	}()
-	more := func() { // the writer and the tool get on
-		t.Helper()
-		goal := made.Load() + 20
-		lines, err := feedLines(changes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		harness.Eventually(t, time.Minute, "increments and changes", func() bool {
-			now, err := feedLines(changes)
-			return err == nil && made.Load() > goal && len(now) > len(lines)+20
-		})
-	}
-	for round := range harness.Scaled(2) {
-		more()
-		m, err := c.load()
-		if err != nil {
-			t.Fatal(err)
-		}
-		from := m.Shards[round/2%2]
-		if round%2 == 0 {
-			to := m.Shards[1-round/2%2]
-			var moving sync.WaitGroup
-			moving.Go(func() {
-				harness.WantCtl(t, 0, []string{"cluster", "move", "--etcd", c.endpoints(), "--name", c.name, "--groups", from.Groups.String(), "--to", fmt.Sprint(to.ID), "--yes", "--wait", "2m"}, "moved")
-			})
-			kill() // somewhere within the move
-			start()
-			moving.Wait()
-			continue
-		}
-		p := c.primary(m, m.Shards[1-round/2%2]) // which has the groups
-		p.Kill()
-		more() // another node has taken over
-		if err := p.start(); err != nil {
-			t.Fatal(err)
-		}
-		c.healthy(time.Minute)
-	}
-	more()
-	stop()
-	want := map[string]int64{}
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
+	s.Same()
+	t.Logf("%d failovers: %d planned, %d behind kill -9; %d moves; %d further nodes killed", did.planned+did.unplanned, did.planned, did.unplanned, did.moves, did.kills)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addrs, DisableIdentity: true})
 	defer rdb.Close()
-	for i := range feedPosts {
-		if n, err := rdb.Get(t.Context(), fedKey(i)).Int64(); err == nil {
-			want[strconv.Itoa(7_000_000+i)] = n
-		} else if err != redis.Nil {
-			t.Fatal(err)
-		}
-	}
-	var got map[string]int64
-	harness.Eventually(t, time.Minute, "the file to have what the cluster has", func() bool {
-		lines, err := feedLines(changes)
-		if err == nil {
-			got, err = fed(lines)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(got) == fmt.Sprint(want)
-	})
 	if err := rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
 		return node.Do(ctx, "COUNTER.CURSOR", "GET", "search").Err()
 	}); err != nil {
 		t.Errorf("a shard has no cursor: %v", err)
+	}
+}
+
+// feedFaults are the faults of the nodes, counted.
+type feedFaults struct{ planned, unplanned, moves, kills int }
+
+// strike hurts a shard, and consumers meanwhile. The shards have their turns.
+func (f *feedFaults) strike(c *cluster, s *consumers.Set, round int) {
+	m, err := c.load()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	shard := m.Shards[round/4%2]
+	p := c.primary(m, shard)
+	switch round % 4 {
+	case 0:
+		f.unplanned++
+		p.Kill()
+		s.Hurt(2)
+		harness.Eventually(c.t, time.Minute, "another node leads", func() bool {
+			now, err := c.load()
+			return err == nil && now.Shard(shard.ID).Primary != shard.Primary && now.Shard(shard.ID).Primary != ""
+		})
+		s.Hurt(1)
+		c.start(p)
+	case 1:
+		f.moves++
+		f.move(c, s, m)
+	case 2:
+		f.planned++
+		if reply := harness.Ask(c.replicas(m, shard)[0].Addr, "CLUSTER", "FAILOVER"); reply != "+OK\r\n" {
+			c.t.Fatalf("CLUSTER FAILOVER: %q", reply)
+		}
+		s.Hurt(2)
+	case 3:
+		f.kills += 2
+		p.Kill()
+		c.start(p)
+		s.Hurt(2)
+		r := c.replicas(m, shard)[0]
+		r.Kill()
+		s.Hurt(1)
+		c.start(r)
+	}
+}
+
+// move moves all groups of a shard, which the other one gives back in the next such round.
+func (f *feedFaults) move(c *cluster, s *consumers.Set, m *topology.Map) {
+	from, to := m.Shards[0], m.Shards[1]
+	if from.Groups.Empty() {
+		from, to = to, from
+	}
+	var moving sync.WaitGroup
+	moving.Go(func() {
+		harness.WantCtl(c.t, 0, []string{"cluster", "move", "--etcd", c.endpoints(), "--name", c.name, "--groups", from.Groups.String(), "--to", fmt.Sprint(to.ID), "--yes", "--wait", "2m"}, "moved")
+	})
+	s.Hurt(2)
+	moving.Wait()
+}
+
+// start starts a node again.
+func (c *cluster) start(p *process) {
+	c.t.Helper()
+	if err := p.start(); err != nil {
+		c.t.Fatal(err)
 	}
 }

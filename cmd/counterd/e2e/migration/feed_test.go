@@ -1,17 +1,12 @@
 package migration
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -25,9 +20,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/counterd/counterd/cmd/counterd/e2e/consumers"
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/programs"
@@ -253,139 +247,17 @@ func fileLines(t testing.TB, path string) []string {
 	return lines[:len(lines)-1]
 }
 
-// streamTarget is a redis-server that keeps acknowledged entries.
-func streamTarget(t testing.TB) *target {
-	path, ok := harness.Tool(t, "redis-server")
-	if !ok {
-		return nil
-	}
-	port, dir := freeport.Take(t), t.TempDir()
-	start := func() *harness.Server {
-		return harness.LaunchAt(t, "redis-server", path, port, dir, []string{"--save", "", "--appendonly", "yes", "--databases", "1"})
-	}
-	s := start()
-	return &target{to: []string{"--to", "redis://" + s.Addr + "/changes"},
-		kill: func() {
-			s.Kill()
-			s = start()
-		},
-		lines: func() (lines []string) {
-			c := s.Dial(t)
-			defer c.Close()
-			for _, entry := range c.Do("XRANGE", "changes", "-", "+").List {
-				lines = append(lines, entry.List[1].List[3].Text)
-			}
-			return lines
-		}}
-}
-
-// service is a web service that compares positions, as the documentation says, and breaks connections.
-type service struct {
-	mu    sync.Mutex
-	rng   *rand.Rand
-	at    string
-	lines []string
-	dead  int // so many requests more get no answer
-}
-
-func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	late := s.rng.IntN(2) == 0
-	if s.dead > 0 {
-		if s.dead--; !late {
-			panic(http.ErrAbortHandler)
-		}
-		defer func() { panic(http.ErrAbortHandler) }()
-	}
-	if after := r.Header.Get("Counterd-After"); s.at != "" && after != s.at {
-		w.Header().Set("Counterd-Position", s.at)
-		w.WriteHeader(http.StatusConflict)
-		return
-	}
-	var lines []string
-	body := bufio.NewScanner(r.Body)
-	body.Buffer(nil, 64<<20)
-	for body.Scan() {
-		lines = append(lines, body.Text())
-	}
-	if body.Err() != nil {
-		panic(http.ErrAbortHandler)
-	}
-	s.lines, s.at = append(s.lines, lines...), r.Header.Get("Counterd-Position")
-}
-
-func webTarget(t testing.TB, rng *rand.Rand) *target {
-	s := &service{rng: rand.New(rand.NewPCG(rng.Uint64(), 0))}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	return &target{to: []string{"--to", server.URL, "--state", filepath.Join(t.TempDir(), "state")},
-		kill: func() {
-			s.mu.Lock()
-			s.dead = 1 + s.rng.IntN(3)
-			s.mu.Unlock()
-		},
-		lines: func() []string {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.lines
-		}}
-}
-
-// kafkaTarget is a cluster of Kafka that keeps its data. It ends and starts again, or breaks the connections of the next requests.
-func kafkaTarget(t testing.TB, rng *rand.Rand) *target {
-	port, dir := freeport.Take(t), t.TempDir()
-	start := func() *kfake.Cluster {
-		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.SeedTopics(1, "changes"), kfake.DataDir(dir), kfake.SyncWrites())
+// targetOf is the target of a sink, with all lines that it had so far.
+func targetOf(t testing.TB, sink *consumers.Sink) *target {
+	var all []string
+	return &target{to: sink.To, kill: sink.Break, lines: func() []string {
+		lines, err := sink.Read()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c
-	}
-	c := start()
-	t.Cleanup(func() { c.Close() })
-	return &target{to: []string{"--to", fmt.Sprintf("kafka://127.0.0.1:%d/changes", port)},
-		kill: func() {
-			if rng.IntN(2) == 0 {
-				c.Close()
-				c = start()
-				return
-			}
-			for _, key := range []kmsg.Key{kmsg.Produce, kmsg.EndTxn, kmsg.InitProducerID} {
-				c.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("cut"), true })
-			}
-		},
-		lines: func() []string { return committed(t, c.ListenAddrs()[0]) }}
-}
-
-// committed are the values of the records of the topic that a consumer sees.
-func committed(t testing.TB, addr string) (lines []string) {
-	ctx, cancel := context.WithTimeout(t.Context(), harness.IoTimeout)
-	defer cancel()
-	reader, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"changes": {0: kgo.NewOffset().AtStart()}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	part := kmsg.NewListOffsetsRequestTopicPartition()
-	part.Timestamp = -1
-	topic := kmsg.NewListOffsetsRequestTopic()
-	topic.Topic, topic.Partitions = "changes", append(topic.Partitions, part)
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID, req.IsolationLevel, req.Topics = -1, 1, append(req.Topics, topic)
-	answer, err := req.RequestWith(ctx, reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for at, end := int64(0), answer.Topics[0].Partitions[0].Offset; at < end && ctx.Err() == nil; {
-		reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-			if at = r.Offset + 1; !r.Attrs.IsControl() {
-				lines = append(lines, string(r.Value))
-			}
-		})
-	}
-	return lines
+		all = append(all, lines...)
+		return all
+	}}
 }
 
 // kafkaPlace is the variable of the environment that makes the test's program a cluster of Kafka: its port and folder.
@@ -438,7 +310,13 @@ func processKafkaTarget(t testing.TB) *target {
 			kill()
 			start()
 		},
-		lines: func() []string { return committed(t, addr) }}
+		lines: func() []string {
+			lines, _, err := consumers.Committed(t.Context(), addr, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return lines
+		}}
 }
 
 // TestFeedKilled kills the node, the tool and the sink in random order: each change is in the sink once, and in order.
@@ -450,18 +328,19 @@ func TestFeedKilled(t *testing.T) {
 			var sink *target
 			switch name {
 			case "redis":
-				sink = streamTarget(t)
+				stream, ok := consumers.NewStream(t)
+				if !ok {
+					return
+				}
+				sink = targetOf(t, stream)
 			case "http":
-				sink = webTarget(t, rng)
+				sink = targetOf(t, consumers.NewWeb(t, rng))
 			case "kafka":
-				sink = kafkaTarget(t, rng)
+				sink = targetOf(t, consumers.NewKafka(t, rng))
 			case "kafka process":
 				sink = processKafkaTarget(t)
 			default:
 				sink = fileTarget(t, "changes."+name)
-			}
-			if sink == nil {
-				return
 			}
 			f := newFed(t, rng)
 			addr := f.source.Addr

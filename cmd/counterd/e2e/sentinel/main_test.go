@@ -3,7 +3,7 @@ package sentinel
 import (
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
+	"github.com/counterd/counterd/cmd/counterd/e2e/consumers"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { consumers.Main(m) }
