@@ -65,7 +65,7 @@
 //
 // # The way of an INCR
 //
-//  1. The caller opens a Batch, which enters the store's gate shared (core/gate.go), and adds the operation (core/batch.go, core/op.go).
+//  1. The caller opens a Batch, which enters the store's gate shared (package gate), and adds the operation (core/batch.go, core/op.go).
 //  2. Batch.locate finds the keyspace and the block of each operation, and prefetches the memory of its bucket (core/locate.go).
 //  3. Batch.fetch reads the pages of cold files that operations need, while no block is locked.
 //  4. stretch.next locks the block. Neighbours in one block share the lock (core/stretch.go).
@@ -73,7 +73,7 @@
 //     (internal/hot/items.go), or the overlay for a cold one (block/overlay.go).
 //  6. The stretch encodes the value after the change as a record, and appends the records of up to 16 blocks to the log at
 //     once. Only then are those blocks unlocked: the order of the log is the order of the effects.
-//  7. Batch.End leaves the gate. Batch.Commit, or an Ack for several batches (core/sight.go), waits until the log has the record
+//  7. Batch.End leaves the gate. Batch.Commit, or an Ack for several batches (core/ack.go), waits until the log has the record
 //     as safe as appendfsync and the in-sync set ask for. Then the caller answers.
 //
 // A reader sees a change before it is safe. So a batch remembers how far the log must be for what it has read, and Commit
@@ -200,9 +200,9 @@
 // # Locks
 //
 // The comment of core.Data has the order of all locks. A batch waits for a disk with the gate held shared and no block
-// locked. A writer of the gate waits for such a batch too, and other batches do not (core/gate.go). A reader locks one block at
+// locked. A writer of the gate waits for such a batch too, and other batches do not (package gate). A reader locks one block at
 // a time, for 50-100 ns an operation, and a writer up to 16. Sealing takes some milliseconds and stops one block only.
-// The background does long work in turns (core/pace.go), and without the block's lock where it can (tier/beside.go).
+// The background does long work in turns (package pace), and without the block's lock where it can (tier/beside.go).
 //
 // # Processors
 //

@@ -8,6 +8,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/scancache"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/schema"
@@ -101,11 +102,11 @@ func (r Reader) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 		def    *schema.Counter
 		ks     *block.Keyspace
 		mids   []uint64
-		copies []*core.SortedBlock // that mids came from
+		copies []*scancache.Copy // that mids came from
 	}
 	var sources []source
 	upto := hot.EndMid // all mids below are in sources
-	ahead := max(core.LeastScanAhead, core.ScanAhead/max(1, len(r.b.Schema().Counters())))
+	ahead := max(scancache.LeastAhead, scancache.Ahead/max(1, len(r.b.Schema().Counters())))
 	for _, def := range r.b.Schema().Counters() {
 		ks := r.s.Spaces[def.ID][place]
 		if r.s.SlotGroups && core.Vacant(r.b, ks) {
@@ -168,7 +169,7 @@ func (r Reader) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 		}
 	}
 	if next != 0 {
-		used := make(map[*block.Keyspace][]*core.SortedBlock, len(sources))
+		used := make(map[*block.Keyspace][]*scancache.Copy, len(sources))
 		for _, p := range sources {
 			used[p.ks] = p.copies
 		}

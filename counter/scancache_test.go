@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/counter/internal/core"
-
+	"github.com/counterd/counterd/counter/internal/scancache"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -104,7 +103,7 @@ func TestScanManyCounters(t *testing.T) {
 			for _, c := range copies {
 				n += len(c.Mids)
 			}
-			if n > 2*max(core.ScanAhead, counters*core.LeastScanAhead) {
+			if n > 2*max(scancache.Ahead, counters*scancache.LeastAhead) {
 				t.Errorf("the copies kept for cursor %d have %d mids", cursor, n)
 			}
 		}

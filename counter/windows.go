@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/counter/internal/window"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -22,12 +23,12 @@ func (s *Store) Windows() Windows { return Windows{s} }
 // ahead says so.
 func (w Windows) Due(now time.Time) (due, ahead bool) {
 	d := &w.s.data
-	next, ok := d.NextTick()
+	next, ok := d.Time.Next(d.Schema.Load())
 	if !ok || now.Unix() < next {
 		return false, false
 	}
 	was := d.Time.Seconds()
-	return true, was > 0 && now.Unix()-was > core.FarAhead
+	return true, was > 0 && now.Unix()-was > window.FarAhead
 }
 
 // Time is that of the log, in seconds since 1970; 0: there was no tick yet.

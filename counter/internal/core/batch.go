@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/gate"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -22,8 +23,8 @@ type Batch struct {
 	within []bounded // bounds of additions that have some
 	sets   rowSets   // what OpSetRows give
 
-	door            *door // of the store's gate
-	room            *room // that it is in, while it is open and not exclusive
+	door            *gate.Door // of the store's gate
+	room            *gate.Room // that it is in, while it is open and not exclusive
 	open, exclusive bool
 	number          uint64 // of an exclusive batch: see Block.ChangeSet
 
@@ -52,9 +53,9 @@ type Batch struct {
 
 // Begin opens the batch for operations, beside other batches.
 func (b *Batch) Begin() error {
-	b.room = b.door.enter()
+	b.room = b.door.Enter()
 	if b.data.Closed {
-		b.room.leave()
+		b.room.Leave()
 		return ErrClosed
 	}
 	b.open = true
@@ -97,7 +98,7 @@ func (b *Batch) End() {
 		b.dropped.free(b.data)
 		b.dropped = nil
 	} else {
-		b.room.leave()
+		b.room.Leave()
 	}
 }
 

@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
@@ -13,8 +12,11 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/gate"
 	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/counter/internal/scancache"
 	"github.com/counterd/counterd/counter/internal/toplist"
+	"github.com/counterd/counterd/counter/internal/window"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -51,7 +53,7 @@ type Data struct {
 
 	Applying sync.RWMutex
 
-	Gate   *gate
+	Gate   *gate.Gate
 	Closed bool                          // guarded by gate
 	Schema atomic.Pointer[schema.Schema] // written under gate held exclusively
 	Spaces []block.Space                 // by counter id, nil where dropped; guarded by gate
@@ -90,11 +92,11 @@ type Data struct {
 	Log      *persist.Log
 	Replayed uint64 // log offset up to which the start replayed
 
-	Scans      scanCache
+	Scans      scancache.Cache
 	changeSets atomic.Uint64 // of changes, made so far, and exclusive batches: see changeSet
 	Producers  ledger
 	Cursors    Cursors
-	Time       Clock
+	Time       window.Clock
 }
 
 // Config has the options of a Data.
@@ -126,7 +128,7 @@ func (d *Data) Init(c Config, cache *coldstore.Cache) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	d.Config, d.Gate, d.Cache = c, newGate(runtime.GOMAXPROCS(0)), cache
+	d.Config, d.Gate, d.Cache = c, gate.New(runtime.GOMAXPROCS(0)), cache
 	d.Schema.Store(schema.Empty())
 	d.Clock.Store(1)
 	d.Outdated, d.Unlisted = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -148,12 +150,16 @@ func (d *Data) wakeReshaping() {
 
 // NewBatch returns an empty batch.
 func (d *Data) NewBatch() *Batch {
-	b := &Batch{data: d, door: d.Gate.door(), seen: sight{data: d, here: true}}
+	b := &Batch{data: d, door: d.Gate.Door(), seen: sight{data: d, here: true}}
 	b.changeSets.b = b
 	b.stretch.b, b.stretch.most = b, maxStretch
 	b.windows.b = b
 	return b
 }
+
+// UseDoor makes a batch enter by door n of its store's gate, from its next Begin on: see gate.Gate.DoorAt. REQUIRES the batch to be closed, and n not
+// to be negative.
+func UseDoor(b *Batch, n int) { b.door = b.data.Gate.DoorAt(n) }
 
 // Release frees all memory, and closes log, directory and cold files. closed, if not nil, is called once the log is closed
 // without an error.
@@ -185,61 +191,3 @@ func NoteSeen(b *Batch, pos uint64) { b.seen.noteSeen(pos) }
 
 // ImageSlack is how many bytes an image has besides its table.
 const ImageSlack = 4 << 10
-
-// Errors of operations and of batches.
-var (
-	// ErrInMemory: the store has no directory.
-	ErrInMemory = errors.New("counter: data is kept in memory only: there is no directory")
-
-	// ErrOutOfRange: the value would leave [0, min(2^max-1, 2^63-1)] of its column. Nothing was changed.
-	ErrOutOfRange = errors.New("counter: value out of range")
-
-	// ErrClosed: the store was closed.
-	ErrClosed = errors.New("counter: store is closed")
-
-	// ErrMaxMemory: maxmemory is passed by more than the headroom, as ranges cannot be written to disk fast enough, or
-	// not at all. Nothing was changed.
-	ErrMaxMemory = errors.New("counter: used memory > maxmemory and cold ranges cannot be written to disk fast enough")
-)
-
-// UncertainError says that changes were made, but are not safe on disk yet: they will be as soon as the disk is well; a
-// crash before that takes them back. Or, with a *persist.UnconfirmedError inside, that another node which must have them
-// may not: if it takes this one's place they are taken back.
-type UncertainError struct {
-	Offset uint64 // in the log, behind the changes
-	Err    error
-}
-
-func (e *UncertainError) Error() string {
-	var elsewhere *persist.UnconfirmedError
-	if errors.As(e.Err, &elsewhere) {
-		return fmt.Sprintf("changes up to log offset %d are made but not known to be on all nodes that must have them: %v", e.Offset, elsewhere)
-	}
-	return fmt.Sprintf("changes up to log offset %d are made but not safe on disk: %v", e.Offset, e.Err)
-}
-
-func (e *UncertainError) Unwrap() error { return e.Err }
-
-// ErrReplica: the store follows a primary and takes no changes of its own. Nothing was changed.
-var ErrReplica = errors.New("counter: the store is a replica: only its primary's changes are taken")
-
-// ErrImporting: all posts cannot be removed while some are on their way here. Nothing was changed.
-var ErrImporting = errors.New("counter: hash slots are being moved here: remove all posts when that is done")
-
-// TakesChanges tells why no change may be made, or nil. REQUIRES: there is a log.
-func (d *Data) TakesChanges() error {
-	if d.Replica.Load() {
-		return ErrReplica
-	}
-	if d.Changing.Load() {
-		// A primary that has to write down whose log it is, as the disk took no writes before, stays a primary.
-		if err := d.Log.Ready(); err != nil {
-			return err
-		}
-		return ErrReplica
-	}
-	if err := d.Refusal.Load(); err != nil {
-		return *err
-	}
-	return d.Log.Ready()
-}

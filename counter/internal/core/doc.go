@@ -11,25 +11,24 @@
 //
 // # Files
 //
-//	data.go spaces.go          the posts of a store, their guards, and whether changes are taken; keyspaces by counter and group of hash slots
-//	gate.go                    the lock that batches share
+//	data.go spaces.go          the posts of a store, and their guards; keyspaces by counter and group of hash slots
+//	errors.go                  whether changes are taken; why not
 //	schemachange.go            changes of the schema, and of all posts at once
 //	moving.go                  groups of hash slots: which clients may touch, which are on their way
-//	batch.go op.go             operations, run together
+//	batch.go op.go ack.go      operations, run together; their acknowledgement
 //	change.go bounds.go        a new value of a column; additions within bounds
 //	setrow.go                  several columns of a post at once
 //	locate.go                  the blocks of operations, and the pages of cold files that a batch waits for
-//	stretch.go sight.go        changes that are logged at once; how far the log must be for the results, and their acknowledgement
+//	stretch.go sight.go        changes that are logged at once; how far the log must be for the results
 //	changeset.go setlock.go    operations that stand or fall together; the locks of their blocks
 //	longread.go                very many reads of one moment
-//	once.go ledger.go          numbered changes, the table of their producers, and which producer a number in the log stood for
+//	once.go ledger.go          numbered changes, and the table of their producers
+//	definelog.go               which producer a number in the log stood for
 //	cursors.go                 named places in the feed of changes
-//	windows.go windowset.go    derived columns, which count additions in a window of time; change sets of them
-//	tick.go                    the time of the log
+//	windows.go windowset.go    changes of derived columns (package window) by a batch; by change sets
+//	tick.go                    the time of the log moves on
 //	droprange.go               ranges of mids whose posts are removed at once, and the newest mids, which tell time
 //	update.go updaterow.go     changes of the posts that a query finds, and a batch as queries see it
-//	scancache.go               sorted mids of blocks, for scans
 //	topnotes.go                notes of changes for the top lists of columns
 //	replay.go                  records of the log, made again at the start and on a replica
-//	pace.go                    turns of background work
 package core

@@ -87,7 +87,7 @@ func (r *Replayer) Apply(pos uint64, rec *format.Record) error {
 	case format.KindCursor:
 		r.s.Cursors.apply(rec, r.Batch.applied)
 	case format.KindTick:
-		r.s.Time.advance(rec.Value)
+		r.s.Time.Advance(rec.Value)
 	case format.KindSet:
 		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
 	case format.KindSetItem:

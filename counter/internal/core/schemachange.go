@@ -7,6 +7,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/toplist"
+	"github.com/counterd/counterd/counter/internal/window"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
@@ -33,7 +34,7 @@ func (d *Data) alter(b *Batch, next *schema.Schema) error {
 	if next == d.Schema.Load() {
 		return nil
 	}
-	_, ticking := d.NextTick()
+	_, ticking := d.Time.Next(d.Schema.Load())
 	if d.Log == nil {
 		err := d.SetSchema(next)
 		if err == nil {
@@ -65,7 +66,7 @@ func (d *Data) alter(b *Batch, next *schema.Schema) error {
 func startTicks(b *Batch, ticking bool) {
 	d := b.data
 	now := d.Config.Now().Unix()
-	if _, ok := d.NextTick(); !ok || ticking && now-d.Time.Seconds() > FarAhead && d.Time.Seconds() > 0 {
+	if _, ok := d.Time.Next(d.Schema.Load()); !ok || ticking && now-d.Time.Seconds() > window.FarAhead && d.Time.Seconds() > 0 {
 		return
 	}
 	if d.Log == nil || d.Cursors.Admitted.Load() {

@@ -2,10 +2,10 @@ package core
 
 import (
 	"errors"
-	"math"
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/window"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
@@ -14,8 +14,7 @@ import (
 var ErrDerived = errors.New("counter: the column is derived: additions to another column change it, and nothing else does")
 
 // windows changes and reads derived columns for a batch (schema.Derived). The space of a derived column is a keyspace like others. Its items are
-// the posts with additions in the window: a count for each bucket, and the number of the newest bucket. So an addition clears the
-// buckets that have come since the one before, and a read passes over those that have gone: nothing happens when only time passes.
+// the posts with additions in the window: see window.Place.
 //
 // An addition and the derived changes are records of one append, so a crash keeps both or neither. The records have the values after the
 // change. A store that replays or follows a log makes the changes of its records and derives nothing.
@@ -44,15 +43,11 @@ type addition struct {
 	n      uint64
 }
 
-// place is an item of a space. Its block is locked.
+// place is an item of a space that the operation at hand changes or reads.
 type place struct {
-	of   *schema.Derived
-	ks   *block.Keyspace
-	blk  *block.Block
-	at   block.Location
-	add  uint64
-	made bool // it was not there before
-	own  bool // the block is locked for this operation alone: not by the stretch, and not by the change set
+	window.Place
+	add uint64
+	own bool // the block is locked for this operation alone: not by the stretch, and not by the change set
 }
 
 // spaceItem is an item of a space, or its place.
@@ -77,7 +72,7 @@ func (w *windows) begin(blk *block.Block, def *schema.Counter, mid uint64, adds 
 		of := &def.Derived[i]
 		for _, a := range adds {
 			if a.column == of.At && a.n > 0 {
-				w.open = append(w.open, place{of: of, ks: w.b.data.Spaces[of.Space.ID].Of(mid), add: a.n})
+				w.open = append(w.open, place{window.Place{Of: of, Ks: w.b.data.Spaces[of.Space.ID].Of(mid)}, a.n, false})
 			}
 		}
 	}
@@ -86,7 +81,7 @@ func (w *windows) begin(blk *block.Block, def *schema.Counter, mid uint64, adds 
 	}
 	w.lock(blk, mid, true)
 	for i := range w.open {
-		if err := w.ensure(&w.open[i], mid); err != nil {
+		if err := w.ensure(&w.open[i].Place, mid); err != nil {
 			w.cancel(mid)
 			return err
 		}
@@ -100,7 +95,7 @@ func (w *windows) lock(blk *block.Block, mid uint64, change bool) {
 	if w.locked {
 		for i := range w.open {
 			p := &w.open[i]
-			p.blk = p.ks.Dir.Load().Find(mid)
+			p.Block = p.Ks.Dir.Load().Find(mid)
 		}
 		return
 	}
@@ -110,7 +105,7 @@ func (w *windows) lock(blk *block.Block, mid uint64, change bool) {
 	w.b.stretch.log(blk)
 	for i := range w.open {
 		p := &w.open[i]
-		p.blk, p.own = p.ks.Lock(mid), true
+		p.Block, p.own = p.Ks.Lock(mid), true
 	}
 }
 
@@ -118,15 +113,15 @@ func (w *windows) lock(blk *block.Block, mid uint64, change bool) {
 func (w *windows) tryLock(mid uint64, change bool) bool {
 	for i := range w.open {
 		p := &w.open[i]
-		b := p.ks.Dir.Load().Find(mid)
+		b := p.Ks.Dir.Load().Find(mid)
 		if slices.Contains(w.b.stretch.blocks, b) {
-			if p.blk = b; change && !w.stays(p, mid) {
-				p.blk = nil
+			if p.Block = b; change && !p.Stays(mid) {
+				p.Block = nil
 			}
-		} else if p.blk = p.ks.TryLock(b); p.blk != nil {
+		} else if p.Block = p.Ks.TryLock(b); p.Block != nil {
 			p.own = true
 		}
-		if p.blk == nil {
+		if p.Block == nil {
 			w.unlock(0)
 			return false
 		}
@@ -134,40 +129,26 @@ func (w *windows) tryLock(mid uint64, change bool) bool {
 	return true
 }
 
-// stays tells whether a change of the item leaves its block as it is.
-func (w *windows) stays(p *place, mid uint64) bool {
-	if p.blk.Cold != nil || p.blk.Shape != p.ks.Layout {
-		return false
-	}
-	_, ok := p.blk.Tab.Find(mid)
-	return ok
-}
-
 // ensure finds the item of p, and makes it if it is not there.
-func (w *windows) ensure(p *place, mid uint64) (err error) {
-	if p.at, err = p.ks.Find(p.blk, mid); err != nil {
+func (w *windows) ensure(p *window.Place, mid uint64) error {
+	if err := p.Find(mid); err != nil {
 		return err
 	}
-	if p.at.Where == block.InTable {
-		p.made = w.locked && p.empty() // the change set made it before
+	switch {
+	case p.At.Where == block.InTable:
+		p.Made = w.locked && p.Empty() // the change set made it before
 		return nil
-	}
-	if w.b.full {
+	case w.b.full:
 		return ErrMaxMemory
 	}
-	found := p.at.Found()
-	if p.blk, p.at.Ref, err = p.ks.Ensure(p.blk, mid, p.at); err != nil {
-		return err
-	}
-	p.at.Where, p.made = block.InTable, !found
-	return nil
+	return p.Ensure(mid)
 }
 
 // cancel takes back what begin did.
 func (w *windows) cancel(mid uint64) {
 	for i := range w.open {
-		if p := &w.open[i]; p.made && !w.locked {
-			_ = p.ks.Remove(p.blk, mid, p.at) // it is in the table, and so it needs no memory
+		if p := &w.open[i]; p.Made && !w.locked {
+			p.Unmake(mid)
 		}
 	}
 	w.unlock(0)
@@ -180,19 +161,19 @@ func (w *windows) apply(mid uint64, apart bool) {
 	b, now := w.b, w.b.data.Time.Seconds()
 	for i := range w.open {
 		p := &w.open[i]
-		w.add(p, now)
-		mark(b, p.blk, mid)
-		p.blk.Used = b.now
-		p.blk.Work++
+		w.columns = p.Add(p.add, now, w.columns[:0])
+		mark(b, p.Block, mid)
+		p.Block.Used = b.now
+		p.Block.Work++
 		switch {
 		case apart:
-			w.records = w.appendColumns(w.records, p, mid)
+			w.records = p.AppendRecord(w.records, mid, w.columns)
 		case b.data.Log != nil:
-			b.stretch.records = w.appendColumns(b.stretch.records, p, mid)
+			b.stretch.records = p.AppendRecord(b.stretch.records, mid, w.columns)
 			w.stretch(p)
 		}
-		if !w.locked && p.blk.Tab.Crowded() {
-			w.crowded = append(w.crowded, spaceItem{p.ks, mid})
+		if !w.locked && p.Block.Tab.Crowded() {
+			w.crowded = append(w.crowded, spaceItem{p.Ks, mid})
 		}
 	}
 	if !apart || w.locked {
@@ -213,7 +194,7 @@ func (w *windows) widen(blk *block.Block) {
 // stretch gives the block of p to the stretch, which has a record of it.
 func (w *windows) stretch(p *place) {
 	if p.own {
-		w.b.stretch.blocks, p.own = append(w.b.stretch.blocks, p.blk), false
+		w.b.stretch.blocks, p.own = append(w.b.stretch.blocks, p.Block), false
 	}
 }
 
@@ -239,90 +220,29 @@ func (w *windows) unlock(logged uint64) {
 	for i := range w.open {
 		p := &w.open[i]
 		if p.own {
-			p.blk.Logged = max(p.blk.Logged, logged)
-			p.blk.Mu.Unlock()
+			p.Block.Logged = max(p.Block.Logged, logged)
+			p.Block.Mu.Unlock()
 		}
-		p.blk, p.own = nil, false
+		p.Block, p.own = nil, false
 	}
-}
-
-// add counts an addition in the item of p, and puts the columns that it changes in columns.
-func (w *windows) add(p *place, now int64) {
-	w.columns = w.columns[:0]
-	n := int64(p.of.Window.Buckets())
-	today := p.of.Window.At(now)
-	last := today
-	if !p.made {
-		last = p.bucket(today)
-	}
-	bucket := max(last, today)
-	if p.made || bucket != last {
-		w.set(p, schema.LastBucket, uint64(bucket)&(1<<schema.BucketBits-1))
-	}
-	for gone := max(last+1, bucket-n+1); gone < bucket; gone++ {
-		if c := schema.FirstBucket + int(gone%n); p.value(c) > 0 {
-			w.set(p, c, 0)
-		}
-	}
-	c := schema.FirstBucket + int(bucket%n)
-	was := uint64(0)
-	if bucket == last {
-		was = p.value(c)
-	}
-	w.set(p, c, min(was+p.add, math.MaxInt64)) // both are below 2^63
-}
-
-func (w *windows) set(p *place, column int, v uint64) {
-	p.blk.Tab.Set(p.at.Ref, p.ks.Field(p.blk, column), v)
-	w.columns = append(w.columns, format.ColumnValue{Column: p.of.Space.Columns[column].ID, Value: v})
-}
-
-// value is a column of an item in the table of its block.
-func (p *place) value(column int) uint64 { return p.blk.Tab.Get(p.at.Ref, p.ks.Field(p.blk, column)) }
-
-// bucket is the number of the newest bucket of the item. Its lowest bits are kept: it is the one of those that is nearest to today's.
-func (p *place) bucket(today int64) int64 {
-	return schema.NearestBucket(p.value(schema.LastBucket), today)
-}
-
-// empty tells whether the item of p, in the table of its block, counts nothing at all: it was made, and not changed yet.
-func (p *place) empty() bool {
-	for i := range p.of.Window.Buckets() {
-		if p.value(schema.FirstBucket+i) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// appendColumns appends the record of the columns that add changed.
-func (w *windows) appendColumns(dst []byte, p *place, mid uint64) []byte {
-	if len(w.columns) == 1 {
-		return format.AppendSet(dst, p.ks.ID, w.columns[0].Column, mid, w.columns[0].Value)
-	}
-	return format.AppendSetItem(dst, p.ks.ID, mid, w.columns)
 }
 
 // value reads derived column number i of a post that is there. blk is its block, which stays locked.
 func (w *windows) value(blk *block.Block, def *schema.Counter, i int, mid uint64) (sum uint64, err error) {
 	of := &def.Derived[i]
-	w.open = append(w.open[:0], place{of: of, ks: w.b.data.Spaces[of.Space.ID].Of(mid)})
+	w.open = append(w.open[:0], place{Place: window.Place{Of: of, Ks: w.b.data.Spaces[of.Space.ID].Of(mid)}})
 	w.lock(blk, mid, false)
 	p := &w.open[0]
-	if p.at, err = p.ks.Find(p.blk, mid); err == nil && p.at.Found() {
-		var row [schema.MaxColumns]uint64
-		var read []uint64
-		if read, err = p.ks.AppendRow(row[:0], p.blk, mid, p.at); err == nil {
-			sum = of.Sum(read, w.b.data.Time.Seconds())
-		}
+	if err = p.Find(mid); err == nil {
+		sum, err = p.Sum(mid, w.b.data.Time.Seconds())
 	}
 	switch {
 	case err != nil:
 		w.b.data.ReadErrors.Add(1)
 	case w.b.seen.failing && p.own: // changes of other posts do not matter
-		err = w.b.seen.noteItem(p.blk, of.Space.ID, mid)
+		err = w.b.seen.noteItem(p.Block, of.Space.ID, mid)
 	default:
-		w.b.seen.noteSeen(p.blk.Logged)
+		w.b.seen.noteSeen(p.Block.Logged)
 	}
 	w.unlock(0)
 	w.open = w.open[:0]
@@ -346,13 +266,13 @@ func (w *windows) remove(blk *block.Block, def *schema.Counter, mid uint64, apar
 	b := w.b
 	for i := range def.Derived {
 		of := &def.Derived[i]
-		w.open = append(w.open, place{of: of, ks: b.data.Spaces[of.Space.ID].Of(mid)})
+		w.open = append(w.open, place{Place: window.Place{Of: of, Ks: b.data.Spaces[of.Space.ID].Of(mid)}})
 	}
 	w.lock(blk, mid, false)
 	for i := range w.open {
 		p := &w.open[i]
 		var err error
-		if p.at, err = p.ks.Find(p.blk, mid); err != nil {
+		if err = p.Find(mid); err != nil {
 			w.unlock(0)
 			w.open = w.open[:0]
 			return err
@@ -360,15 +280,15 @@ func (w *windows) remove(blk *block.Block, def *schema.Counter, mid uint64, apar
 	}
 	for i := range w.open {
 		p := &w.open[i]
-		if !p.at.Found() || p.ks.Remove(p.blk, mid, p.at) != nil { // without memory for the overlay of a file it stays: nobody reads it
+		if !p.At.Found() || p.Ks.Remove(p.Block, mid, p.At) != nil { // without memory for the overlay of a file it stays: nobody reads it
 			continue
 		}
-		mark(b, p.blk, mid)
+		mark(b, p.Block, mid)
 		switch {
 		case apart:
-			w.records = format.AppendDelete(w.records, p.ks.ID, mid)
+			w.records = format.AppendDelete(w.records, p.Ks.ID, mid)
 		case b.data.Log != nil:
-			b.stretch.records = format.AppendDelete(b.stretch.records, p.ks.ID, mid)
+			b.stretch.records = format.AppendDelete(b.stretch.records, p.Ks.ID, mid)
 			w.stretch(p)
 		}
 	}

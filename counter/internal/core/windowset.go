@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/window"
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -73,13 +74,13 @@ func (w *windows) prepare(op *Op) error {
 		if of.At != int(op.Column) {
 			continue
 		}
-		p := place{of: of, ks: w.b.data.Spaces[of.Space.ID].Of(op.Mid)}
-		p.blk = p.ks.Dir.Load().Find(op.Mid)
+		p := window.Place{Of: of, Ks: w.b.data.Spaces[of.Space.ID].Of(op.Mid)}
+		p.Block = p.Ks.Dir.Load().Find(op.Mid)
 		if err := w.ensure(&p, op.Mid); err != nil {
 			return err
 		}
-		if p.made {
-			w.made = append(w.made, spaceItem{p.ks, op.Mid})
+		if p.Made {
+			w.made = append(w.made, spaceItem{p.Ks, op.Mid})
 		}
 	}
 	return nil
@@ -88,18 +89,9 @@ func (w *windows) prepare(op *Op) error {
 // unmake removes the items that prepare made and nothing changed.
 func (w *windows) unmake() {
 	for _, at := range w.made {
-		p := place{ks: at.ks, blk: at.ks.Dir.Load().Find(at.mid)}
-		def := at.ks.Def
-		var err error
-		if p.at, err = at.ks.Find(p.blk, at.mid); err != nil || !p.at.Found() {
-			continue
-		}
-		empty := true
-		for c := 1; c < len(def.Columns); c++ {
-			empty = empty && p.value(c) == 0
-		}
-		if empty {
-			_ = at.ks.Remove(p.blk, at.mid, p.at) // it is in the table, and so it needs no memory
+		p := window.Place{Ks: at.ks, Block: at.ks.Dir.Load().Find(at.mid)}
+		if p.Find(at.mid) == nil {
+			p.Unmake(at.mid)
 		}
 	}
 	w.made = w.made[:0]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/pace"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
 )
@@ -23,7 +24,7 @@ type snapshot struct {
 	wrote    []wroteImage
 	images   int
 	bytes    uint64
-	pace     core.Pace
+	pace     pace.Pace
 	out      snapfile.Images
 
 	wroteProducers *format.BlockFile // as wrote; nil: it was not written

@@ -8,6 +8,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/pace"
 )
 
 // reshaping is a hot block on its way to other tables beside its readers and writers, as rewriting is one on its way to
@@ -41,7 +42,7 @@ func (t *Tiers) ReshapeBeside(ks *block.Keyspace, mid uint64, plans func(cs *blo
 	defer t.one.Unlock()
 	r := reshaping{s: t.s, ks: ks, rest: t.Rest}
 	if r.rest == nil {
-		r.rest = new(core.Pace).Rest
+		r.rest = new(pace.Pace).Rest
 	}
 	defer func() { t.s.Copies.Free(r.memory) }()
 	if err := r.copy(mid); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/pace"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -131,10 +132,10 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	if err != nil {
 		return stats, err
 	}
-	pace, n := core.Pace{Hurry: func() bool { return r.t.short() }}, 0
+	turns, n := pace.Pace{Hurry: func() bool { return r.t.short() }}, 0
 	if err = r.rows(image, func(mid uint64, vals []uint64) error {
 		if n++; n%256 == 0 { // 40 us
-			pace.Rest()
+			turns.Rest()
 		}
 		return w.Add(mid, vals)
 	}); err == nil {

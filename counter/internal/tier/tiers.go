@@ -36,7 +36,7 @@ type Tiers struct {
 	misses, evictions uint64 // of the cache, at the last look; of the tiers' goroutine
 
 	one     sync.Mutex    // held while a block changes its tier
-	Rest    func()        // called by ReshapeBeside now and then; nil: it rests as core.Pace does. Tests count the calls
+	Rest    func()        // called by ReshapeBeside now and then; nil: it rests as pace.Pace does. Tests count the calls
 	Backoff block.Backoff // of all blocks, after a failure that others may have too; of the tiers' goroutine
 
 	quit     chan struct{}

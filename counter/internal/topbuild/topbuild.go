@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/counter/internal/pace"
 	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/counter/internal/toplist"
 	"github.com/counterd/counterd/schema"
@@ -162,9 +163,9 @@ func (r *Builder) scan(w Kept, k int) (*query.Rows, error) {
 	}
 	t.Scan()
 	b := r.s.NewBatch()
-	pace := core.Pace{}
+	turns := pace.Pace{}
 	for {
-		pace.Rest()
+		turns.Rest()
 		if err := b.Begin(); err != nil {
 			return nil, err
 		}
@@ -186,9 +187,9 @@ const addTurn = 256
 // add gives the posts to the list, each with the value that it has now, under the lock of its block.
 func (r *Builder) add(w Kept, rows *query.Rows) error {
 	b := r.s.NewBatch()
-	pace := core.Pace{}
+	turns := pace.Pace{}
 	for from := 0; from < rows.Len(); from += addTurn {
-		pace.Rest()
+		turns.Rest()
 		if err := b.Begin(); err != nil {
 			return err
 		}

@@ -45,6 +45,8 @@ var floors = map[string]int{
 	"counter/internal":           40,
 	"counter/internal/block":     45,
 	"counter/internal/query":     50,
+	"counter/internal/window":    50,
+	"counter/internal/scancache": 50,
 	"counter/internal/rangecopy": 50,
 	"counter/internal/core":      55,
 	"counter/internal/build":     57,

@@ -65,7 +65,7 @@
 // Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (package
 // pubsub, repl.Peer). Who works for long elsewhere lets others have their turn (front.Front.GiveWay): one processor may be
 // all there is. What a loop does wait for: short locks, the store's gate while somebody has it exclusively (and for 10 ms
-// while somebody waits for it: counter/internal/core/gate.go), and write() of the log.
+// while somebody waits for it: counter/internal/gate/gate.go), and write() of the log.
 //
 // # Files
 //

@@ -1,4 +1,5 @@
-package core
+// Package scancache keeps sorted mids of blocks for scans (type Cache). It knows blocks, and nothing of stores.
+package scancache
 
 import (
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"github.com/counterd/counterd/persist/snapfile"
 )
 
-// scanCache keeps the sorted mids of the blocks that scans are in: sorting a block for each call would cost
+// Cache keeps the sorted mids of the blocks that scans are in: sorting a block for each call would cost
 // milliseconds for ten keys.
 //
 // A copy may be older than the block's last change. It is good for a call of a scan if the block has not changed since
@@ -22,30 +23,30 @@ import (
 // When an entry falls out, older copies must not take its place under the same cursor: gone remembers how new the
 // copies were that fell out, and none that is not newer is kept there again. barred is the same for all cursors that
 // gone does not remember any more.
-type scanCache struct {
+type Cache struct {
 	mu     sync.Mutex
-	At     map[uint64]scanCopies // by cursor
-	order  []uint64              // keys of at, oldest first
-	Made   uint64                // copies made so far
-	gone   map[uint64]uint64     // cursor to number, for the cursors of past
-	past   []uint64              // oldest first
+	At     map[uint64]Copies // by cursor
+	order  []uint64          // keys of at, oldest first
+	Made   uint64            // copies made so far
+	gone   map[uint64]uint64 // cursor to number, for the cursors of past
+	past   []uint64          // oldest first
 	barred uint64
 }
 
-// scanCopies are the copies that a call which returned some cursor goes on with.
-type scanCopies map[*block.Keyspace]*SortedBlock
+// Copies are the copies that a call which returned some cursor goes on with.
+type Copies map[*block.Keyspace]*Copy
 
 const (
-	// maxScanPositions bounds the cache: the copies of a cursor take 0.5 MB together, or 8 KB a counter.
-	maxScanPositions = 16
-	ScanAhead        = 64 << 10 // mids of all counters
-	LeastScanAhead   = 1 << 10  // mids of one
-	// maxScanGone is how many calls a scan goes on with a copy of a block that changes all the time: 4096 take 0.2 MB.
-	maxScanGone = 4 << 10
+	// maxPositions bounds the cache: the copies of a cursor take 0.5 MB together, or 8 KB a counter.
+	maxPositions = 16
+	Ahead        = 64 << 10 // mids of all counters
+	LeastAhead   = 1 << 10  // mids of one
+	// maxGone is how many calls a scan goes on with a copy of a block that changes all the time: 4096 take 0.2 MB.
+	maxGone = 4 << 10
 )
 
-// SortedBlock is a sorted copy of the mids of a block, or of so many from the first asked for on. It never changes.
-type SortedBlock struct {
+// Copy is a sorted copy of the mids of a block, or of so many from the first asked for on. It never changes.
+type Copy struct {
 	block  *block.Block
 	edits  uint64 // the block's when it was made
 	Logged uint64
@@ -57,9 +58,9 @@ type SortedBlock struct {
 
 // Mids returns sorted mids of ks from cursor on, count of them where there are so many, the end of the range that
 // they cover completely, and the copies they came from. A copy is made of ahead mids.
-func (c *scanCache) Mids(ks *block.Keyspace, cursor uint64, count, ahead int) (mids []uint64, end uint64, used []*SortedBlock) {
+func (c *Cache) Mids(ks *block.Keyspace, cursor uint64, count, ahead int) (mids []uint64, end uint64, used []*Copy) {
 	for end = cursor; len(mids) < count && end < hot.EndMid; {
-		var s *SortedBlock
+		var s *Copy
 		if end == cursor {
 			s = c.continued(ks, cursor)
 		}
@@ -77,7 +78,7 @@ func (c *scanCache) Mids(ks *block.Keyspace, cursor uint64, count, ahead int) (m
 }
 
 // continued returns the copy that a call which returned this cursor used, if it is still here.
-func (c *scanCache) continued(ks *block.Keyspace, cursor uint64) *SortedBlock {
+func (c *Cache) continued(ks *block.Keyspace, cursor uint64) *Copy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.At[cursor][ks]
@@ -85,7 +86,7 @@ func (c *scanCache) continued(ks *block.Keyspace, cursor uint64) *SortedBlock {
 
 // sorted returns a copy of the block that holds from, as the block is now: from there on, of ahead mids where there are
 // more.
-func (c *scanCache) sorted(ks *block.Keyspace, from uint64, ahead int) *SortedBlock {
+func (c *Cache) sorted(ks *block.Keyspace, from uint64, ahead int) *Copy {
 	b := ks.Lock(from)
 	edits := b.Edits
 	c.mu.Lock()
@@ -97,7 +98,7 @@ func (c *scanCache) sorted(ks *block.Keyspace, from uint64, ahead int) *SortedBl
 		}
 	}
 	c.Made++
-	s := &SortedBlock{block: b, edits: edits, Logged: b.Logged, lo: b.Lo, hi: b.Hi, number: c.Made}
+	s := &Copy{block: b, edits: edits, Logged: b.Logged, lo: b.Lo, hi: b.Hi, number: c.Made}
 	c.mu.Unlock()
 	s.Mids, s.Lost = b.AppendMids(make([]uint64, 0, b.Items()))
 	b.Mu.Unlock()
@@ -107,7 +108,7 @@ func (c *scanCache) sorted(ks *block.Keyspace, from uint64, ahead int) *SortedBl
 }
 
 // cut takes away what lies before from, and behind so many mids, unless that is little.
-func (s *SortedBlock) cut(from uint64, ahead int) {
+func (s *Copy) cut(from uint64, ahead int) {
 	i, _ := slices.BinarySearch(s.Mids, from)
 	if len(s.Mids)-i <= 2*ahead {
 		return
@@ -119,10 +120,10 @@ func (s *SortedBlock) cut(from uint64, ahead int) {
 
 // Expect keeps the copies that the scan which got cursor next will go on with: of each counter one of those it used, if
 // next lies in them.
-func (c *scanCache) Expect(next uint64, used map[*block.Keyspace][]*SortedBlock, ahead int) {
-	copies := make(scanCopies, len(used))
+func (c *Cache) Expect(next uint64, used map[*block.Keyspace][]*Copy, ahead int) {
+	copies := make(Copies, len(used))
 	for ks, all := range used {
-		if i := slices.IndexFunc(all, func(s *SortedBlock) bool { return s.lo <= next && next < s.hi }); i >= 0 {
+		if i := slices.IndexFunc(all, func(s *Copy) bool { return s.lo <= next && next < s.hi }); i >= 0 {
 			copies[ks] = all[i]
 		} else {
 			copies[ks] = c.sorted(ks, next, ahead)
@@ -132,9 +133,9 @@ func (c *scanCache) Expect(next uint64, used map[*block.Keyspace][]*SortedBlock,
 	defer c.mu.Unlock()
 	kept := c.At[next]
 	if kept == nil {
-		kept = make(scanCopies, len(copies))
+		kept = make(Copies, len(copies))
 		if c.At == nil {
-			c.At = make(map[uint64]scanCopies)
+			c.At = make(map[uint64]Copies)
 		}
 		c.At[next] = kept
 		c.order = append(c.order, next)
@@ -145,13 +146,13 @@ func (c *scanCache) Expect(next uint64, used map[*block.Keyspace][]*SortedBlock,
 			kept[ks] = s
 		}
 	}
-	if len(c.order) > maxScanPositions {
+	if len(c.order) > maxPositions {
 		c.evict()
 	}
 }
 
 // evict removes the oldest entry. REQUIRES c.Mu held.
-func (c *scanCache) evict() {
+func (c *Cache) evict() {
 	cursor := c.order[0]
 	newest, again := c.gone[cursor]
 	if !again {
@@ -166,7 +167,7 @@ func (c *scanCache) evict() {
 	c.gone[cursor] = newest
 	delete(c.At, cursor)
 	c.order = slices.Delete(c.order, 0, 1)
-	if len(c.past) > maxScanGone {
+	if len(c.past) > maxGone {
 		c.barred = max(c.barred, c.gone[c.past[0]])
 		delete(c.gone, c.past[0])
 		c.past = slices.Delete(c.past, 0, 1)

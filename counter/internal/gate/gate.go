@@ -1,4 +1,5 @@
-package core
+// Package gate has a lock that very many readers share, and a writer may have alone. It is pure.
+package gate
 
 import (
 	"sync"
@@ -6,7 +7,7 @@ import (
 	"time"
 )
 
-// gate is a lock that many share and one may have alone. Two things are different from sync.RWMutex.
+// Gate is a lock that many share and one may have alone. Two things are different from sync.RWMutex.
 //
 // Readers on several processors do not write the same cache line: a gate has as many doors as there are processors. A
 // reader comes by one of them, which costs 11 ns if no other processor has its line, and 78 if one has. A writer shuts
@@ -19,8 +20,8 @@ import (
 // stopped for 10 ms by a disk that hangs for minutes, and what needs the gate alone waits for the disk.
 //
 // No reader may enter again before it has left, as of any RWMutex.
-type gate struct {
-	doors   []door // one at least
+type Gate struct {
+	doors   []Door // one at least
 	next    atomic.Uint32
 	seldom  sync.RWMutex  // of readers that are in no hurry, in no loop of a server
 	writers sync.Mutex    // held by the one that has the gate, or waits for it
@@ -30,48 +31,45 @@ type gate struct {
 	opened  sync.Cond
 }
 
-// door is one way in, on lines of its own: a processor may load two at a time.
-type door struct {
-	room atomic.Pointer[room] // where readers are now
-	gate *gate
+// Door is one way in, on lines of its own: a processor may load two at a time.
+type Door struct {
+	room atomic.Pointer[Room] // where readers are now
+	gate *Gate
 	_    [128 - 16]byte
 }
 
-// room is what readers of one door are in. A writer leaves one that does not become empty behind, shut, and gives the door
+// Room is what readers of one door are in. A writer leaves one that does not become empty behind, shut, and gives the door
 // another.
-type room struct {
+type Room struct {
 	in   atomic.Int64 // readers, and those who look whether they may stay
 	shut atomic.Bool
-	gate *gate
+	gate *Gate
 	_    [128 - 24]byte
 }
 
-// gatePatience is how long a writer keeps new readers out at first, while others are still in. Most leave within a
+// patienceAtFirst is how long a writer keeps new readers out at first, while others are still in. Most leave within a
 // millisecond: cold pages of a disk that is well take 0.1.
-const gatePatience = 10 * time.Millisecond
+const patienceAtFirst = 10 * time.Millisecond
 
-func newGate(doors int) *gate {
-	g := &gate{doors: make([]door, doors), left: make(chan struct{}, 1)}
+func New(doors int) *Gate {
+	g := &Gate{doors: make([]Door, doors), left: make(chan struct{}, 1)}
 	g.opened.L = &g.opening
 	for i := range g.doors {
 		g.doors[i].gate = g
-		g.doors[i].room.Store(&room{gate: g})
+		g.doors[i].room.Store(&Room{gate: g})
 	}
 	return g
 }
 
-// door returns a way in for who reads often: one after the other, so that those at work at a time seldom share one.
-func (g *gate) door() *door { return &g.doors[int(g.next.Add(1)-1)%len(g.doors)] }
+// Door returns a way in for who reads often: one after the other, so that those at work at a time seldom share one.
+func (g *Gate) Door() *Door { return &g.doors[int(g.next.Add(1)-1)%len(g.doors)] }
 
-// UseDoor makes a batch enter by door n of its store's gate, from its next Begin on. Batches of one event loop take turns, so each loop has
-// its number: a door of two processors costs 78 ns a batch instead of 11. REQUIRES the batch to be closed, and n not to be negative.
-func UseDoor(b *Batch, n int) {
-	doors := b.data.Gate.doors
-	b.door = &doors[n%len(doors)]
-}
+// DoorAt is door n, of as many as there are: the number of an event loop, for example. Batches of one event loop take turns, so each loop has its
+// number: a door of two processors costs 78 ns a batch instead of 11. n is not negative.
+func (g *Gate) DoorAt(n int) *Door { return &g.doors[n%len(g.doors)] }
 
-// enter waits while a writer has the gate, or keeps readers out. The caller leaves the room it returns.
-func (d *door) enter() *room {
+// Enter waits while a writer has the gate, or keeps readers out. The caller leaves the room it returns.
+func (d *Door) Enter() *Room {
 	r := d.room.Load()
 	r.in.Add(1)
 	if !r.shut.Load() {
@@ -80,10 +78,10 @@ func (d *door) enter() *room {
 	return d.await(r)
 }
 
-// await is enter for who found r shut, and counts in it.
-func (d *door) await(r *room) *room {
+// await is Enter for who found r shut, and counts in it.
+func (d *Door) await(r *Room) *Room {
 	for {
-		r.leave()
+		r.Leave()
 		d.gate.opening.Lock()
 		for r = d.room.Load(); r.shut.Load(); r = d.room.Load() {
 			d.gate.opened.Wait()
@@ -96,15 +94,15 @@ func (d *door) await(r *room) *room {
 	}
 }
 
-// leave ends enter. Any goroutine may call it.
-func (r *room) leave() {
+// Leave ends Enter. Any goroutine may call it.
+func (r *Room) Leave() {
 	if r.in.Add(-1) == 0 && r.shut.Load() {
 		r.tell()
 	}
 }
 
 // tell wakes the writer.
-func (r *room) tell() {
+func (r *Room) tell() {
 	select {
 	case r.gate.left <- struct{}{}:
 	default: // it has not taken the last one yet, and looks at all rooms then
@@ -112,10 +110,10 @@ func (r *room) tell() {
 }
 
 // Lock waits until no reader is in and keeps all out until Unlock.
-func (g *gate) Lock() {
+func (g *Gate) Lock() {
 	g.writers.Lock()
 	g.seldom.Lock()
-	for patience := gatePatience; ; patience *= 2 {
+	for patience := patienceAtFirst; ; patience *= 2 {
 		for i := range g.doors {
 			g.doors[i].room.Load().shut.Store(true)
 		}
@@ -123,13 +121,13 @@ func (g *gate) Lock() {
 			return
 		}
 		late := g.rooms()
-		g.open(func(d *door) { d.room.Store(&room{gate: g}) })
+		g.open(func(d *Door) { d.room.Store(&Room{gate: g}) })
 		g.emptied(nil, late)
 	}
 }
 
 // empty tells whether nobody is in now.
-func (g *gate) empty() bool {
+func (g *Gate) empty() bool {
 	for i := range g.doors {
 		if g.doors[i].room.Load().in.Load() > 0 {
 			return false
@@ -139,8 +137,8 @@ func (g *gate) empty() bool {
 }
 
 // rooms are those of all doors.
-func (g *gate) rooms() []*room {
-	rooms := make([]*room, len(g.doors))
+func (g *Gate) rooms() []*Room {
+	rooms := make([]*Room, len(g.doors))
 	for i := range g.doors {
 		rooms[i] = g.doors[i].room.Load()
 	}
@@ -148,7 +146,7 @@ func (g *gate) rooms() []*room {
 }
 
 // emptied waits until nobody is in any of the rooms, which are shut; false: the time was over before.
-func (g *gate) emptied(over <-chan time.Time, rooms []*room) bool {
+func (g *Gate) emptied(over <-chan time.Time, rooms []*Room) bool {
 	for _, r := range rooms {
 		for r.in.Load() > 0 {
 			select {
@@ -162,7 +160,7 @@ func (g *gate) emptied(over <-chan time.Time, rooms []*room) bool {
 }
 
 // open lets readers in by all doors, and wakes those that wait.
-func (g *gate) open(each func(*door)) {
+func (g *Gate) open(each func(*Door)) {
 	g.opening.Lock()
 	defer g.opening.Unlock()
 	for i := range g.doors {
@@ -172,14 +170,14 @@ func (g *gate) open(each func(*door)) {
 }
 
 // Unlock ends Lock.
-func (g *gate) Unlock() {
-	g.open(func(d *door) { d.room.Load().shut.Store(false) })
+func (g *Gate) Unlock() {
+	g.open(func(d *Door) { d.room.Load().shut.Store(false) })
 	g.seldom.Unlock()
 	g.writers.Unlock()
 }
 
 // RLock lets in who reads seldom, and may wait for as long as a writer waits for readers: no loop of a server does.
-func (g *gate) RLock() { g.seldom.RLock() }
+func (g *Gate) RLock() { g.seldom.RLock() }
 
 // RUnlock ends RLock.
-func (g *gate) RUnlock() { g.seldom.RUnlock() }
+func (g *Gate) RUnlock() { g.seldom.RUnlock() }

@@ -1,4 +1,4 @@
-package core
+package pace
 
 import (
 	"testing"
@@ -16,13 +16,13 @@ func TestPace(t *testing.T) {
 			hurry      bool
 		}{
 			{0, 0, false}, // the first call begins
-			{paceTurn / 2, 0, false},
-			{paceTurn / 2, paceTurn, false}, // a turn is over
-			{paceTurn / 2, 0, false},
-			{time.Millisecond, time.Millisecond + paceTurn/2, false},
-			{time.Second, paceRest, false},
+			{turn / 2, 0, false},
+			{turn / 2, turn, false}, // a turn is over
+			{turn / 2, 0, false},
+			{time.Millisecond, time.Millisecond + turn/2, false},
+			{time.Second, longest, false},
 			{time.Second, 0, true},
-			{paceTurn / 2, 0, false},
+			{turn / 2, 0, false},
 		} {
 			time.Sleep(c.work)
 			hurry = c.hurry

@@ -1,9 +1,10 @@
-package core
+// Package pace has work of the background take turns with that of clients. It is pure.
+package pace
 
 import "time"
 
 // Pace has work of the background rest, so that clients have both the processor and the disk in between: it works for
-// paceTurn at a time, and rests as long as it worked then. Two processors of the Go runtime (P) serve all connections,
+// turn at a time, and rests as long as it worked then. Two processors of the Go runtime (P) serve all connections,
 // and neither asks the network who has sent something while both are in the background's hands; a kernel that is not
 // preempted serves nobody either while it copies a file's bytes.
 //
@@ -13,13 +14,13 @@ type Pace struct {
 	Hurry func() bool // others wait for the work: it does not rest; nil: never
 }
 
-// paceTurn is as long as clients may wait for a turn of the background, beside 0.1 ms for their own.
-const paceTurn = 250 * time.Microsecond
+// turn is as long as clients may wait for a turn of the background, beside 0.1 ms for their own.
+const turn = 250 * time.Microsecond
 
-// paceRest bounds a rest: what took longer waited for the disk, or for a processor that others had.
-const paceRest = 2 * time.Millisecond
+// longest bounds a rest: what took longer waited for the disk, or for a processor that others had.
+const longest = 2 * time.Millisecond
 
-// Rest is called now and then, at least each paceTurn. What the caller waited for since, as a disk, counts as work.
+// Rest is called now and then, at least each turn. What the caller waited for since, as a disk, counts as work.
 func (p *Pace) Rest() {
 	now := time.Now()
 	if p.began.IsZero() {
@@ -27,11 +28,11 @@ func (p *Pace) Rest() {
 		return
 	}
 	worked := now.Sub(p.began)
-	if worked < paceTurn {
+	if worked < turn {
 		return
 	}
 	if p.Hurry == nil || !p.Hurry() {
-		time.Sleep(min(worked, paceRest))
+		time.Sleep(min(worked, longest))
 		now = time.Now()
 	}
 	p.began = now

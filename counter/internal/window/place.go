@@ -1,0 +1,125 @@
+package window
+
+import (
+	"math"
+
+	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/schema"
+)
+
+// Place is an item of the space of a derived column: the counts of a post in the buckets of the window, and the number of the newest bucket. So an
+// addition clears the buckets that have come since the one before, and a read passes over those that have gone: nothing happens
+// when only time passes.
+//
+// REQUIRES for all methods: Block is locked, and At is where the item is in it (Find).
+type Place struct {
+	Of    *schema.Derived
+	Ks    *block.Keyspace
+	Block *block.Block
+	At    block.Location
+	Made  bool // it was not there before the change at hand
+}
+
+// Find finds the item.
+func (p *Place) Find(mid uint64) (err error) {
+	p.At, err = p.Ks.Find(p.Block, mid)
+	return err
+}
+
+// Stays tells whether a change of the item leaves its block as it is.
+func (p *Place) Stays(mid uint64) bool {
+	if p.Block.Cold != nil || p.Block.Shape != p.Ks.Layout {
+		return false
+	}
+	_, ok := p.Block.Tab.Find(mid)
+	return ok
+}
+
+// Ensure makes the item if it is not there, and brings it into the table of its block, which another block may take the place of.
+func (p *Place) Ensure(mid uint64) (err error) {
+	found := p.At.Found()
+	if p.Block, p.At.Ref, err = p.Ks.Ensure(p.Block, mid, p.At); err != nil {
+		return err
+	}
+	p.At.Where, p.Made = block.InTable, !found
+	return nil
+}
+
+// Unmake removes the item if it counts nothing: it was made, and not changed since.
+func (p *Place) Unmake(mid uint64) {
+	if p.At.Where == block.InTable && p.Empty() {
+		_ = p.Ks.Remove(p.Block, mid, p.At) // it is in the table, and so it needs no memory
+	}
+}
+
+// Empty tells whether the item, in the table of its block, counts nothing at all.
+func (p *Place) Empty() bool {
+	for i := range len(p.Ks.Def.Columns) - schema.FirstBucket {
+		if p.value(schema.FirstBucket+i) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Add counts n additions at a moment of the log's time, and appends the columns that it has changed, with their values, to dst.
+func (p *Place) Add(n uint64, now int64, dst []format.ColumnValue) []format.ColumnValue {
+	buckets := int64(p.Of.Window.Buckets())
+	today := p.Of.Window.At(now)
+	last := today
+	if !p.Made {
+		last = p.bucket(today)
+	}
+	bucket := max(last, today)
+	if p.Made || bucket != last {
+		dst = p.set(dst, schema.LastBucket, uint64(bucket)&(1<<schema.BucketBits-1))
+	}
+	for gone := max(last+1, bucket-buckets+1); gone < bucket; gone++ {
+		if c := schema.FirstBucket + int(gone%buckets); p.value(c) > 0 {
+			dst = p.set(dst, c, 0)
+		}
+	}
+	c := schema.FirstBucket + int(bucket%buckets)
+	was := uint64(0)
+	if bucket == last {
+		was = p.value(c)
+	}
+	return p.set(dst, c, min(was+n, math.MaxInt64)) // both are below 2^63
+}
+
+func (p *Place) set(dst []format.ColumnValue, column int, v uint64) []format.ColumnValue {
+	p.Block.Tab.Set(p.At.Ref, p.Ks.Field(p.Block, column), v)
+	return append(dst, format.ColumnValue{Column: p.Of.Space.Columns[column].ID, Value: v})
+}
+
+// value is a column of the item in the table of its block.
+func (p *Place) value(column int) uint64 {
+	return p.Block.Tab.Get(p.At.Ref, p.Ks.Field(p.Block, column))
+}
+
+// bucket is the number of the newest bucket of the item. Its lowest bits are kept: it is the one of those that is nearest to today's.
+func (p *Place) bucket(today int64) int64 {
+	return schema.NearestBucket(p.value(schema.LastBucket), today)
+}
+
+// Sum is the count of the item at a moment of the log's time; 0: the item is not there.
+func (p *Place) Sum(mid uint64, now int64) (uint64, error) {
+	if !p.At.Found() {
+		return 0, nil
+	}
+	var row [schema.MaxColumns]uint64
+	read, err := p.Ks.AppendRow(row[:0], p.Block, mid, p.At)
+	if err != nil {
+		return 0, err
+	}
+	return p.Of.Sum(read, now), nil
+}
+
+// AppendRecord appends the record of the columns that Add has changed to dst.
+func (p *Place) AppendRecord(dst []byte, mid uint64, columns []format.ColumnValue) []byte {
+	if len(columns) == 1 {
+		return format.AppendSet(dst, p.Ks.ID, columns[0].Column, mid, columns[0].Value)
+	}
+	return format.AppendSetItem(dst, p.Ks.ID, mid, columns)
+}
