@@ -188,8 +188,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return counter.ErrClosed
 	}
 	s.ending.Store(true)
-	s.aging.Close()
-	s.windows.Close()
+	s.aging.Close(ctx)
+	s.windows.Close(ctx)
 	_ = s.role.Close(ctx) // its error is that of ctx, which ends the waiting below too
 	if s.shards != nil {
 		time.AfterFunc(lastAnswers, s.shards.Hurry)

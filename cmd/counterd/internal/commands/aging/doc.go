@@ -26,6 +26,7 @@
 // # Files
 //
 //	cut.go       the moments of a counter: pure
+//	task.go      task is work that begins in the background now and then
 //	keeper.go    Keeper looks each second whether a cut is due, and drops
 //	windows.go   Windows looks each second whether a bucket of a window has ended
 package aging

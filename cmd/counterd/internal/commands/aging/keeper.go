@@ -24,15 +24,12 @@ type Host interface {
 //
 // Invariant: at most one goroutine looks and drops, and mu is not held by it meanwhile.
 type Keeper struct {
+	task
 	host Host
 	log  *slog.Logger
 
-	mu      sync.Mutex // guards the rest
-	running bool
-	again   time.Time // after a failure: not before
-	ended   bool
-	done    sync.Cond // not running
-	states  map[uint32]*State
+	mu     sync.Mutex // guards the rest
+	states map[uint32]*State
 }
 
 // State tells of a counter with retain which posts were dropped by age.
@@ -51,14 +48,9 @@ type State struct {
 	from   time.Time // no cut is made before
 }
 
-// retryAfter is how long a Keeper waits after a failure: a disk that is full, or a damaged file.
-const retryAfter = time.Minute
-
 // NewKeeper makes the keeper of a server.
 func NewKeeper(host Host, log *slog.Logger) *Keeper {
-	k := &Keeper{host: host, log: log, states: make(map[uint32]*State)}
-	k.done.L = &k.mu
-	return k
+	return &Keeper{host: host, log: log, states: make(map[uint32]*State)}
 }
 
 // Look begins to drop posts where a cut is due, in the background. It takes some nanoseconds a counter where none is due.
@@ -68,7 +60,7 @@ func (k *Keeper) Look() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget(sch)
-	if k.running || k.ended || now.Before(k.again) && k.again.Sub(now) <= retryAfter {
+	if !k.ready(now) {
 		return
 	}
 	var due []*schema.Counter
@@ -84,8 +76,7 @@ func (k *Keeper) Look() {
 	if due == nil || !k.host.MayChange() || takesChanges(store) != nil {
 		return
 	}
-	k.running = true
-	go k.run(store, due, now)
+	k.start(now, func() error { return k.run(store, due, now) })
 }
 
 // forget forgets counters that keep all their posts, or are gone. REQUIRES mu.
@@ -109,16 +100,6 @@ func (k *Keeper) state(def *schema.Counter, now time.Time) *State {
 	}
 	s.Counter, s.Retain, s.ids = def.Name, retainOf(def), def.IDs
 	return s
-}
-
-// Close waits until nothing is dropped any more.
-func (k *Keeper) Close() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.ended = true
-	for k.running {
-		k.done.Wait()
-	}
 }
 
 // States are those of all counters with retain, in the order of the schema.
@@ -146,9 +127,8 @@ func takesChanges(store *counter.Store) error {
 	return b.Refusal()
 }
 
-// run makes the cuts that are due.
-func (k *Keeper) run(store *counter.Store, due []*schema.Counter, now time.Time) {
-	var failed error
+// run makes the cuts that are due. The error is the last one.
+func (k *Keeper) run(store *counter.Store, due []*schema.Counter, now time.Time) (failed error) {
 	for _, def := range due {
 		if err := k.drop(store, def, now.UnixMilli()); err != nil {
 			failed = err
@@ -157,12 +137,7 @@ func (k *Keeper) run(store *counter.Store, due []*schema.Counter, now time.Time)
 			}
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.running = false; failed != nil {
-		k.again = now.Add(retryAfter)
-	}
-	k.done.Broadcast()
+	return failed
 }
 
 // drop makes the cut of a counter.

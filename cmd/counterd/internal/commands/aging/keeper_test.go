@@ -1,6 +1,7 @@
 package aging
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -45,7 +46,7 @@ func newServer(t testing.TB, script string, o counter.Options) (*server, *Keeper
 	t.Cleanup(func() { _ = s.store.Close() })
 	s.alter(t, script)
 	k := NewKeeper(s, slog.New(slog.DiscardHandler))
-	t.Cleanup(k.Close)
+	t.Cleanup(func() { k.Close(context.Background()) })
 	look(k)
 	s.now = start
 	return s, k
@@ -104,10 +105,8 @@ func (s *server) has(t testing.TB, mids ...uint64) (found []bool) {
 // look looks once, and waits until the cuts that are due are made.
 func look(k *Keeper) {
 	k.Look()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for k.running {
-		k.done.Wait()
+	if done := k.underway(); done != nil {
+		<-done
 	}
 }
 
@@ -248,7 +247,7 @@ func TestKeeperGrace(t *testing.T) {
 	s.now = start.Add(118 * time.Minute)
 	all("the shorter one again")
 	k = NewKeeper(s, slog.New(slog.DiscardHandler))
-	t.Cleanup(k.Close)
+	t.Cleanup(func() { k.Close(context.Background()) })
 	all("another start")
 	s.now = s.now.Add(time.Hour)
 	if look(k); s.has(t, mids[89])[0] || !s.has(t, mids[0])[0] {
@@ -320,9 +319,9 @@ func TestKeeperConcurrent(t *testing.T) {
 	if st := k.States(); len(st) != 1 || !st[0].Known || st[0].Retain != 50*time.Hour {
 		t.Errorf("states: %+v", st)
 	}
-	k.Close()
+	k.Close(t.Context())
 	k.Look()
-	if k.running {
+	if k.underway() != nil {
 		t.Error("it runs after Close")
 	}
 }

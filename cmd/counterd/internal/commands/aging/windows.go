@@ -19,14 +19,11 @@ import (
 //
 // Invariant: at most one goroutine ticks and sweeps, and mu is not held by it meanwhile.
 type Windows struct {
+	task
 	host Host
 	log  *slog.Logger
 
-	mu      sync.Mutex // guards the rest
-	running bool
-	ended   bool
-	done    sync.Cond            // not running
-	again   time.Time            // after a failure: not before
+	mu      sync.Mutex           // guards the rest
 	ahead   time.Time            // since when the clock has been far ahead of the log's time; zero: it is not
 	swept   map[uint32]time.Time // when what no window counts was last removed, by space
 	removed int64                // so many items since the start
@@ -37,9 +34,7 @@ const believeAfter = 10 * time.Minute
 
 // NewWindows makes the keeper of a server's windows.
 func NewWindows(host Host, log *slog.Logger) *Windows {
-	k := &Windows{host: host, log: log, swept: make(map[uint32]time.Time)}
-	k.done.L = &k.mu
-	return k
+	return &Windows{host: host, log: log, swept: make(map[uint32]time.Time)}
 }
 
 // Look begins a tick in the background, if one is due. It takes some nanoseconds where there is no derived column.
@@ -56,18 +51,17 @@ func (k *Windows) Look() {
 		k.ahead = now
 		k.log.Warn("the clock is more than a day ahead of the time of the log; windows wait ten minutes to see whether it stays there", "clock", now.UTC(), "log_time", time.Unix(store.Windows().Time(), 0).UTC())
 	}
-	if !due || far && now.Sub(k.ahead) < believeAfter || k.running || k.ended || now.Before(k.again) && k.again.Sub(now) <= retryAfter {
+	if !due || far && now.Sub(k.ahead) < believeAfter || !k.ready(now) {
 		return
 	}
 	if !k.host.MayChange() || takesChanges(store) != nil {
 		return
 	}
-	k.running = true
-	go k.run(store, now)
+	k.start(now, func() error { return k.run(store, now) })
 }
 
 // run ticks, and sweeps where it is time to.
-func (k *Windows) run(store *counter.Store, now time.Time) {
+func (k *Windows) run(store *counter.Store, now time.Time) error {
 	err := store.Windows().Tick(now, k.host.MayChange)
 	for _, of := range k.dueSweeps(store.Schema(), now) {
 		if err != nil {
@@ -87,12 +81,7 @@ func (k *Windows) run(store *counter.Store, now time.Time) {
 	if err != nil && !errors.Is(err, counter.ErrClosed) && !errors.Is(err, counter.ErrReplica) {
 		k.log.Warn("windows of time cannot go on; the next attempt follows in a minute", "error", err)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.running = false; err != nil {
-		k.again = now.Add(retryAfter)
-	}
-	k.done.Broadcast()
+	return err
 }
 
 // dueSweeps are the derived columns whose spaces are to be swept now: each eight times in a window, with ten seconds in between at least.
@@ -112,14 +101,4 @@ func (k *Windows) dueSweeps(sch *schema.Schema, now time.Time) (list []*schema.D
 	}
 	k.swept = swept
 	return list
-}
-
-// Close waits until nothing is done any more.
-func (k *Windows) Close() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.ended = true
-	for k.running {
-		k.done.Wait()
-	}
 }

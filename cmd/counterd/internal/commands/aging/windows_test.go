@@ -11,10 +11,8 @@ import (
 // look looks until nothing is due, and waits.
 func (k *Windows) lookAll() {
 	k.Look()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for k.running {
-		k.done.Wait()
+	if done := k.underway(); done != nil {
+		<-done
 	}
 }
 
@@ -23,7 +21,7 @@ func (k *Windows) lookAll() {
 func TestWindowsTick(t *testing.T) {
 	s, _ := newServer(t, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd column a v1h window=1h/5m of=v", counter.Options{})
 	k := NewWindows(s, slog.New(slog.DiscardHandler))
-	defer k.Close()
+	defer k.Close(t.Context())
 	def := s.store.Schema().Counter("a")
 	sum := func() uint64 {
 		t.Helper()
@@ -74,7 +72,7 @@ func TestWindowsTick(t *testing.T) {
 func TestWindowsLongBuckets(t *testing.T) {
 	s, _ := newServer(t, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd column a v60d window=60d/2d of=v", counter.Options{})
 	k := NewWindows(s, slog.New(slog.DiscardHandler))
-	defer k.Close()
+	defer k.Close(t.Context())
 	for range 5 * 24 {
 		s.now = s.now.Add(time.Hour + time.Second)
 		k.lookAll()
@@ -89,7 +87,7 @@ func TestWindowsLongBuckets(t *testing.T) {
 func TestWindowsAlterAhead(t *testing.T) {
 	s, _ := newServer(t, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd column a v1h window=1h/5m of=v", counter.Options{})
 	k := NewWindows(s, slog.New(slog.DiscardHandler))
-	defer k.Close()
+	defer k.Close(t.Context())
 	k.lookAll()
 	begin := s.now
 	same := func(want time.Time) {
