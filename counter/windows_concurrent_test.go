@@ -259,3 +259,72 @@ func TestWindowsOnBadDisk(t *testing.T) {
 	faulty.Clear()
 	recovers(t, s)
 }
+
+// TestWindowsRemovalWithoutMemory: a post that cannot be removed, as there is no memory to note in its file's overlay that it is gone, keeps its
+// counts. They went, in memory and in the log, while the post stayed.
+func TestWindowsRemovalWithoutMemory(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	for _, update := range []bool{false, true} {
+		sim := vfs.NewSim()
+		opts := Options{FS: sim, BlockItems: 64, Manual: true}
+		s := openDir(t, "data", opts, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd column a v1h window=1h/5m of=v suffix=vh")
+		if err := s.Windows().Tick(time.Unix(1_800_000_000, 0), nil); err != nil {
+			t.Fatal(err)
+		}
+		def := s.Schema().Counter("a")
+		for mid := range uint64(200) {
+			if _, err := s.Incr(fmt.Sprintf("%d.v", mid), int64(1+mid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Admin().Demote("a", 0); err != nil {
+			t.Fatal(err)
+		}
+		same := func(what string) {
+			t.Helper()
+			for _, key := range []string{"7.v", "7.vh"} {
+				if got, ok, err := s.Get(key); err != nil || !ok || got != 8 {
+					t.Errorf("update=%v, %s: %s is %d, %v, %v, want 8", update, what, key, got, ok, err)
+				}
+			}
+		}
+		same("before")
+		s.data.Arena.SetLimit(s.data.Arena.Used())
+		var err error
+		b := s.NewBatch()
+		if update {
+			var u *Update
+			if u, err = NewUpdate(Query{Counter: def, From: 7, To: 8}, []Change{{Kind: OpDelete}}, ReturnNothing); err != nil {
+				t.Fatal(err)
+			}
+			if err = b.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			_, err = u.Step(b)
+		} else {
+			if err = b.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			b.Add(Op{Kind: OpDelete, Counter: def, Mid: 7})
+			b.Run()
+			err = b.Op(0).Err
+		}
+		b.End()
+		if !errors.Is(err, ErrNoMemory) {
+			t.Fatalf("update=%v: got %v, want %v", update, err, ErrNoMemory)
+		}
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		s.data.Arena.SetLimit(0)
+		same("behind the refusal")
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openDir(t, "data", opts, "")
+		same("behind a start")
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -399,15 +399,20 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 		if op.Err = b.refused; op.Err != nil {
 			return blk
 		}
-		if len(op.Counter.Derived) > 0 && !b.follows {
-			if op.Err = b.windows.remove(blk, op.Counter, op.Mid, b.silent); op.Err != nil {
+		derives := len(op.Counter.Derived) > 0 && !b.follows
+		if derives {
+			if op.Err = b.windows.beginRemoval(blk, op.Counter, op.Mid); op.Err != nil {
 				return blk
 			}
 		}
 		if op.Err = ks.Remove(blk, op.Mid, p); op.Err != nil {
+			b.windows.forget()
 			return blk
 		}
 		mark(b, blk, op.Mid)
+		if derives {
+			b.windows.remove(op.Mid, b.silent)
+		}
 		if t := ks.Tops; t != nil {
 			topGone(b, t, op.Mid)
 		}

@@ -368,14 +368,15 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 		return nil
 	}
 	if deletes {
-		if err := b.windows.remove(blk, ks.Def, mid, true); err != nil {
+		if err := b.windows.beginRemoval(blk, ks.Def, mid); err != nil {
 			return err
 		}
 		if err := ks.Remove(blk, mid, p); err != nil {
-			b.windows.log(blk, nil)
+			b.windows.forget()
 			return err
 		}
 		mark(b, blk, mid)
+		b.windows.remove(mid, true)
 		b.windows.log(blk, format.AppendDelete(u.records[:0], ks.Def.ID, mid))
 		if ks.Tops != nil {
 			topGone(b, ks.Tops, mid)

@@ -151,8 +151,7 @@ func (w *windows) cancel(mid uint64) {
 			p.Unmake(mid)
 		}
 	}
-	w.unlock(0)
-	w.open = w.open[:0]
+	w.forget()
 }
 
 // apply makes the changes that begin prepared. Their records go to the stretch, before that of the addition, and the stretch unlocks the
@@ -177,8 +176,7 @@ func (w *windows) apply(mid uint64, apart bool) {
 		}
 	}
 	if !apart || w.locked {
-		w.unlock(0)
-		w.open = w.open[:0]
+		w.forget()
 	}
 }
 
@@ -244,8 +242,7 @@ func (w *windows) value(blk *block.Block, def *schema.Counter, i int, mid uint64
 	default:
 		w.b.seen.noteSeen(p.Block.Logged)
 	}
-	w.unlock(0)
-	w.open = w.open[:0]
+	w.forget()
 	return sum, err
 }
 
@@ -261,23 +258,25 @@ func (w *windows) appendRow(blk *block.Block, op *Op) {
 	}
 }
 
-// remove removes the items of a post that goes, as begin and apply do. On an error nothing was changed.
-func (w *windows) remove(blk *block.Block, def *schema.Counter, mid uint64, apart bool) error {
-	b := w.b
+// beginRemoval locks the places of a post that is about to be removed. On an error nothing was changed. Behind it comes remove, or forget.
+func (w *windows) beginRemoval(blk *block.Block, def *schema.Counter, mid uint64) error {
 	for i := range def.Derived {
 		of := &def.Derived[i]
-		w.open = append(w.open, place{Place: window.Place{Of: of, Ks: b.data.Spaces[of.Space.ID].Of(mid)}})
+		w.open = append(w.open, place{Place: window.Place{Of: of, Ks: w.b.data.Spaces[of.Space.ID].Of(mid)}})
 	}
 	w.lock(blk, mid, false)
 	for i := range w.open {
-		p := &w.open[i]
-		var err error
-		if err = p.Find(mid); err != nil {
-			w.unlock(0)
-			w.open = w.open[:0]
+		if err := w.open[i].Find(mid); err != nil {
+			w.forget()
 			return err
 		}
 	}
+	return nil
+}
+
+// remove removes the items of a post that was removed. Records and locks are as those of apply.
+func (w *windows) remove(mid uint64, apart bool) {
+	b := w.b
 	for i := range w.open {
 		p := &w.open[i]
 		if !p.At.Found() || p.Ks.Remove(p.Block, mid, p.At) != nil { // without memory for the overlay of a file it stays: nobody reads it
@@ -293,10 +292,14 @@ func (w *windows) remove(blk *block.Block, def *schema.Counter, mid uint64, apar
 		}
 	}
 	if !apart || w.locked {
-		w.unlock(0)
-		w.open = w.open[:0]
+		w.forget()
 	}
-	return nil
+}
+
+// forget lets go of the places of an operation.
+func (w *windows) forget() {
+	w.unlock(0)
+	w.open = w.open[:0]
 }
 
 // locate asks for the memory of spaces that the operations need, and refuses those that give derived columns a value. It has reads of a derived

@@ -61,7 +61,7 @@ func New(doors int) *Gate {
 	return g
 }
 
-// Door returns a way in for who reads often: one after the other, so that those at work at a time seldom share one.
+// Door returns a way in for a frequent reader: one after the other, so that those at work at a time seldom share one.
 func (g *Gate) Door() *Door { return &g.doors[int(g.next.Add(1)-1)%len(g.doors)] }
 
 // DoorAt is door n, of as many as there are: the number of an event loop, for example. Batches of one event loop take turns, so each loop has its
@@ -78,7 +78,7 @@ func (d *Door) Enter() *Room {
 	return d.await(r)
 }
 
-// await is Enter for who found r shut, and counts in it.
+// await is Enter for a reader that found r shut, and counts in it.
 func (d *Door) await(r *Room) *Room {
 	for {
 		r.Leave()
