@@ -13,5 +13,6 @@
 //	backup_test.go lost_test.go             backups, and a cluster that is lost and restored
 //	import_test.go                          imports beside moves, failovers and kills
 //	feed_test.go                            consumers of the feed beside moves, failovers and kills
+//	windows_test.go                         a column that counts in a window of time beside moves, failovers and kills
 //	tools_test.go                           backups beside moves, failovers and kills
 package cluster
