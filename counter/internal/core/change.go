@@ -80,20 +80,22 @@ func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block 
 		op.Err = ErrMaxMemory
 		return blk
 	}
-	if !p.Readable() {
-		if op.Err = ks.SetPartial(blk, op.Mid, col.ID, value); op.Err == nil {
-			if t := ks.Tops; t != nil {
-				topMade(b, t, op, 1<<op.Column, false)
-			}
-			changed(b, blk, op, unknown, value)
-		}
-		return blk
-	}
 	if op.derives() && value > old {
 		b.stretch.log(blk) // blocks of spaces that it has are locked for this operation then
 		if op.Err = b.windows.addOne(blk, op, value-old); op.Err != nil {
 			return blk
 		}
+	}
+	if !p.Readable() {
+		if op.Err = ks.SetPartial(blk, op.Mid, col.ID, value); op.Err != nil {
+			b.windows.cancel(op.Mid)
+			return blk
+		}
+		if t := ks.Tops; t != nil {
+			topMade(b, t, op, 1<<op.Column, false)
+		}
+		changed(b, blk, op, unknown, value)
+		return blk
 	}
 	// The column comes before the row: without memory for it there must be no row either.
 	// The default is what a block without the column answers anyway.

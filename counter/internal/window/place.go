@@ -36,8 +36,14 @@ func (p *Place) Stays(mid uint64) bool {
 	return ok
 }
 
-// Ensure makes the item if it is not there, and brings it into the table of its block, which another block may take the place of.
+// Ensure makes the item if it is not there, and brings it into the table of its block, which another block may take the place of. On an error nothing
+// was changed; it matches block.ErrCold where some buckets of the item are not known, as their file is damaged.
 func (p *Place) Ensure(mid uint64) (err error) {
+	if !p.At.Readable() {
+		if _, err := p.Sum(mid, 0); err != nil {
+			return err
+		}
+	}
 	found := p.At.Found()
 	if p.Block, p.At.Ref, err = p.Ks.Ensure(p.Block, mid, p.At); err != nil {
 		return err
