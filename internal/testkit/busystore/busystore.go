@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 // Mids bounds the ids of posts.
@@ -20,8 +21,9 @@ const Mids = 300
 // Limits let fewer producers in than Work has. A producer that was idle for a second gives its place up.
 var Limits = counter.ProducerLimits{Producers: 5, MinIdle: 1}
 
-// Schema is the schema of a store before Work begins.
-const Schema = "add counter w\nadd column w n hint=8 max=30 suffix=n\nadd column w m hint=4 max=32 suffix=m"
+// Schema is the schema of a store before Work begins. Two columns count the additions to m: nothing leaves the window of
+// the first one within a test, and all additions leave that of the second one soon.
+const Schema = "add counter w\nadd column w n hint=8 max=30 suffix=n\nadd column w m hint=4 max=32 suffix=m top=3\nadd column w long window=1h/5m of=m\nadd column w short window=10s/1s of=m"
 
 // Work makes changes. It sleeps now and then, so that producers become idle: run it in a bubble of synctest.
 type Work struct {
@@ -66,8 +68,35 @@ func (w *Work) Change(s *counter.Store) error {
 		return exclusive(s, func(b *counter.Batch) error { return b.Whole().Clear() })
 	default:
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
-		return nil
+		return w.tick(s)
 	}
+}
+
+// tick moves the time of windows on. Now and then it removes counts that have left them.
+func (w *Work) tick(s *counter.Store) error {
+	if err := s.Replication().AdmitCursors(); err != nil {
+		return err
+	}
+	was := s.Windows().Time()
+	if err := s.Windows().Tick(s.Admin().Now(), nil); err != nil {
+		return err
+	}
+	if s.Windows().Time() > was {
+		w.Counts["tick"]++
+	}
+	for i := range s.Schema().Counter("w").Derived {
+		if w.Rng.IntN(3) > 0 {
+			continue
+		}
+		n, err := s.Windows().Sweep(&s.Schema().Counter("w").Derived[i], nil)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			w.Counts["sweep"]++
+		}
+	}
+	return nil
 }
 
 func exclusive(s *counter.Store, do func(b *counter.Batch) error) error {
@@ -141,7 +170,7 @@ func (w *Work) Numbered(s *counter.Store, id string, seq uint64, key string) (do
 	return done, o.Repeat, nil
 }
 
-// Digest returns a text that two stores share if they hold the same schema, posts and state of producers.
+// Digest returns a text that two stores share if they hold the same schema, posts, counts of windows and state of producers.
 func Digest(s *counter.Store) (string, error) {
 	b := s.NewBatch()
 	if err := b.Begin(); err != nil {
@@ -155,6 +184,11 @@ func Digest(s *counter.Store) (string, error) {
 			return "", err
 		}
 		text += fmt.Sprintf("%s %v;", def.Name, d)
+		counts, err := windows(b, def)
+		if err != nil {
+			return "", err
+		}
+		text += counts
 	}
 	producers, err := b.Producers().List(100)
 	if err != nil {
@@ -166,6 +200,29 @@ func Digest(s *counter.Store) (string, error) {
 		text += fmt.Sprintf("%+v;", p)
 	}
 	return text, nil
+}
+
+// windows is the derived columns of a counter's posts.
+func windows(b *counter.Batch, def *schema.Counter) (text string, err error) {
+	if len(def.Derived) == 0 {
+		return "", nil
+	}
+	q := counter.Query{Counter: def, To: schema.MaxMid}
+	for i := range def.Derived {
+		q.Columns = append(q.Columns, int16(len(def.Columns)+i))
+	}
+	f, err := counter.NewFind(q)
+	for done := false; err == nil && !done; {
+		if done, err = f.Step(b); err != nil {
+			break
+		}
+		for i := range f.Rows().Len() {
+			if mid, values := f.Rows().At(i); slices.ContainsFunc(values, func(n uint64) bool { return n > 0 }) {
+				text += fmt.Sprintf("%d %v;", mid, values)
+			}
+		}
+	}
+	return text, err
 }
 
 // DropPools empties every sync.Pool. Call it behind a bubble of synctest in which a log was compressed: the decoders that package format
