@@ -32,7 +32,9 @@ func (c *pairClock) of(node int) func() time.Time {
 func (p *pair) other(t *testing.T) {
 	t.Helper()
 	primary := p.nodes[p.lead]
-	switch p.rng.IntN(6) {
+	switch p.rng.IntN(8) {
+	case 6, 7:
+		p.tick(t, primary)
 	case 0:
 		p.clock.set[p.rng.IntN(2)] = time.Duration(p.rng.IntN(7200)-3600) * time.Second
 		p.counts["clock set"]++
@@ -45,6 +47,23 @@ func (p *pair) other(t *testing.T) {
 			p.clock.passed += time.Duration(p.rng.IntN(12)) * time.Second
 			p.numbered(t, primary)
 		}
+	}
+}
+
+// tick moves the time of windows on, by the clock of the primary.
+func (p *pair) tick(t *testing.T, n *pairNode) {
+	t.Helper()
+	m, was := n.state(t).m.clone(), n.s.Windows().Time()
+	p.clock.passed += time.Duration(p.rng.IntN(5)) * time.Second
+	if err := n.s.repl.AdmitCursors(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.s.Windows().Tick(n.s.Admin().Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	n.acknowledge(t, m)
+	if n.s.Windows().Time() > was {
+		p.counts["ticked"]++
 	}
 }
 
@@ -88,7 +107,7 @@ func (p *pair) update(t *testing.T, n *pairNode) {
 			src = src[length:]
 		}
 		at, frames = at+uint64(size), frames[size:]
-		n.states[at] = pairState{between.clone(), n.s.Schema().String(), cursorsText(n.s)}
+		n.states[at] = stateOf(t, n, between)
 	}
 	p.counts["updated"]++
 }
@@ -138,7 +157,7 @@ func (p *pair) tally(t *testing.T, total map[string]int, wanted bool) {
 	for what, n := range p.counts {
 		total[what] += n
 	}
-	for _, what := range []string{"clock set", "restored", "updated", "full", "evicted"} {
+	for _, what := range []string{"clock set", "restored", "updated", "full", "evicted", "ticked"} {
 		if wanted && total[what] == 0 {
 			t.Errorf("there was no %s: %v", what, total)
 		}

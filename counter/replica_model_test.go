@@ -44,6 +44,25 @@ type pairState struct {
 	m       model
 	schema  string
 	cursors string
+	windows string // the time of the log, and the counts of all derived columns
+}
+
+// stateOf is the state of a node whose posts are m.
+func stateOf(t testing.TB, n *pairNode, m model) pairState {
+	t.Helper()
+	return pairState{m.clone(), n.s.Schema().String(), cursorsText(n.s), windowsText(t, n.s)}
+}
+
+// windowsText is the time of the log, and what the spaces of derived columns hold.
+func windowsText(t testing.TB, s *Store) string {
+	t.Helper()
+	text := fmt.Sprint(s.Windows().Time())
+	for _, def := range s.Schema().Counters() {
+		for i := range def.Derived {
+			text += fmt.Sprint("; ", def.Derived[i].Name, spaceRows(t, s, &def.Derived[i])) // maps are printed in order
+		}
+	}
+	return text
 }
 
 // clone copies a model: the one of a state must not change.
@@ -61,6 +80,8 @@ func (m model) clone() model {
 const pairSchemaScript = `add counter a
 add column a v hint=3 max=20 suffix=v
 add column a w hint=64 max=64 default=9 suffix=w
+add column a v1h window=1h/5m of=v
+add column a v10s window=10s/1s of=v suffix=vs
 add counter b
 add column b x hint=1 max=1 suffix=x`
 
@@ -68,7 +89,7 @@ func newPair(t *testing.T, rng *rand.Rand) *pair {
 	t.Helper()
 	p := &pair{rng: rng, clock: pairClock{begun: time.Now()}, counts: map[string]int{}}
 	for i := range p.nodes {
-		n := &pairNode{sim: vfs.NewSim(), states: map[uint64]pairState{0: {model{}, "", ""}}}
+		n := &pairNode{sim: vfs.NewSim(), states: map[uint64]pairState{0: {m: model{}, windows: "0"}}}
 		n.opts = Options{BlockItems: 16 + rng.IntN(40), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: []SyncPolicy{SyncAlways, SyncEverySec}[rng.IntN(2)],
 			SlotGroups: rng.IntN(2) == 0, Producers: ProducerLimits{Producers: 3, MinIdle: 30}, Now: p.clock.of(i)}
 		p.nodes[i] = n
@@ -107,7 +128,7 @@ func (n *pairNode) acknowledge(t *testing.T, m model) {
 	if err := n.s.data.Log.Commit(at); err != nil {
 		t.Fatal(err)
 	}
-	n.states[at] = pairState{m.clone(), n.s.Schema().String(), cursorsText(n.s)}
+	n.states[at] = stateOf(t, n, m)
 }
 
 // state is what the node must hold.
@@ -133,6 +154,9 @@ func (n *pairNode) check(t *testing.T) {
 	}
 	if got := cursorsText(n.s); got != st.cursors {
 		t.Fatalf("at %d: got cursors %q, want %q", n.s.data.Log.Position(), got, st.cursors)
+	}
+	if got := windowsText(t, n.s); got != st.windows {
+		t.Fatalf("at %d: got windows %q, want %q", n.s.data.Log.Position(), got, st.windows)
 	}
 	checkStore(t, n.s, st.m)
 }
@@ -199,7 +223,7 @@ func (p *pair) write(t *testing.T, n *pairNode) {
 		b.Run()
 		checkOp(t, b, b.Op(0), m)
 		b.End()
-		n.states[n.s.data.Log.Position()] = pairState{m.clone(), n.s.Schema().String(), cursorsText(n.s)}
+		n.states[n.s.data.Log.Position()] = stateOf(t, n, m)
 	}
 	n.acknowledge(t, m)
 }
