@@ -60,7 +60,7 @@ func (d *Derived) Sum(row []uint64, now int64) (sum uint64) {
 	n := int64(d.Window.Buckets())
 	today := d.Window.At(now)
 	last := NearestBucket(row[LastBucket], today)
-	for at := max(last, today) - n + 1; at <= last; at++ {
+	for at := max(max(last, today)-n+1, 0); at <= last; at++ { // a clock that was not set begins at 1970
 		sum = min(sum+row[FirstBucket+at%n], MaxValue)
 	}
 	return sum

@@ -81,7 +81,7 @@ func (p *Place) Add(n uint64, now int64, dst []format.ColumnValue) []format.Colu
 	if p.Made || bucket != last {
 		dst = p.set(dst, schema.LastBucket, uint64(bucket)&(1<<schema.BucketBits-1))
 	}
-	for gone := max(last+1, bucket-buckets+1); gone < bucket; gone++ {
+	for gone := max(last+1, bucket-buckets+1, 0); gone < bucket; gone++ {
 		if c := schema.FirstBucket + int(gone%buckets); p.value(c) > 0 {
 			dst = p.set(dst, c, 0)
 		}
