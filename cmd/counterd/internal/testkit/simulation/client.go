@@ -98,6 +98,9 @@ func (c *client) read(_ context.Context, key string) {
 	if a.outcome == acknowledged {
 		c.run.History.Add(key, a)
 	}
+	if c.run.Config.Top > 0 && c.dice.Chance(300) {
+		c.readTop()
+	}
 	if c.run.Config.Window != "" && !c.run.Config.Decay && c.dice.Chance(300) {
 		c.readWindow(key)
 	}

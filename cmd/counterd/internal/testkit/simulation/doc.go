@@ -22,6 +22,9 @@
 //   - A page of posts that each change set changes in all its counters is never seen half, on any node (pages.go).
 //   - The nodes of a shard hold the same posts.
 //   - A derived column whose window holds the whole run has as much as its source, in each answer and on each node (windows.go).
+//   - The additions of the last seconds are in a short window, and leave it in time, where all clocks are right.
+//   - A top list has the posts with the largest values, on each node and at each moment; an answer of COUNTER.TOP reads its
+//     posts, and the posts that are missing where it has fewer than it was asked for (toplists.go).
 //   - A feed gives each change once, in the order of its post, and no change that is taken back (package feedview).
 //   - No command is answered by an error that says nothing of its class.
 //
@@ -49,7 +52,7 @@
 //	scenes.go                    faults in an order that single ones rarely come in
 //	scenes_feed.go               faults beside a consumer that reads on one node, hears nothing of some, or falls behind
 //	sentinel.go                  Sentinel, and changes that WAIT confirms
-//	upgrade.go release.go        nodes of older versions, and a directory of one
+//	upgrade.go                   nodes of older versions, and a directory of one
 //	leaks.go                     files that stay open
 //	search.go                    histories with flushes: an order of all attempts
 //	decay.go                     files of a node that decay
@@ -57,6 +60,7 @@
 //	client.go history.go         clients, and what they were answered
 //	client_flush.go              FLUSHALL
 //	windows.go                   a derived column beside the posts
+//	toplists.go                  top lists of columns, compared with the posts
 //	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys
 //	network.go half.go conn.go   hosts, links, connections
 //	feed.go                      a consumer of the feed of changes

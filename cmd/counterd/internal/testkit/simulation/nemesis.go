@@ -124,6 +124,10 @@ func (n *nemesis) fault(d *Dice) {
 	case groupsMoved:
 		n.move(d, false)
 	case schemaChanged:
+		if t := NewDice(r.Seed, fmt.Sprint("top ", n.step)); r.Config.Top > 0 && t.Chance(300) {
+			n.ask(m, "ALTER", "COLUMN", "c", Pick(t, []string{"n", "m"}), Pick(t, []string{"top=1", "top=3", "top=10", "top=off"}))
+			return
+		}
 		switch column, add := fmt.Sprint("x", d.N(3)), d.Chance(500); {
 		case add && column == "x2" && r.Config.Window != "":
 			n.ask(m, "ADD", "COLUMN", "c", column, "window=1h/5m", "of=n", "suffix="+column)

@@ -42,6 +42,7 @@ type Run struct {
 	lossy       bool           // the only copy of acknowledged changes decayed
 	alone       bool           // the only copy of changes decayed that readers saw, and that were not acknowledged
 	began       time.Time
+	healed      time.Duration // when all was whole again
 	done        chan struct{} // closed at the end
 	lives       sync.WaitGroup
 	healing     atomic.Bool  // nothing may stay ended
@@ -148,12 +149,16 @@ func (r *Run) Play(skip map[int]bool) {
 		r.sentinel = newSentinel(r)
 		r.lives.Go(func() { r.sentinel.work(watching) })
 	}
+	if r.Config.Top > 0 && !r.Config.DiskHangs { // all of a node would wait for its disk
+		r.lives.Go(func() { watchLists(watching, r) })
+	}
 	r.weigh()
 	n := newNemesis(r)
 	n.work()
 	r.steps = n.step
 	r.heal()
 	healthy := r.await("the cluster is whole", r.wholeAndHealed())
+	r.healed = r.now()
 	time.Sleep(2 * time.Second) // clients work on the healed cluster
 	cancel()
 	if !healthy {
@@ -232,8 +237,9 @@ func (r *Run) begin() bool {
 
 // addSchema makes the counters that clients use: c of single posts, and p of pages.
 func (r *Run) addSchema() bool {
-	lines := []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n", "ADD COLUMN c m hint=8 max=32 suffix=m",
-		"ADD COUNTER p", "ADD COLUMN p pa hint=4 max=32 suffix=pa", "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
+	top := r.Config.listed()
+	lines := []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n" + top, "ADD COLUMN c m hint=8 max=32 suffix=m" + top,
+		"ADD COUNTER p", "ADD COLUMN p pa hint=4 max=32 suffix=pa" + top, "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
 	if r.Config.Window != "" {
 		lines = append(lines, "ADD COLUMN c w window="+r.Config.Window+" of=n suffix=w")
 	}
@@ -357,6 +363,7 @@ func (r *Run) verify() {
 	}
 	r.await("the replicas have the same digests", r.same)
 	verifyWindows(r)
+	verifyLists(r)
 	r.verifyFeed()
 	for _, message := range differences {
 		if n := r.Story.Met()[message]; n > 0 {

@@ -1,10 +1,13 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
@@ -14,13 +17,23 @@ import (
 // Column w of counter c counts the additions to n, which clients only ever add to. Both are deleted together, so w never has more than n.
 const (
 	longWindow  = "360d/6d" // nothing leaves it in a run, so w is n
+	hourWindow  = "1h/1m"   // as well, where no clock is set; and additions are in several buckets
 	shortWindow = "10s/1s"
 )
 
 // wholeWindow tells whether nothing leaves the window: a clock of a long run may be set ahead by 300 days more than once.
 func wholeWindow(r *Run) bool {
-	return r.Config.Window == longWindow && (!r.Config.Quiet || r.Config.Drift == 0)
+	switch r.Config.Window {
+	case longWindow:
+		return !r.Config.Quiet || r.Config.Drift == 0
+	case hourWindow:
+		return !r.Config.Quiet && rightClocks(r)
+	}
+	return false
 }
+
+// rightClocks tells whether the time of the log is that of the run.
+func rightClocks(r *Run) bool { return r.Config.Drift == 0 && r.Config.Weights[clockSet] == 0 }
 
 // windowed tells which node has no column w yet: a cluster's statement is made before all shards have it.
 func windowed(r *Run) string {
@@ -69,6 +82,54 @@ func verifyWindows(r *Run) {
 		return
 	}
 	r.await("all nodes have the windows of their posts", func() string { return sameWindows(r) })
+	if !passes(r) {
+		return
+	}
+	time.Sleep(shortLength + 2*lateTicks)
+	for _, m := range r.Machines {
+		srv := m.server()
+		if srv == nil {
+			continue
+		}
+		_ = eachWindow(srv.Store(), func(mid, _, w uint64) {
+			if w > 0 {
+				r.Fault("%s: the window of post %d has %d additions, and the last one was made longer ago than it lasts", m.name, mid, w)
+			}
+		})
+	}
+}
+
+// shortLength is how long the shorter window lasts, and lateTicks how late the time of the log is at most, in a healthy system whose clocks
+// are right.
+const (
+	shortLength = 10 * time.Second
+	lateTicks   = 2 * time.Second
+)
+
+// passes tells whether additions leave the window within the run.
+func passes(r *Run) bool { return r.Config.Window == shortWindow && rightClocks(r) }
+
+// recent is how many additions to a post a short window must have at least, as they were acknowledged since the run was healed, and may have
+// at most.
+func recent(r *Run, mid uint64) (least, most uint64) {
+	if !passes(r) {
+		return 0, math.MaxUint64
+	}
+	for _, a := range r.History.of(fmt.Sprintf("{%d}.n", mid)) {
+		switch {
+		case a.read || a.outcome == refused:
+			continue
+		case a.outcome == uncertain || a.till >= r.now()-shortLength-2*lateTicks: // an uncertain one may come at any time
+			most++
+		}
+		if a.outcome == acknowledged && a.from > max(r.healed, r.now()-shortLength+2*lateTicks) {
+			least++
+		}
+	}
+	if r.Config.Flushes || r.Config.Sentinel {
+		least = 0
+	}
+	return least, most
 }
 
 // sameWindows tells which node has a window that does not belong to its values, or another window than the others of its shard.
@@ -85,17 +146,11 @@ func sameWindows(r *Run) string {
 		}
 		var rows []uint64
 		wrong := ""
-		def := srv.Store().Schema().Counter("c")
-		n, w := column(def, "n"), column(def, "w")
-		if n < 0 || w < 0 {
-			return m.name + " lacks a column"
-		}
-		err := srv.Store().Find(counter.Query{Counter: def, To: schema.MaxMid, Columns: []int16{n, w}}, func(mid uint64, values []uint64) bool {
-			rows = append(rows, mid, values[1])
-			if values[1] > values[0] || wholeWindow(r) && values[1] < values[0] {
-				wrong = fmt.Sprintf("%s: the window of post %d has %d of %d additions", m.name, mid, values[1], values[0])
+		err := eachWindow(srv.Store(), func(mid, n, w uint64) {
+			rows = append(rows, mid, w)
+			if least, most := recent(r, mid); w > min(n, most) || w < least || wholeWindow(r) && w < n {
+				wrong = fmt.Sprintf("%s: the window of post %d has %d of %d additions, of which %d or more were made just now, and %d at most", m.name, mid, w, n, least, most)
 			}
-			return true
 		})
 		if err != nil {
 			return fmt.Sprintf("%s: %v", m.name, err)
@@ -109,6 +164,19 @@ func sameWindows(r *Run) string {
 		first[shard] = rows
 	}
 	return ""
+}
+
+// eachWindow gives each post of counter c with its columns n and w.
+func eachWindow(s *counter.Store, give func(mid, n, w uint64)) error {
+	def := s.Schema().Counter("c")
+	n, w := column(def, "n"), column(def, "w")
+	if n < 0 || w < 0 {
+		return errors.New("a column is missing")
+	}
+	return s.Find(counter.Query{Counter: def, To: schema.MaxMid, Columns: []int16{n, w}}, func(mid uint64, values []uint64) bool {
+		give(mid, values[0], values[1])
+		return true
+	})
 }
 
 // column is the index of a counter's column, or -1.
