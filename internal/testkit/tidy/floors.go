@@ -65,6 +65,7 @@ var floors = map[string]int{
 	"bench/sample":   20,
 	"bench/postgen":  20,
 	"bench/procstat": 20,
+	"bench/feedload": 25,
 
 	"cmd/internal":               20,
 	"cmd/internal/backup":        40,

@@ -63,6 +63,8 @@ func TestBenchScripts(t *testing.T) {
 		{name: "tails", script: "tails.sh", env: "WHILE=bgsave,scrub FLOOD=2 FLOOD_DEPTH=10 HEAVY= RATE=1000 SLICES=1", args: []string{other.Addr},
 			want:  []string{"while", "| a snapshot is made | p50 | p99 |", "| other connections flood the server: 2 connections, 10 deep |"},
 			files: []string{"tails-peer.json", "tails.html"}},
+		{name: "feed", script: "feed.sh", env: "POSTS=2000 COUNT=2000 RATE=2000 DURATION=1s ROUNDS=1",
+			want: []string{"INCR, no feed ", "cores of 1 M changes/s to one reader ", "at 2000/s: INCR and its change ", "lag p99 "}},
 		{name: "compare without a package", script: "compare.sh", env: "PKG=", status: 2, want: []string{"name one package"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
@@ -276,4 +277,16 @@ func provokeFeeds(p provoker) {
 	r := replica.dial()
 	until(p.T, "a link", func() bool { return replica.srv.Store().Replica() })
 	p.heard(r.do("COUNTER.FEED SAFE 1 FROM OLDEST").String(), "ERR SAFE is answered by a primary only")
+}
+
+// TestRests: short rests are put together, and none is forgotten.
+func TestRests(t *testing.T) {
+	var r rests
+	for i, c := range []struct{ due, want time.Duration }{
+		{0, 0}, {leastRest / 2, 0}, {leastRest / 4, 0}, {leastRest / 2, leastRest * 5 / 4}, {leastRest / 2, 0}, {3 * leastRest, leastRest * 7 / 2}, {leastRest, leastRest},
+	} {
+		if got := r.next(c.due); got != c.want {
+			t.Errorf("rest %d: got %v, want %v", i, got, c.want)
+		}
+	}
 }

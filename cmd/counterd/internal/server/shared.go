@@ -218,5 +218,21 @@ func (p *pace) rest(now time.Time, bytes int64, worked time.Duration) time.Durat
 	return worked
 }
 
+// leastRest is for how long a reader of the feed rests at a time. A client that follows the feed works for 0.2 ms each 5 ms: to sleep and to wake up
+// behind each of its turns took as much of a processor as the turns, and its reply waited meanwhile.
+const leastRest = time.Millisecond
+
+// rests puts the short rests of a command together. It belongs to one goroutine.
+type rests struct{ owed time.Duration }
+
+// next is for how long to sleep where one more rest is due: nothing, until leastRest is.
+func (r *rests) next(d time.Duration) time.Duration {
+	if r.owed += d; r.owed < leastRest {
+		return 0
+	}
+	d, r.owed = r.owed, 0
+	return d
+}
+
 // queryTurns is how many steps of queries are taken at the same time.
 func queryTurns() int { return max(1, runtime.GOMAXPROCS(0)/2) }
