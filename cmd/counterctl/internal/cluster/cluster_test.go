@@ -46,6 +46,7 @@ type fakes struct {
 	moves  atomic.Int64 // begun
 	refuse atomic.Int64 // moves that are given up first
 	still  atomic.Bool  // nodes change nothing by themselves
+	stuck  atomic.Bool  // moves do not get on
 }
 
 func id(i int) topology.NodeID { return topology.NodeID(fmt.Sprintf("%040x", 0xabcd0000+i)) }
@@ -189,6 +190,7 @@ func (f *fakes) act(r registry.Registry, m *topology.Map) bool {
 	}
 	for _, v := range m.Moves {
 		switch {
+		case f.stuck.Load():
 		case v.State == topology.MoveAborted:
 			return try(topology.EndAborted(m, v.ID))
 		case v.State == topology.MoveCopying && f.refuse.Add(-1) >= 0:
@@ -386,6 +388,23 @@ func TestParseSlots(t *testing.T) {
 			t.Errorf("%q: got %s", bad, got)
 		}
 	}
+}
+
+// TestMovesTimeOut: a move that does not get on is told of while it lasts, and ends the command with an error at its time. It goes on by itself.
+func TestMovesTimeOut(t *testing.T) {
+	f := newFakes(t, 2)
+	f.ctl(0, nil, "create", "--yes", "--shards", "2", "--replicas", "0", f.words[0], f.words[1])
+	f.stuck.Store(true)
+	old := tellEvery
+	tellEvery = 10 * time.Millisecond
+	defer func() { tellEvery = old }()
+	f.stop(1)
+	f.ctl(1, []string{"0 of 2 groups are moved, waiting for the move of groups 0-1 from shard 1 to 2, attempt 1, and a primary of shard 2\n",
+		"0 of 2 groups are moved within 500ms, waiting for the move of groups 0-1 from shard 1 to 2", "--abort ends one"}, "move", "--groups", "0-1", "--to", "2", "--yes", "--timeout", "500ms")
+	if n := len(f.status().Moves); n != 1 {
+		t.Errorf("%d moves, want the one that was begun", n)
+	}
+	f.ctl(2, []string{"a timeout of -1s"}, "move", "--groups", "0-1", "--to", "2", "--yes", "--timeout", "-1s")
 }
 
 // TestMovesGivenUp: a move that never succeeds ends with the reason that was seen, if any.

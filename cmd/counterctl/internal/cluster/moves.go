@@ -22,6 +22,9 @@ var moveCommand = command{
 posts; at the end, changes of them are delayed for at most half a second. --groups takes ranges of groups from 0 to 255, such as
 0-3,17; --slots takes ranges of hash slots, which must be whole groups. If the command is interrupted, the moves that it has
 started continue. --abort stops a move that is not yet committed, by the id that counterctl cluster status prints.
+
+A move waits while one of its shards has no primary, and is begun again behind a failover. The command says so each 10 seconds in which no group
+was moved. With --timeout it begins no further move behind that time, and ends with status 1; --wait does not limit it.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
@@ -29,7 +32,7 @@ started continue. --abort stops a move that is not yet committed, by the id that
 		slots := flags.String("slots", "", "`ranges` of hash slots")
 		to := flags.String("to", "", "`shard` that gets them")
 		abort := flags.String("abort", "", "`id` of a move to stop")
-		atOnce := addAtOnce(flags)
+		pace := addPace(flags)
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 {
 				return misuse("got %q, want no arguments", args)
@@ -55,7 +58,7 @@ started continue. --abort stops a move that is not yet committed, by the id that
 			if err != nil {
 				return err
 			}
-			return s.move(ctx, gather(m, set, shard.ID), *atOnce)
+			return s.move(ctx, gather(m, set, shard.ID), pace)
 		})
 	},
 }
@@ -76,7 +79,7 @@ a shard count equally. With less than 1 GiB of data, the number of groups is use
 		tolerance := flags.Float64("tolerance", 0.05, "allowed deviation from the mean, as a fraction of it")
 		planOnly := flags.Bool("plan", false, "print the plan and exit")
 		flags.BoolVar(&f.json, "json", false, "print the plan as JSON")
-		atOnce := addAtOnce(flags)
+		pace := addPace(flags)
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 || *tolerance < 0 || *tolerance > 1 {
 				return misuse("want no arguments, and a tolerance from 0 to 1")
@@ -96,7 +99,7 @@ a shard count equally. With less than 1 GiB of data, the number of groups is use
 			if len(plan) == 0 || *planOnly {
 				return nil
 			}
-			return s.move(ctx, plan, *atOnce)
+			return s.move(ctx, plan, pace)
 		})
 	},
 }
@@ -117,8 +120,17 @@ func (o *oneOf) Set(v string) error {
 	return nil
 }
 
-func addAtOnce(flags *pflag.FlagSet) *int {
-	return flags.Int("groups-at-once", 8, "groups that one move takes; at its end the writes of all of them are held")
+// pace is how groups are moved.
+type pace struct {
+	atOnce  int           // groups of a move
+	timeout time.Duration // of all moves; 0: none
+}
+
+func addPace(flags *pflag.FlagSet) *pace {
+	p := &pace{}
+	flags.IntVar(&p.atOnce, "groups-at-once", 8, "groups that one move takes; at its end the writes of all of them are held")
+	flags.DurationVar(&p.timeout, "timeout", 0, "end with an error when the groups are not moved within this time; 0: never")
+	return p
 }
 
 // weighable is above how many bytes in all they tell which shard has more: an empty one takes some 20 MiB.
@@ -240,9 +252,9 @@ func planJSON(plan []topology.Transfer, balance topology.Balance) planned {
 }
 
 // move prints the planned moves, asks for confirmation, and makes them.
-func (s *session) move(ctx context.Context, list []topology.Transfer, atOnce int) error {
-	if atOnce < 1 {
-		return misuse("got %d groups at once, want 1 or more", atOnce)
+func (s *session) move(ctx context.Context, list []topology.Transfer, p *pace) error {
+	if p.atOnce < 1 || p.timeout < 0 {
+		return misuse("got %d groups at once and a timeout of %s, want 1 or more, and 0s or more", p.atOnce, p.timeout)
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(s.out.Stdout, "nothing is to be moved")
@@ -255,7 +267,8 @@ func (s *session) move(ctx context.Context, list []topology.Transfer, atOnce int
 		return err
 	}
 	began := time.Now()
-	w := newMoving(list, atOnce)
+	w := newMoving(list, p.atOnce)
+	w.timeout = p.timeout
 	if err := w.run(ctx, s); err != nil {
 		return err
 	}
@@ -314,7 +327,7 @@ func (s *session) removeShard(ctx context.Context, word string) error {
 				return err
 			}
 		} else if len(plan) > 0 {
-			if err := s.move(ctx, plan, 8); err != nil {
+			if err := s.move(ctx, plan, &pace{atOnce: 8}); err != nil {
 				return err
 			}
 		}

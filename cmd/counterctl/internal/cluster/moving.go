@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
@@ -20,7 +22,19 @@ type moving struct {
 	all    int               // groups
 	done   int
 	failed []error
+
+	timeout time.Duration         // 0: none
+	state   atomic.Pointer[state] // as of the newest map
 }
+
+// state is how far the moves are, for the goroutine that tells it.
+type state struct {
+	done    int
+	waiting string // for what
+}
+
+// tellEvery is how often the command says what it waits for, while no group is moved.
+var tellEvery = 10 * time.Second
 
 // piece is the groups of one move.
 type piece struct {
@@ -47,8 +61,15 @@ func newMoving(list []topology.Transfer, atOnce int) *moving {
 }
 
 // run begins moves and waits for them. Those that were begun go on by themselves when ctx ends.
-func (w *moving) run(ctx context.Context, s *session) error {
-	ctx, cancel := context.WithCancel(ctx)
+func (w *moving) run(outer context.Context, s *session) error {
+	ctx, cancel := context.WithCancel(outer)
+	if w.timeout > 0 {
+		ctx, cancel = context.WithTimeout(outer, w.timeout)
+	}
+	w.state.Store(&state{waiting: "etcd to answer"})
+	var telling sync.WaitGroup
+	telling.Go(func() { w.tell(ctx, s) })
+	defer telling.Wait()
 	defer cancel()
 	show, finish := human.CountProgress(s.out.Stderr, "groups moved")
 	defer finish()
@@ -70,17 +91,64 @@ func (w *moving) run(ctx context.Context, s *session) error {
 				w.wait = append(w.wait, p)
 				break
 			}
-			if err != nil {
+			if err != nil && ctx.Err() == nil {
 				return errors.Join(append(w.failed, err)...)
+			}
+			if err != nil { // the map that comes next is none
+				w.wait = append(w.wait, p)
+				break
 			}
 			p.since, p.tries = begun.Revision, p.tries+1
 			w.begun[id] = p
 		}
+		w.state.Store(&state{w.done, w.waiting(m)})
+	}
+	if outer.Err() == nil && ctx.Err() != nil {
+		w.failed = append(w.failed, fmt.Errorf("%d of %d groups are moved within %s, waiting for %s (--timeout sets a longer limit; the moves that have begun go on, and --abort ends one)",
+			w.done, w.all, w.timeout, w.state.Load().waiting))
+		return errors.Join(w.failed...)
 	}
 	if len(w.begun) > 0 {
 		s.say("%d of %d groups are moved; the moves that have begun go on (counterctl cluster status)", w.done, w.all)
 	}
 	return errors.Join(append(w.failed, ctx.Err(), s.Err())...)
+}
+
+// tell says what is waited for, each time that no group was moved for tellEvery, until ctx ends.
+func (w *moving) tell(ctx context.Context, s *session) {
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for done := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := w.state.Load()
+		if now.done == done {
+			s.say("%d of %d groups are moved, waiting for %s", done, w.all, now.waiting)
+		}
+		done = now.done
+	}
+}
+
+// waiting names the end of the first move that was begun, and the shards that keep it from coming.
+func (w *moving) waiting(m *topology.Map) string {
+	ids := slices.Sorted(maps.Keys(w.begun))
+	if len(ids) == 0 {
+		return "the end of other moves of the same shards or groups"
+	}
+	p := w.begun[ids[0]]
+	text := fmt.Sprintf("the move of groups %s from shard %d to %d, attempt %d", p.Groups, p.From, p.To, p.tries)
+	for _, id := range []topology.ShardID{p.From, p.To} {
+		if shard := m.Shard(id); shard != nil && m.Live[shard.Primary] == nil {
+			text += fmt.Sprintf(", and a primary of shard %d", id)
+		}
+	}
+	if p.why != "" {
+		text += "; it was given up as " + p.why
+	}
+	return text
 }
 
 // look takes notice of moves that have ended.
