@@ -72,12 +72,14 @@ func TestPage(t *testing.T) {
 	c.Do("ECHO", "</script><script>window.pwned=1</script>\u202e\x00")
 	c.Do("SUBSCRIBE", attack)
 	w := login()
+	w.Want("+OK\r\n", "COUNTER.CURSOR", "SET", "search", w.Do("COUNTER.FEED", "FROM", "OLDEST", "COUNT", "1").List[0].Text)
 
 	p := chromium.Start(t, path).Page()
 	p.Size(1280, 800)
 	p.Go("http://default:s3cret@" + web + "/")
 	p.Until("the verdict", `document.getElementById("word").textContent === "All is well"`)
 	p.Until("the map", `document.querySelector("#map svg path[d^=M]")`)
+	p.Until("a cursor and the curve of its lag", `document.getElementById("cursors").textContent.includes("search") && document.querySelector("#cursors svg path").getAttribute("d").includes("L")`)
 	p.Until("clients", `document.getElementById("clients").textContent.includes("window.pwned=1")`)
 	p.Until("slow commands", `document.getElementById("slow").textContent.includes("<script>window.pwned=1")`)
 	var pwned bool

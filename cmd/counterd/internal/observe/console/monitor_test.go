@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -268,6 +269,11 @@ func TestDocument(t *testing.T) {
 			if !strings.HasPrefix(rest, "www.w3.org/2000/svg") { // the name of a namespace, which nobody asks for
 				t.Errorf("the page has %q: ...%.40s", bad, rest)
 			}
+		}
+	}
+	for _, id := range regexp.MustCompile(`\$\("([a-z0-9-]+)"\)`).FindAllStringSubmatch(text, -1) {
+		if strings.Count(text, `id="`+id[1]+`"`) != 1 {
+			t.Errorf("the script looks for %s, which the page has not once", id[1])
 		}
 	}
 	document := document()

@@ -29,6 +29,7 @@ const map = new BlockMap($("map"), $("r-map"));
 const state = {
   run: "", second: -1, tenth: -1, fine: [], coarse: [], began: 0, // the history so far
   span: "", order: "memory", mapSeq: -1, mapAt: -Infinity,
+  lags: new Map(), lagged: -1, // of cursors, by name, each second
   last: null, heard: 0, moved: 0, failing: 0, reason: "", timer: 0, asking: false,
 };
 
@@ -141,6 +142,7 @@ function show(s) {
   cluster(s);
   commands(v.commands || []);
   hot(s);
+  feed(s);
   slow(s);
   clients(s);
   facts($("server"), s.details.server.map((x) => [x.name, x.value || "–"]));
@@ -338,7 +340,25 @@ function commands(all) {
 
 function hot(s) {
   const hidden = (s.hidden || "").includes("posts");
-  rows($("hot"), (s.details.hot || []).slice(0, 12), ["cmd", "n", "n"], hidden ? "This user may not see posts." : "No hot posts: there were too few operations to sample.", (p) => [p.key, short(p.reads), short(p.writes)]);
+  rows($("hot"), (s.details.hot || []).slice(0, 12), ["cmd", "n", "n", "curve w"], hidden ? "This user may not see posts." : "No hot posts: there were too few operations to sample.", (p) => [p.key, short(p.reads), short(p.writes), peak(p.curve || [], short)]);
+}
+
+// peak is a curve whose label names its highest value.
+function peak(curve, text) {
+  return { curve, label: `at most ${text(Math.max(0, ...curve.filter((v) => v !== undefined)))}` };
+}
+
+// feed shows the cursors. The page keeps the lags of the last five minutes in which it was open.
+function feed(s) {
+  const all = s.facts.cursors || [], old = state.lags;
+  state.lags = new Map(all.map((c) => {
+    const past = old.get(c.name) || [];
+    return [c.name, s.second === state.lagged ? past : [...past, c.lost ? undefined : c.lag].slice(-300)];
+  }));
+  state.lagged = s.second;
+  rows($("cursors"), all, ["cmd", "n", "n", "curve w"], "No cursors: no consumer asks for log to be kept.", (c) => [
+    c.name, c.lost ? "lost" : bytes(c.bytes), c.lost ? "–" : span(c.lag / NS), peak(state.lags.get(c.name), (v) => span(v / NS)),
+  ]);
 }
 
 function slow(s) {

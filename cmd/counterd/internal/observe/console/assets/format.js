@@ -96,8 +96,27 @@ function list(parent, items, make1, fill) {
   });
 }
 
+// spark draws values as a small curve above 0, oldest first; label says the same in words. A value that is undefined is a gap.
+function spark(td, values, label) {
+  let svg = td.querySelector("svg");
+  if (!svg) {
+    svg = draw("svg", { class: "spark", viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img" });
+    svg.append(draw("path", {}));
+    td.append(svg);
+  }
+  attr(svg, "aria-label", label);
+  const top = Math.max(1e-9, ...values.filter((v) => v !== undefined));
+  const step = 100 / Math.max(1, values.length - 1);
+  let path = "", pen = "M";
+  values.forEach((v, i) => {
+    if (v === undefined) pen = "M";
+    else [path, pen] = [`${path}${pen}${(i * step).toFixed(1)} ${(19 - 18 * v / top).toFixed(1)}`, "L"];
+  });
+  attr(svg.firstChild, "d", path);
+}
+
 // rows fills the body of a table: columns are the classes of cells, cells gives the texts of one item; a text may be
-// [text, small text]. Without items it says none, over all columns.
+// [text, small text], or { curve, label } for spark. Without items it says none, over all columns.
 function rows(body, items, columns, none, cells) {
   if (items.length === 0) {
     if (body.children.length !== 1 || !body.firstElementChild.dataset.none) {
@@ -123,6 +142,10 @@ function rows(body, items, columns, none, cells) {
   }, (tr, item, i) => {
     cells(item, i).forEach((text, k) => {
       const td = tr.children[k];
+      if (text.curve) {
+        spark(td, text.curve, text.label);
+        return;
+      }
       const [main, more] = Array.isArray(text) ? text : [text, ""];
       set(td.firstChild, main);
       set(td.lastChild, more);
