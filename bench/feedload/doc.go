@@ -1,4 +1,4 @@
-// Package feedload measures what the feed of changes costs a server, and how late changes arrive. One connection increments posts in turns, so the
+// Package feedload measures the cost of the feed of changes for a server, and how late changes arrive. One connection increments posts in turns, so the
 // n-th change of the feed is its n-th INCR. Another one reads the feed. Each round has the same work without a reader and with one, in turns:
 //
 //	alone   INCRs as fast as they are answered              processor time of an INCR

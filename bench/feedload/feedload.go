@@ -18,7 +18,7 @@ const (
 	phaseWithin = 10 * time.Minute
 )
 
-// Config is what to measure.
+// Config has the server and the sizes of the phases.
 type Config struct {
 	Addr   string
 	PID    int // of the server; 0: INFO tells
@@ -31,12 +31,12 @@ type Config struct {
 	Each   func(r *Round) // called behind each round
 }
 
-// Round is what one round has measured: nanoseconds of the server's processor time, by INCR or by change.
+// Round has the measurements of one round: nanoseconds of the server's processor time, by INCR or by change.
 type Round struct {
 	Alone, Read, Fed, Paced, Beside float64
 	Replies                         int             // in beside
 	Lags                            []time.Duration // of the changes of beside, in order of length
-	Replied                         []time.Duration // the time until a batch was answered in beside, in order of length: what the machine takes for any command
+	Replied                         []time.Duration // the time until a batch was answered in beside, in order of length: the time of any command on this machine
 }
 
 // Result is all rounds.

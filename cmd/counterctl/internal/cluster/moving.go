@@ -30,10 +30,10 @@ type moving struct {
 // state is how far the moves are, for the goroutine that tells it.
 type state struct {
 	done    int
-	waiting string // for what
+	waiting string // the moves and shards that are waited for
 }
 
-// tellEvery is how often the command says what it waits for, while no group is moved.
+// tellEvery is how often the command tells the reason of its wait, while no group is moved.
 var tellEvery = 10 * time.Second
 
 // piece is the groups of one move.
@@ -114,7 +114,7 @@ func (w *moving) run(outer context.Context, s *session) error {
 	return errors.Join(append(w.failed, ctx.Err(), s.Err())...)
 }
 
-// tell says what is waited for, each time that no group was moved for tellEvery, until ctx ends.
+// tell prints the reason of the wait, each time that no group was moved for tellEvery, until ctx ends.
 func (w *moving) tell(ctx context.Context, s *session) {
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
