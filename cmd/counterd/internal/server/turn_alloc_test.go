@@ -5,6 +5,8 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,5 +90,52 @@ func TestPipelineAllocates(t *testing.T) {
 		if n := testing.AllocsPerRun(500, once); n > 0 {
 			t.Errorf("%s: %v allocations a pipeline", name, n)
 		}
+	}
+}
+
+// TestForwardPagesMemory holds that the replies of a pipeline of pages, which several shards have a part in, are put together in memory that is there
+// already. Their 30 KB were allocated anew for each pipeline, several times as they grew.
+func TestForwardPagesMemory(t *testing.T) {
+	racetest.Skip(t, "it makes sync.Pool forget")
+	k := serveForward(t, 3, nil)
+	c := k.forward(0, 2)
+	var packet []byte
+	for i := range 64 {
+		page := []string{"COUNTER.MGET", "weibo"}
+		for j := range 20 {
+			mid := fmt.Sprint(123456789000 + 20*i + j)
+			c.want("SET "+mid+".cntcm 1234567", "+OK")
+			page = append(page, mid)
+		}
+		packet = resptest.Append(packet, page...)
+	}
+	n := 0
+	if _, err := c.conn.Write(packet); err != nil {
+		t.Fatal(err)
+	}
+	for range 64 {
+		n += len(c.read().Raw)
+	}
+	reply := make([]byte, n)
+	once := func() {
+		if _, err := c.conn.Write(packet); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c.r, reply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allocated := func(rounds int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range rounds {
+			once()
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / uint64(rounds)
+	}
+	allocated(100)
+	if got := allocated(200); got > uint64(n)/2 {
+		t.Errorf("a pipeline of pages allocates %d bytes, its replies have %d", got, n)
 	}
 }

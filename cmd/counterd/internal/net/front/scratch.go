@@ -58,7 +58,7 @@ func keepReplies(s *Session) {
 
 // giveReplies gives the memory of keepReplies back. REQUIRES that the replies were sent.
 func giveReplies(s *Session) {
-	if w := s.scratch; w != nil && s.kept && s.out.Cap() <= retainOut {
+	if w := s.scratch; w != nil && s.kept && (s.out.Cap() <= retainOut || wide(s) && s.out.Cap() <= 4*wideInput) {
 		s.out.GiveMemory(&w.out)
 	}
 	s.kept = false

@@ -113,6 +113,17 @@ func (r *Replies) GiveMemory(m *Region) {
 	r.Drop()
 }
 
+// Replace drops the bytes of r and gives it those of by. Then by is empty. They exchange their memory too, unless an Arena has some of it.
+func (r *Replies) Replace(by *Replies) {
+	if r.home != nil || by.home != nil {
+		r.b = append(r.b[:0], by.b...)
+		by.b = by.b[:0]
+		return
+	}
+	r.b, by.b = by.b, r.b[:0]
+	r.large, by.large = by.large, r.large
+}
+
 // Raw appends bytes that are in the form of the protocol already.
 func (r *Replies) Raw(p []byte) { r.b = append(r.b, p...) }
 
