@@ -99,6 +99,23 @@ func TestOwn(t *testing.T) {
 	}
 	check("operations", taken, owned)
 	b.Reset()
+	var read []uint64
+	for mid := uint64(1); mid <= posts; mid++ {
+		b.Next().ReadIn(def, mid, slot.Group(mid))
+	}
+	b.Run()
+	for i := range b.Len() {
+		if op := b.Op(i); op.Found && op.Err == nil && !slices.Equal(b.Row(op), []uint64{op.Mid, 0}) {
+			t.Errorf("mid %d: got row %d", op.Mid, b.Row(op))
+		} else if op.Found {
+			read = append(read, op.Mid)
+		} else if !errors.Is(op.Err, ErrNotOwned) && op.Mid%5 != 4 {
+			t.Errorf("mid %d: got found %v, error %v", op.Mid, op.Found, op.Err)
+		}
+	}
+	left := slices.DeleteFunc(slices.Clone(owned), func(mid uint64) bool { return mid%5 == 4 }) // which were deleted
+	check("reads with their groups", read, left)
+	b.Reset()
 	for _, mid := range owned { // as it was
 		b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Arg: mid})
 	}

@@ -108,25 +108,32 @@ func findBlocks(b *Batch, ops []Op) (far bool) {
 // findInGroups is findBlocks where the groups of hash slots matter: posts are kept by them, or, with hides, those of some are not
 // to be touched.
 func findInGroups(b *Batch, ops []Op, hides bool) (far bool) {
-	own := &b.data.Own
+	own, parted := &b.data.Own, b.data.SlotGroups
+	var sp block.Space
+	var def *schema.Counter
 	for i := range ops {
 		op := &ops[i]
-		group := slot.Group(op.Mid)
+		group := op.group()
 		if hides && own.Lacks(group) {
 			disown(b, op)
 			continue
 		}
-		b.derives = b.derives || len(op.Counter.Derived) > 0
-		sp := b.data.Spaces[op.Counter.ID]
-		op.ks = sp[0]
-		if b.data.SlotGroups {
-			op.ks = sp[group]
+		fresh := op.Counter != def
+		if fresh {
+			def = op.Counter
+			sp = b.data.Spaces[def.ID]
+			b.derives = b.derives || len(def.Derived) > 0
 		}
-		dir := op.ks.Dir.Load()
-		op.block = dir.Find(op.Mid)
-		op.block.Prefetch()
-		if b.data.SlotGroups && !far { // groups are alike
-			far = len(dir.Blocks) > 1 || op.block.Tab.Buckets() >= farBuckets
+		ks := sp[0]
+		if parted {
+			ks = sp[group]
+		}
+		dir := ks.Dir.Load()
+		blk := dir.Find(op.Mid)
+		op.ks, op.block = ks, blk
+		blk.Prefetch()
+		if fresh && parted { // groups are alike
+			far = far || len(dir.Blocks) > 1 || blk.Tab.Buckets() >= farBuckets
 		}
 	}
 	return far

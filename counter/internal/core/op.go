@@ -6,6 +6,7 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
@@ -36,6 +37,9 @@ const (
 	IfPresent      // only where it exists (XX)
 )
 
+// known is the Cond of an OpRead whose group is known. There is no room for a flag of its own: an Op has 96 bytes.
+const known Cond = 255
+
 // Op is one operation on one item. The caller fills the first group; Run fills the second. Small fields are neighbours, as
 // every operation clears an Op.
 type Op struct {
@@ -50,6 +54,7 @@ type Op struct {
 
 	Found bool   // the item existed before; one that cannot be read is taken to
 	Done  bool   // a change was made
+	in    uint8  // the group of hash slots that Mid is of, if Cond is known: see ReadIn
 	Value uint64 // see Kind; 0 where the item is absent
 	Err   error  // ErrOutOfRange, ErrNoMemory, ErrCold, ...; nothing was changed then
 
@@ -58,6 +63,19 @@ type Op struct {
 	home  hot.Home        // in block, if that is hot
 	row   int32           // OpRead: where its values start in Batch.rows; OpAddWithin: which of Batch.within; OpSetRow: in Batch.sets
 	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
+}
+
+// ReadIn makes an empty operation an OpRead of a post whose group of hash slots the caller knows.
+func (op *Op) ReadIn(def *schema.Counter, mid uint64, group uint8) {
+	op.Kind, op.Counter, op.Mid, op.Column, op.Cond, op.in = OpRead, def, mid, -1, known, group
+}
+
+// group is the group of hash slots that the post is of.
+func (op *Op) group() uint8 {
+	if op.Cond == known {
+		return op.in
+	}
+	return slot.Group(op.Mid)
 }
 
 // peek looks for the item in its first bucket, where that is in memory.

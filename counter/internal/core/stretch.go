@@ -38,22 +38,26 @@ const (
 // next lets go of cur, if it is not nil and nothing in it waits to be logged, and returns the block of op, locked.
 func (s *stretch) next(op *Op, cur *block.Block) *block.Block {
 	s.leave(cur)
-	if len(s.blocks) > 0 {
-		if op.block.Cold == nil { // else a page may be read, and nobody is to wait for that who wants another block
-			if s.held = slices.Contains(s.blocks, op.block); s.held {
-				return op.block
-			}
-			if len(s.blocks) < s.most {
-				if blk := op.ks.TryLock(op.block); blk != nil {
-					return blk
-				}
-				s.most = max(1, s.most/2)
-			} else {
-				s.most = min(s.most+1, maxStretch)
-			}
+	if len(s.blocks) == 0 { // as with reads
+		if blk := op.ks.TryLock(op.block); blk != nil {
+			return blk
 		}
-		s.log(nil)
+		return op.ks.LockFor(op.block, op.Mid)
 	}
+	if op.block.Cold == nil { // else a page may be read, and nobody is to wait for that who wants another block
+		if s.held = slices.Contains(s.blocks, op.block); s.held {
+			return op.block
+		}
+		if len(s.blocks) < s.most {
+			if blk := op.ks.TryLock(op.block); blk != nil {
+				return blk
+			}
+			s.most = max(1, s.most/2)
+		} else {
+			s.most = min(s.most+1, maxStretch)
+		}
+	}
+	s.log(nil)
 	return op.ks.LockFor(op.block, op.Mid)
 }
 

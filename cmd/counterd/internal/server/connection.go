@@ -226,9 +226,7 @@ func runLink(c *client, args [][]byte) {
 		return
 	}
 	c.routing.internal, c.scatter = true, nil
-	if c.call.items.Packed = items.Unpacked; format == gather.PackedFormat {
-		c.call.items.Packed = items.PackedRows
-	}
+	c.call.items.Packed = format == gather.PackedFormat
 	c.info.setName(append([]byte("link:"), args[2]...))
 	c.call.items.Out.SetProtocol(resp.Neutral)
 	c.call.items.Out.Status("OK")

@@ -234,10 +234,12 @@ func (s scatterConn) Observed() bool {
 	return s.c.call.reads != nil || s.c.srv.monitors.n.Load() > 0
 }
 
-func (s scatterConn) PlanPacked(cmd *command.Access, args [][]byte, packed items.Packing) {
-	s.c.call.items.Packed = packed
-	s.Plan(cmd, args)
-	s.c.call.items.Packed = items.Unpacked
+func (s scatterConn) PlanRows(cmd *command.Access, counter []byte, mids []uint64, groups []uint8, packed bool) {
+	c := &s.c.call
+	countRun(c, s.row(cmd), 1)
+	if c.items.PlanRows(counter, mids, groups, packed); full(&c.items) {
+		c.flush()
+	}
 }
 
 func (s scatterConn) Execute(cmd *command.Access, args [][]byte) { s.row(cmd).Run(s.c, args) }

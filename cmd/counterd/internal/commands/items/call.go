@@ -16,9 +16,9 @@ type Call struct {
 	// Elsewhere is the error for a post whose hash slot is not served here, by the slot; nil: of no cluster.
 	Elsewhere func(slot uint16) string
 
-	// Packed tells whether COUNTER.MGET may have packed ids: the connection is a link of another node, which knows them, or package scatter has
-	// packed them. See package resp.
-	Packed Packing
+	// Packed tells whether COUNTER.MGET may have packed ids, and is then answered by packed rows: the connection is a link of another node, which
+	// knows them. See package resp.
+	Packed bool
 
 	// Pause lets others have their turn, in a long command: see Breathe; nil: nobody waits for this one.
 	Pause func()
@@ -27,16 +27,6 @@ type Call struct {
 	hint     uint32     // counter.Once.Hint of the last numbered command
 	numbered *numbering // nil: there was none yet
 }
-
-// Packing is the part of a page that is packed.
-type Packing uint8
-
-// The parts.
-const (
-	Unpacked   Packing = iota
-	PackedIDs          // ids, and rows are RESP
-	PackedRows         // ids and rows
-)
 
 // Owed is a reply that waits for the batch to run.
 type Owed struct {

@@ -19,7 +19,7 @@ func CounterMGet(c *Call, args [][]byte) {
 		c.oweError(ErrNoCounter(args[1]))
 		return
 	}
-	if c.Packed != Unpacked && len(args) == 4 && string(args[2]) == resp.Packed {
+	if c.Packed && len(args) == 4 && string(args[2]) == resp.Packed {
 		planPacked(c, def, args[3])
 		return
 	}

@@ -29,31 +29,59 @@ func planPacked(c *Call, def *schema.Counter, ids []byte) {
 		ids = rest
 	}
 	c.Batch.ChangeSet(first)
-	reply := replyPacked
-	if c.Packed == PackedIDs {
-		reply = replyRows
+	c.owe(replyPacked, first, c.Batch.Len()-first)
+}
+
+// PlanRows plans COUNTER.MGET of posts whose ids were read already, and whose groups of hash slots are known. packed tells whether the rows are to be
+// packed. REQUIRES MaxPacked posts at most.
+func (c *Call) PlanRows(name []byte, mids []uint64, groups []uint8, packed bool) {
+	def := c.Batch.Schema().CounterNamed(name)
+	if def == nil { // since the caller looked
+		c.oweError(ErrNoCounter(name))
+		return
 	}
-	c.owe(reply, first, c.Batch.Len()-first)
+	first := c.Batch.Len()
+	ops := c.Batch.Extend(len(mids))
+	for i, mid := range mids {
+		ops[i].ReadIn(def, mid, groups[i])
+	}
+	c.Batch.ChangeSet(first)
+	reply := replyRows
+	if packed {
+		reply = replyPacked
+	}
+	c.owe(reply, first, len(mids))
 }
 
 // replyPacked answers, for n items, all columns in packed rows.
 func replyPacked(c *Call, o *Owed) {
 	c.spoilt = nil
 	start := c.Out.BeginPacked()
-	for i := range int(o.n) {
-		c.Breathe(i)
-		op := c.Batch.Op(int(o.op) + i)
-		at := c.Out.BeginRow()
-		if op.Err != nil {
-			c.opError(op)
-			if c.spoilt != nil {
-				c.spoil(start, 0, int(o.n))
-				return
-			}
-		} else if op.Found {
-			c.Out.Ints(c.Batch.Row(op))
+	for i, n := 0, int(o.n); i < n; {
+		end := min(n, i-i%seriesPart+seriesPart) // breath is a multiple
+		ops := c.Batch.Ops(int(o.op)+i, end-i)
+		if values, found := c.Batch.Rows(ops); found > 0 {
+			c.Out.PackedInts(values, found)
+			i += found
+		} else if !c.replyNoPackedRow(start, int(o.n), &ops[0]) {
+			return
+		} else {
+			i++
 		}
-		c.Out.EndRow(at)
+		c.Breathe(i - 1)
 	}
 	c.Out.EndPacked(start)
+}
+
+// replyNoPackedRow answers for one of n items of a packed reply that begins at start: it is absent, or could not be read. false: the whole reply is an error.
+func (c *Call) replyNoPackedRow(start, n int, op *counter.Op) bool {
+	at := c.Out.BeginRow()
+	if op.Err != nil {
+		if c.opError(op); c.spoilt != nil {
+			c.spoil(start, 0, n)
+			return false
+		}
+	}
+	c.Out.EndRow(at)
+	return true
 }

@@ -3,6 +3,7 @@ package resp
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // Rows of posts travel packed between the nodes of a cluster, where both know format 2 of COUNTER.LINK. All numbers have their lowest byte
@@ -66,6 +67,31 @@ func (r *Replies) EndRow(row int) {
 	binary.LittleEndian.PutUint32(r.b[row+1:], uint32(n))
 }
 
+// PackedInts appends packed rows of integers that are below 2^63. The rows share the values evenly. REQUIRES rows > 0.
+func (r *Replies) PackedInts(values []uint64, rows int) {
+	columns := len(values) / rows
+	if columns >= 10 {
+		for i := range rows {
+			at := r.BeginRow()
+			r.Ints(values[i*columns : (i+1)*columns])
+			r.EndRow(at)
+		}
+		return
+	}
+	const short = 9*mostInt + 4 // bytes of a row at most, which its first byte has to hold
+	_ = [longRow - short]struct{}{}
+	head := '*' | uint32('0'+columns)<<8 | crlf<<16
+	b := slices.Grow(r.b, 5*rows+mostInt*len(values))
+	for i := range rows {
+		n := len(b)
+		b = b[:n+5]
+		binary.LittleEndian.PutUint32(b[n+1:], head)
+		b = putInts(b, values[i*columns:(i+1)*columns])
+		b[n] = byte(len(b) - n - 1)
+	}
+	r.b = b
+}
+
 // EndPacked ends the reply of BeginPacked.
 func (r *Replies) EndPacked(start int) {
 	binary.LittleEndian.PutUint32(r.b[start+1:], uint32(len(r.b)-start-packedHead))
@@ -88,6 +114,45 @@ func PackedRows(reply []byte) []byte { return reply[packedHead:] }
 
 // ErrPacked: bytes are no rows.
 var ErrPacked = errors.New("resp: got bytes that are no packed rows")
+
+// MergeRows appends an array of rows to r. Each post takes the next row of a list of packed rows, whose number from has. If a list has too few rows, at is its
+// number, and part of the array may have been appended.
+func MergeRows(r *Replies, lists [][]byte, from []uint16) (at int, err error) {
+	r.Array(len(from))
+	size := wideRow + len("*-1\r\n")*len(from)
+	for _, list := range lists {
+		size += len(list)
+	}
+	r.b = slices.Grow(r.b, size)
+	b := r.b
+	for _, of := range from {
+		list := lists[of]
+		if len(list) > wideRow {
+			if n := int(list[0]); n > 0 && n <= wideRow { // nearly all: a copy of a fixed length is a few instructions
+				end := len(b)
+				*(*[wideRow]byte)(b[end : end+wideRow]) = *(*[wideRow]byte)(list[1:])
+				b, lists[of] = b[:end+n], list[1+n:]
+				continue
+			}
+		}
+		row, rest, err := TakeRow(list)
+		if err != nil {
+			r.b = b
+			return int(of), err
+		}
+		if len(row) == 0 {
+			b = AppendNullArray(b, r.Protocol())
+		} else {
+			b = append(b, row...)
+		}
+		lists[of] = rest
+	}
+	r.b = b
+	return 0, nil
+}
+
+// wideRow is the length of rows that MergeRows copies at once: those of three columns have 16 to 30 bytes.
+const wideRow = 32
 
 // TakeRow takes the first of the rows: the reply of a post, empty where there is none.
 func TakeRow(rows []byte) (row, rest []byte, err error) {

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -34,6 +35,68 @@ func TestPacked(t *testing.T) {
 	if _, _, err := TakeRow(rows); err != ErrPacked {
 		t.Errorf("behind the last row: got error %v, want ErrPacked", err)
 	}
+}
+
+// TestPackedInts: packed rows of integers are those that BeginRow, Ints and EndRow make.
+func TestPackedInts(t *testing.T) {
+	for columns := 1; columns <= 12; columns++ {
+		var values []uint64
+		for i := range 3 * columns {
+			values = append(values, []uint64{0, 9, 10, 12345, 1<<63 - 1}[(i*i+columns)%5])
+		}
+		var got, want Replies
+		got.PackedInts(values, 3)
+		for i := range 3 {
+			row := want.BeginRow()
+			want.Ints(values[i*columns : (i+1)*columns])
+			want.EndRow(row)
+		}
+		if !bytes.Equal(got.From(0), want.From(0)) {
+			t.Errorf("%d columns: got %q, want %q", columns, got.From(0), want.From(0))
+		}
+	}
+}
+
+// FuzzMergeRows: MergeRows takes the rows that TakeRow takes, one after the other, and says which list has too few.
+func FuzzMergeRows(f *testing.F) {
+	row := "\x08*1\r\n:7\r\n"
+	f.Add([]byte(strings.Repeat(row, 5)), []byte("\x00\x28"+strings.Repeat("y", 40)+row), []byte{0, 1, 0, 1, 0, 0, 1})
+	f.Add([]byte("\x05"), []byte("\xff\x00\x00"), []byte{1, 0})
+	f.Add([]byte("\xff\x28\x00\x00\x00"+strings.Repeat("z", 80)), []byte(row), []byte{1, 0, 0})
+	f.Fuzz(func(t *testing.T, first, second, of []byte) {
+		for _, proto := range []int{2, 3} {
+			var got, want Replies
+			got.SetProtocol(proto)
+			want.SetProtocol(proto)
+			want.Array(len(of))
+			lists, rest := [][]byte{bytes.Clone(first), bytes.Clone(second)}, [][]byte{first, second}
+			from := make([]uint16, len(of))
+			missing := -1
+			for i, n := range of {
+				if from[i] = uint16(n % 2); missing >= 0 {
+					continue
+				}
+				row, behind, err := TakeRow(rest[from[i]])
+				switch {
+				case err != nil:
+					missing = int(from[i])
+					continue
+				case len(row) == 0:
+					want.NullArray()
+				default:
+					want.Raw(row)
+				}
+				rest[from[i]] = behind
+			}
+			at, err := MergeRows(&got, lists, from)
+			if (err != nil) != (missing >= 0) || err != nil && at != missing {
+				t.Fatalf("got list %d, error %v, want list %d", at, err, missing)
+			}
+			if !bytes.Equal(got.From(0), want.From(0)) || !bytes.Equal(lists[0], rest[0]) || !bytes.Equal(lists[1], rest[1]) {
+				t.Fatalf("got %q and %q, want %q and %q", got.From(0), lists, want.From(0), rest)
+			}
+		}
+	})
 }
 
 // FuzzPacked: TakeRow returns bytes that it was given, and no others, and each row is shorter than the rows it is taken from.

@@ -72,8 +72,8 @@ func (f *Scatter) reset() {
 	clear(f.cmds)
 	clear(f.parts)
 	clear(f.args)
-	f.cmds, f.parts, f.args, f.owners, f.marks, f.pages.ids = f.cmds[:0], f.parts[:0], f.args[:0], f.owners[:0], f.marks[:0], f.pages.ids[:0]
-	if cap(f.pages.ids) > retainedFar {
+	f.cmds, f.parts, f.args, f.owners, f.marks = f.cmds[:0], f.parts[:0], f.args[:0], f.owners[:0], f.marks[:0]
+	if cap(f.pages.mids) > retainedFar/8 {
 		f.pages = pages{}
 	}
 	f.marked, f.remote, f.again, f.began = 0, false, false, time.Time{}
@@ -125,13 +125,19 @@ func mergeArray(f *Scatter, k *order) {
 		return
 	}
 	f.lists = f.lists[:0]
+	packed := true
 	for i := range k.n {
 		reply := f.parts[k.first+i].reply
 		if resp.IsPacked(reply) {
 			f.lists = append(f.lists, resp.PackedRows(reply))
 		} else {
+			packed = false
 			f.lists = append(f.lists, gather.Elements(reply))
 		}
+	}
+	if packed {
+		mergePacked(f, k)
+		return
 	}
 	size := f.out.Len()
 	f.out.Array(len(k.owners))
@@ -145,13 +151,27 @@ func mergeArray(f *Scatter, k *order) {
 			f.out.Raw(rest[:n])
 		}
 		if n == 0 {
-			f.out.Cut(size)
-			f.out.Error(fmt.Sprintf("ERR %v returned an incomplete reply", f.parts[k.first+int(part)].shard))
+			incomplete(f, k, size, int(part))
 			return
 		}
 		f.lists[part] = rest[n:]
 	}
 	clear(f.lists)
+}
+
+// mergePacked is mergeArray for lists of packed rows.
+func mergePacked(f *Scatter, k *order) {
+	size := f.out.Len()
+	if at, err := resp.MergeRows(&f.out, f.lists, k.owners); err != nil {
+		incomplete(f, k, size, at)
+	}
+	clear(f.lists)
+}
+
+// incomplete answers an error in the place of an array that begins at size: a part of a command has too few rows.
+func incomplete(f *Scatter, k *order, size, part int) {
+	f.out.Cut(size)
+	f.out.Error(fmt.Sprintf("ERR %v returned an incomplete reply", f.parts[k.first+part].shard))
 }
 
 // appendRow appends the first of packed rows, and returns its length among them; 0: there is none.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
-	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
@@ -47,8 +46,9 @@ type Conn interface {
 	Run()
 	// PlanEach is Plan of commands with these keys, one each.
 	PlanEach(cmd *command.Access, keys [][]byte)
-	// PlanPacked is Plan of a page with packed ids. Observed tells whether somebody is told of the arguments of commands, and is to read them.
-	PlanPacked(cmd *command.Access, args [][]byte, packed items.Packing)
+	// PlanRows is Plan of a page of posts of a counter with these ids and groups of hash slots; packed: its rows are to be packed. REQUIRES that the batch is open, and not
+	// Observed: nobody is told of the arguments of commands.
+	PlanRows(cmd *command.Access, counter []byte, mids []uint64, groups []uint8, packed bool)
 	Observed() bool
 	// Execute executes a command that is not planned. Its replies are appended to those of the call.
 	Execute(cmd *command.Access, args [][]byte)

@@ -14,8 +14,10 @@ import (
 // pages is memory for the page that is being planned.
 type pages struct {
 	mids   []uint64
+	groups []uint8 // by mid: its group of hash slots
 	shares []pageShare
-	ids    []byte // packed, of this node's posts in all pages of the turn
+	own    []uint64 // this node's posts, and their groups
+	ownIn  []uint8
 }
 
 // pageShare is the posts of a page that one shard has.
@@ -35,61 +37,60 @@ func (f *Scatter) planPage(v *gather.View, cmd *command.Access, args [][]byte) b
 	if f.conn.Schema().CounterNamed(args[1]) == nil {
 		return false
 	}
-	mids, tail := args[2:], [][]byte(nil)
-	owners := f.newOwners(len(mids))
+	ids, tail := args[2:], [][]byte(nil)
 	some := false
-	f.pages.mids = f.pages.mids[:0]
-	for i, a := range mids {
+	mids, groups := slices.Grow(f.pages.mids[:0], len(ids))[:len(ids)], slices.Grow(f.pages.groups[:0], len(ids))[:len(ids)]
+	for i, a := range ids {
 		mid, ok := schema.ParseMid(a)
 		if !ok {
-			if i == 0 || !resp.EqualFold(a, "COLUMNS") || len(mids)-i-1 > schema.MaxColumns { // the error is that of a node alone
+			if i == 0 || !resp.EqualFold(a, "COLUMNS") || len(ids)-i-1 > schema.MaxColumns { // the error is that of a node alone
 				return false
 			}
-			mids, tail, owners = mids[:i], mids[i:], owners[:i]
+			ids, tail, mids, groups = ids[:i], ids[i:], mids[:i], groups[:i]
 			break
 		}
-		f.pages.mids = append(f.pages.mids, mid)
 		group := slot.Group(mid)
-		owners[i] = uint16(group)
+		mids[i], groups[i] = mid, group
 		some = some || v.OfGroup(group) != v.Local
 	}
+	f.pages.mids, f.pages.groups = mids, groups
 	if !some && !f.forward {
-		return tail == nil && planHere(f, cmd, args)
+		return tail == nil && planHere(f, cmd, args[1])
 	}
 	k := f.addCommand(cmd, args, mergeArray)
-	k.owners = owners
-	if tail == nil && len(mids) <= items.MaxPacked && !f.conn.Observed() {
+	k.owners = f.newOwners(len(ids))
+	if tail == nil && len(ids) <= items.MaxPacked && !f.conn.Observed() {
 		packPage(f, v, k)
 		f.runFull()
 	} else {
-		f.scatter(v, k, args[:2], mids, tail)
+		for i, group := range groups {
+			k.owners[i] = uint16(group)
+		}
+		f.scatter(v, k, args[:2], ids, tail)
 	}
 	return true
 }
 
 // planHere plans a page of this node's posts alone, whose ids planPage has read: they are not read again. It returns false if the page is to go the way of
 // all commands.
-func planHere(f *Scatter, cmd *command.Access, args [][]byte) bool {
-	if len(f.pages.mids) > items.MaxPacked || f.conn.Observed() || !f.conn.Serves(cmd) {
+func planHere(f *Scatter, cmd *command.Access, counter []byte) bool {
+	if len(f.pages.mids) > items.MaxPacked {
+		f.pages = pages{}
 		return false
 	}
-	from, begin := len(f.args), len(f.pages.ids)
-	for _, mid := range f.pages.mids {
-		f.pages.ids = resp.AppendPackedID(f.pages.ids, mid)
+	if f.conn.Observed() || !f.conn.Serves(cmd) {
+		return false
 	}
-	f.args = append(f.args, args[0], args[1], wordPacked, f.pages.ids[begin:])
-	f.conn.PlanPacked(cmd, f.args[from:], items.PackedIDs)
-	clear(f.args[from:])
-	f.args, f.pages.ids = f.args[:from], f.pages.ids[:begin]
+	f.conn.PlanRows(cmd, counter, f.pages.mids, f.pages.groups, false)
 	return true
 }
 
 // packPage makes the parts of the last command, a page, whose ids and rows travel packed between nodes: this node reads an id once, and copies the rows of
-// others. The owners of the command are as scatter has them.
+// others. It sets the owners of the command.
 func packPage(f *Scatter, v *gather.View, k *order) {
 	shares := f.pages.shares[:0]
-	for i, g := range k.owners {
-		s, part := v.OfGroup(uint8(g)), 0
+	for i, group := range f.pages.groups {
+		s, part := v.OfGroup(group), 0
 		for part < len(shares) && shares[part].shard != s {
 			part++
 		}
@@ -104,8 +105,7 @@ func packPage(f *Scatter, v *gather.View, k *order) {
 		f.addPart(v, v.Local, k.args)
 		return
 	}
-	counter, ids := k.args[1], f.pages.ids
-	begin := len(ids)
+	counter := k.args[1]
 	for at := range shares {
 		of := &shares[at]
 		p := part{cmd: len(f.cmds) - 1, shard: of.shard, kind: gather.Read}
@@ -115,7 +115,6 @@ func packPage(f *Scatter, v *gather.View, k *order) {
 		case of.shard == v.Local:
 			of.local, p.local = true, true
 			f.again = f.again || f.forward
-			ids = slices.Grow(ids, of.n*resp.PackedID)
 		default:
 			f.remote = true
 			p.ask = f.round.Ask(of.shard)
@@ -124,27 +123,24 @@ func packPage(f *Scatter, v *gather.View, k *order) {
 		f.parts = append(f.parts, p)
 		k.n++
 	}
+	own, ownIn := f.pages.own[:0], f.pages.ownIn[:0]
 	for i, part := range k.owners {
 		switch of := &shares[part]; {
 		case of.asks:
 			of.page.ID(f.pages.mids[i])
 		case of.local:
-			ids = resp.AppendPackedID(ids, f.pages.mids[i])
+			own, ownIn = append(own, f.pages.mids[i]), append(ownIn, f.pages.groups[i])
 		}
 	}
-	f.pages.ids = ids
+	f.pages.own, f.pages.ownIn = own, ownIn
 	for part := range shares {
 		switch of := &shares[part]; {
 		case of.asks:
 			f.parts[k.first+part].i = of.page.End()
 		case of.local:
-			from := len(f.args)
-			f.args = append(f.args, k.args[0], counter, wordPacked, ids[begin:len(ids):len(ids)])
-			f.conn.PlanPacked(k.cmd, f.args[from:len(f.args):len(f.args)], items.PackedRows)
+			f.conn.PlanRows(k.cmd, counter, own, ownIn, true)
 			f.marks = append(f.marks, ^(len(f.cmds) - 1))
 			f.call.Owe(f.mark)
 		}
 	}
 }
-
-var wordPacked = []byte(resp.Packed)
