@@ -94,3 +94,52 @@ func TestForwardSeriesDead(t *testing.T) {
 		}
 	}
 }
+
+// TestForwardPagesMoved: a shard refuses one post of a pipeline of pages, because its group has moved away. The pages of the pipeline have one command for each
+// shard, and each page has its own rows.
+func TestForwardPagesMoved(t *testing.T) {
+	for to := range 3 {
+		t.Run(fmt.Sprint("to=", to), func(t *testing.T) {
+			k := serveForward(t, 3, nil)
+			c := k.forward(0, 2)
+			var mids []uint64
+			for i := range 12 {
+				mids = append(mids, k.mid(i%3, i/3))
+				c.want(fmt.Sprintf("SET %d.cntcm %d", mids[i], i), "+OK")
+			}
+			moves := mids[1]
+			group := slot.Group(moves)
+			owned := k.srv[1].Store().Groups().Owned()
+			owned.Remove(group)
+			k.srv[1].Store().Groups().Own(owned)
+			var pipeline, want []string
+			for first := range mids {
+				line, reply := "COUNTER.MGET weibo", []string{}
+				for i := range 1 + first%5 {
+					at := (first + i) % len(mids)
+					value := fmt.Sprintf("[:%d :0]", at)
+					if mids[at] == moves && to != 1 { // the test moves no posts
+						value = "nil"
+					}
+					line, reply = fmt.Sprintf("%s %d", line, mids[at]), append(reply, value)
+				}
+				pipeline, want = append(pipeline, line), append(want, "["+strings.Join(reply, " ")+"]")
+			}
+			calls := k.srv[1].commands.Calls()
+			c.sendAll(pipeline...)
+			until(t, "the shard has refused it", func() bool { return k.srv[1].commands.Calls() > calls })
+			k.shards[1].Groups.Remove(group)
+			k.shards[to].Groups.Add(group)
+			if to == 1 { // it comes back
+				owned.Add(group)
+				k.srv[1].Store().Groups().Own(owned)
+			}
+			k.stand()
+			for i, want := range want {
+				if got := c.read().String(); got != want {
+					t.Errorf("command %d, %s: got %s, want %s", i, pipeline[i], got, want)
+				}
+			}
+		})
+	}
+}

@@ -58,6 +58,10 @@ type Ask struct {
 
 	refused bool // an answer is an error
 
+	page   joined // being added
+	rows   []byte // of an answer to pages: those that Rows has not returned yet
+	rowsOf int    // number of that answer, from 1 on
+
 	in   []byte
 	ends []int32 // in in, of answers
 	err  error   // why those behind len(ends) have none
@@ -67,17 +71,19 @@ type Ask struct {
 func (a *Ask) Len() int { return len(a.cmds) }
 
 // Bytes is how long they are.
-func (a *Ask) Bytes() int { return len(a.out) }
+func (a *Ask) Bytes() int { return len(a.out) + len(a.page.ids) }
 
 // Add appends a command and returns its number. It is sent as several, of which the last one's reply is the answer, or
 // the first error, where there is a number (CLIENT IDMP) or a transaction.
 func (a *Ask) Add(kind Kind, args ...[]byte) int {
+	a.endPage()
 	a.out = AppendCommand(a.out, args...)
 	return a.added(kind, 1, false)
 }
 
 // AddNumbered is Add of a change with a number of another producer than the link.
 func (a *Ask) AddNumbered(producer []byte, seq, epoch uint64, args ...[]byte) int {
+	a.endPage()
 	a.out = appendNumbering(a.out, producer, seq, epoch)
 	a.out = AppendCommand(a.out, args...)
 	return a.added(Numbered, 2, true)
@@ -86,6 +92,7 @@ func (a *Ask) AddNumbered(producer []byte, seq, epoch uint64, args ...[]byte) in
 // AddAll is Add of commands that are one transaction: the first is MULTI, the last EXEC. Where producer is not nil, EXEC
 // has that number.
 func (a *Ask) AddAll(kind Kind, producer []byte, seq, epoch uint64, cmds [][][]byte) int {
+	a.endPage()
 	n := int32(len(cmds))
 	if producer != nil {
 		a.out = appendNumbering(a.out, producer, seq, epoch)
@@ -100,6 +107,7 @@ func (a *Ask) AddAll(kind Kind, producer []byte, seq, epoch uint64, cmds [][][]b
 
 // AddBetween is Add of a command with one before and one behind it, which have to succeed.
 func (a *Ask) AddBetween(kind Kind, before, args, behind [][]byte) int {
+	a.endPage()
 	a.out = AppendCommand(a.out, before...)
 	a.out = AppendCommand(a.out, args...)
 	a.out = AppendCommand(a.out, behind...)
@@ -110,6 +118,7 @@ func (a *Ask) AddBetween(kind Kind, before, args, behind [][]byte) int {
 
 // AddLike is Add of a command with one argument. head is its name, as AppendHead makes it.
 func (a *Ask) AddLike(kind Kind, head, arg []byte) int {
+	a.endPage()
 	a.out = appendWord(append(a.out, head...), arg)
 	return a.added(kind, 1, false)
 }

@@ -39,7 +39,7 @@ const retained = 32 << 10
 func (r *Round) End() {
 	for _, a := range r.asks {
 		if a.err == nil && len(a.ends) == len(a.cmds) && cap(a.out) <= retained && cap(a.in) <= retained { // no link has it
-			*a = Ask{out: a.out[:0], cmds: a.cmds[:0], in: a.in[:0], ends: a.ends[:0]}
+			*a = Ask{out: a.out[:0], cmds: a.cmds[:0], in: a.in[:0], ends: a.ends[:0], page: joined{counter: a.page.counter[:0], ids: a.page.ids[:0]}}
 			asks.Put(a)
 		}
 	}
@@ -49,7 +49,7 @@ func (r *Round) End() {
 // Bytes is how long all commands are that were not sent.
 func (r *Round) Bytes() (n int) {
 	for _, a := range r.asks[r.sent:] {
-		n += len(a.out)
+		n += a.Bytes()
 	}
 	return n
 }
@@ -87,6 +87,7 @@ func (r *Round) send(session int64, within time.Duration) {
 	now, set := time.Now(), r.asks[r.sent].Shard.of.settings()
 	for ; r.sent < len(r.asks); r.sent++ {
 		a := r.asks[r.sent]
+		a.endPage()
 		a.deadline = now.Add(set.ReadWithin())
 		for i := range a.cmds {
 			if a.cmds[i].kind != Read {

@@ -127,12 +127,16 @@ func mergeArray(f *Scatter, k *order) {
 	f.lists = f.lists[:0]
 	packed := true
 	for i := range k.n {
-		reply := f.parts[k.first+i].reply
-		if resp.IsPacked(reply) {
-			f.lists = append(f.lists, resp.PackedRows(reply))
-		} else {
-			packed = false
-			f.lists = append(f.lists, gather.Elements(reply))
+		p := &f.parts[k.first+i]
+		rows := resp.IsPacked(p.reply)
+		packed = packed && rows
+		switch {
+		case p.posts > 0:
+			f.lists = append(f.lists, p.rows)
+		case rows:
+			f.lists = append(f.lists, resp.PackedRows(p.reply))
+		default:
+			f.lists = append(f.lists, gather.Elements(p.reply))
 		}
 	}
 	if packed {

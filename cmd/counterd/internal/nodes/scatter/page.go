@@ -136,7 +136,8 @@ func packPage(f *Scatter, v *gather.View, k *order) {
 	for part := range shares {
 		switch of := &shares[part]; {
 		case of.asks:
-			f.parts[k.first+part].i = of.page.End()
+			p := &f.parts[k.first+part]
+			p.i, p.posts = of.page.End(), of.n
 		case of.local:
 			f.conn.PlanRows(k.cmd, counter, own, ownIn, true)
 			f.marks = append(f.marks, ^(len(f.cmds) - 1))

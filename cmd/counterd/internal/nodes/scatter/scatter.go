@@ -76,6 +76,9 @@ type part struct {
 	i     int
 	reply []byte // in the neutral version of the protocol, or, of a local part, in the client's; nil: no reply has come yet
 	local bool
+	// The part of a page that is joined with others in command i: how many posts it has, and their rows once reply is there.
+	posts int
+	rows  []byte
 	// The part of a series is neighbouring commands of the ask, the first of which has number i.
 	series bool
 

@@ -172,14 +172,16 @@ func collectParts(f *Scatter) (again bool) {
 			}
 			switch {
 			case !over:
-				p.ask, p.local, again = nil, false, true
+				p.ask, p.local, p.posts, again = nil, false, 0, true
 			case p.doubt:
 				p.reply = inDoubt(string(reply[1 : len(reply)-2]))
 			default:
 				p.reply = reply
 			}
 		default:
-			p.reply = reply
+			if p.reply = reply; p.posts > 0 && reply[0] != '-' {
+				p.rows = p.ask.Rows(p.i, p.posts)
+			}
 		}
 	}
 	return again
