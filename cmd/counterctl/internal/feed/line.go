@@ -11,7 +11,8 @@ import (
 //	  {"kind":"set","counter":"weibo","mid":"102","values":{"comment":5}},
 //	  {"kind":"del","counter":"weibo","mid":"102"}, {"kind":"flush"}, {"kind":"schema","schema":"..."},
 //	  {"kind":"drop","counter":"weibo","from":"0","to":"102"},
-//	  {"kind":"gain","move":"...","groups":"...","shard":1,"offset":5}, {"kind":"lose","move":"...","groups":"..."}]}
+//	  {"kind":"gain","move":"...","groups":"...","shard":1,"offset":5}, {"kind":"lose","move":"...","groups":"..."}],
+//	  "producer":"app-1","seq":"42"}
 //
 // All behind the position and the shard is written from the bytes of the reply, in one pass. The position comes first: that is how a line
 // is known. It is known last, as that of a cluster has the places of all shards. shard is there in a cluster only.

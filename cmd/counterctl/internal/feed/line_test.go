@@ -172,6 +172,23 @@ func TestLines(t *testing.T) {
 	if got := checkLine(t, schema, string(f.batch.Line(0))); got["position"] != "c1,2="+position+",3="+position || got["shard"] != json.Number("2") || f.batch.Position() != got["position"] {
 		t.Errorf("of a cluster: got %v", got)
 	}
+	numbered := func(fields string) map[string]any {
+		reply, err := scripted(t, "*2\r\n"+bulk("1-00112233445566aa-0-200-3f2a")+"*1\r\n*5\r\n"+bulk(position)+":1\r\n*1\r\n*1\r\n"+bulk("flush")+fields).Read(t.Context(), feedjoin.Oldest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.lines(&feedjoin.Batch[[]byte]{Changes: reply.Changes})
+		return checkLine(t, schema, string(f.batch.Line(0)))
+	}
+	for fields, want := range map[string][2]any{
+		bulk("app\"1") + ":42\r\n":                   {"app\"1", "42"},
+		bulk("app-1") + bulk("18446744073709551615"): {"app-1", "18446744073709551615"},
+		"$-1\r\n$-1\r\n":                             {nil, nil},
+	} {
+		if got := numbered(fields); got["producer"] != want[0] || got["seq"] != want[1] {
+			t.Errorf("%q: got %v, want %v", fields, got, want)
+		}
+	}
 	f.mark(position)
 	checkLine(t, schema, string(f.batch.Line(0)))
 	for _, wrong := range []string{`{"position":"1-00112233445566aa-0-1-3f2a","time":1,"parts":[{"kind":"set"}]}`, `{"time":1,"parts":[]}`, `{"position":"1-00112233445566aa-0-1-3f2a","time":1.5,"parts":[]}`} {

@@ -155,9 +155,30 @@ func (r *reader) change(p *page) error {
 			return err
 		}
 	}
-	p.text = appendLineEnd(p.text)
+	p.text = append(p.text, ']')
+	if more >= 2 {
+		if err := r.number(p); err != nil {
+			return err
+		}
+		more -= 2
+	}
+	p.text = append(p.text, "}\n"...)
 	p.changes, p.ends = append(p.changes, c), append(p.ends, len(p.text))
 	return r.skip(more)
+}
+
+// number reads the producer and the number of a change. The node does not know all of them.
+func (r *reader) number(p *page) error {
+	producer, err := r.conn.ReadValue()
+	if err != nil {
+		return err
+	}
+	seq, err := r.conn.ReadValue()
+	if err == nil && !producer.Null {
+		p.text = appendField(p.text, "producer", []byte(producer.Text()))
+		p.text = appendField(p.text, "seq", []byte(seq.Text()))
+	}
+	return err
 }
 
 // part reads a part of a change.
