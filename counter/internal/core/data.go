@@ -189,5 +189,8 @@ func DataOf(b *Batch) *Data { return b.data }
 // NoteSeen remembers that the results of a batch depend on the log below pos.
 func NoteSeen(b *Batch, pos uint64) { b.seen.noteSeen(pos) }
 
+// SeenBy is how far the log must be for the results of a batch to be told.
+func SeenBy(b *Batch) uint64 { return b.seen.seen }
+
 // ImageSlack is how many bytes an image has besides its table.
 const ImageSlack = 4 << 10

@@ -137,7 +137,7 @@ func (r *Builder) stopped() bool {
 func (r *Builder) build(w Kept) bool {
 	number := w.List.Build()
 	want := 2 * w.List.Want
-	rows, err := r.scan(w, want)
+	rows, seen, err := r.scan(w, want)
 	if err == nil {
 		err = r.add(w, rows)
 	}
@@ -151,15 +151,15 @@ func (r *Builder) build(w Kept) bool {
 		from = toplist.Entry{Value: values[0], Mid: mid}
 	}
 	r.builds.Add(1)
-	return w.List.Done(number, from) && !w.List.Short()
+	return w.List.Done(number, from, seen) && !w.List.Short()
 }
 
-// scan finds the posts with the largest values.
-func (r *Builder) scan(w Kept, k int) (*query.Rows, error) {
+// scan finds the posts with the largest values. seen is the log offset behind what it has met.
+func (r *Builder) scan(w Kept, k int) (rows *query.Rows, seen uint64, err error) {
 	column := w.Counter.Index(w.List.Column)
 	t, err := query.NewTop(query.Query{Counter: w.Counter, To: schema.MaxMid}, int16(column), k)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	t.Scan()
 	b := r.s.NewBatch()
@@ -167,16 +167,16 @@ func (r *Builder) scan(w Kept, k int) (*query.Rows, error) {
 	for {
 		turns.Rest()
 		if err := b.Begin(); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		done, err := t.Step((*core.View)(b))
 		b.End()
 		b.Reset()
 		if err != nil || done {
-			return t.Rows(), err
+			return t.Rows(), core.SeenBy(b), err
 		}
 		if r.stopped() {
-			return nil, core.ErrClosed
+			return nil, 0, core.ErrClosed
 		}
 	}
 }

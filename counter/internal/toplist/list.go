@@ -163,14 +163,16 @@ func (l *List) Add(e Entry, logged uint64) {
 	l.note(e, false)
 }
 
-// Done says that every post that was not changed since Build, and ranks at or above from, was added. It answers false if the list was
+// Done says that every post that was not changed since Build, and ranks at or above from, was added. seen is the log offset behind all that the look has
+// met: a post that is in no entry, as it was removed before Build, must not be missed before its removal may be told. It answers false if the list was
 // reset since.
-func (l *List) Done(number uint64, from Entry) bool {
+func (l *List) Done(number uint64, from Entry, seen uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.building != number {
 		return false
 	}
+	l.seen = max(l.seen, seen)
 	if l.least.Below(from) {
 		l.cut(from)
 	}

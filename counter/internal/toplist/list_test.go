@@ -156,7 +156,7 @@ func (w *world) build(t *testing.T, rng *rand.Rand, change func()) {
 	if len(found) == k {
 		from = found[k-1]
 	}
-	if done := w.list.Done(number, from); done == (overtaken && len(found) > 0) {
+	if done := w.list.Done(number, from, 5); done == (overtaken && len(found) > 0) {
 		t.Fatalf("done: %v, and it was overtaken: %v", done, overtaken)
 	}
 }
@@ -169,7 +169,7 @@ func TestListSlack(t *testing.T) {
 		w.set(mid, mid)
 	}
 	w.notes.Tell(7)
-	if !w.list.Done(number, Entry{800, 800}) || w.list.Short() {
+	if !w.list.Done(number, Entry{800, 800}, 6) || w.list.Short() {
 		t.Fatal("short")
 	}
 	if w.list.Reaches(700) || !w.list.Reaches(900) {
