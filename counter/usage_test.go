@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/counter/internal/tier"
 
@@ -120,5 +121,35 @@ func BenchmarkUsage(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(blocks), "ns/block")
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// TestUsageOfWindows: the counts of a derived column are counted apart from the posts of its counter. They were counted as posts of a counter that
+// there is not.
+func TestUsageOfWindows(t *testing.T) {
+	s, err := Open("", Options{Manual: true, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.AlterScript("add counter a\nadd column a v hint=8 suffix=v\nadd column a v1h window=1h/5m of=v suffix=vh"); err != nil {
+		t.Fatal(err)
+	}
+	for mid := range 5 {
+		if err := s.Set(fmt.Sprintf("%d.v", mid), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Incr("3.v", 1); err != nil {
+		t.Fatal(err)
+	}
+	all := s.Admin().Usage()
+	if len(all) != 2 || all[0].Counter != "a" || all[0].Column != "" || all[0].HotItems != 5 || all[1].Counter != "a" || all[1].Column != "v1h" || all[1].HotItems != 1 || all[1].HotBytes == 0 {
+		t.Errorf("got %+v", all)
+	}
+	for at, want := range map[int64]time.Duration{1_800_000_000: 0, 1_800_000_299: 0, 1_800_000_310: 10 * time.Second} {
+		if got, ok := s.Windows().Overdue(time.Unix(at, 0)); !ok || got != want {
+			t.Errorf("at %d a tick is overdue for %v, %v, want %v", at, got, ok, want)
+		}
 	}
 }

@@ -31,6 +31,16 @@ func (w Windows) Due(now time.Time) (due, ahead bool) {
 	return true, was > 0 && now.Unix()-was > window.FarAhead
 }
 
+// Overdue is for how long the next tick has been due at a moment: while it is, no bucket of a window ends. ok is false if no column needs ticks, or
+// there was no tick yet.
+func (w Windows) Overdue(now time.Time) (d time.Duration, ok bool) {
+	next, ok := w.s.data.Time.Next(w.s.data.Schema.Load())
+	if !ok || w.Time() == 0 {
+		return 0, false
+	}
+	return max(0, now.Sub(time.Unix(next, 0))), true
+}
+
 // Time is that of the log, in seconds since 1970; 0: there was no tick yet.
 func (w Windows) Time() int64 { return w.s.data.Time.Seconds() }
 

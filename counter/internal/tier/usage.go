@@ -1,14 +1,17 @@
 package tier
 
 import (
+	"strings"
+
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/counter/internal/hot"
 )
 
-// Usage is the memory and disk space of one counter's posts, by tier.
+// Usage is the memory and disk space of one counter's posts, by tier, or of a derived column of it.
 type Usage struct {
 	Counter                    string
+	Column                     string // the derived column that the items are counts of; empty: they are the counter's posts
 	HotItems, ColdItems        int64
 	HotBlocks, ColdBlocks      int64
 	HotBytes                   int64 // memory of hot blocks
@@ -50,7 +53,7 @@ func (u *Usage) add(ks *block.Keyspace, lo uint64) (next uint64) {
 	return b.Hi
 }
 
-// CountAll counts the blocks of all counters, one after the other.
+// CountAll counts the blocks of all counters and derived columns, one after the other.
 func CountAll(s *core.Data) []Usage {
 	var all []Usage
 	u := Usage{}
@@ -65,7 +68,7 @@ func CountAll(s *core.Data) []Usage {
 				s.Gate.RUnlock()
 				break
 			}
-			u.Counter = ks.CounterName
+			u.Counter, u.Column, _ = strings.Cut(ks.CounterName, "/") // as the space of a derived column is named
 			for i := 0; i < UsageStep && lo < hot.EndMid; i++ {
 				lo = u.add(ks, lo)
 			}

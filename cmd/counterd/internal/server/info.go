@@ -44,13 +44,11 @@ func (c *call) inspect(f func(b *counter.Batch)) {
 	f(b)
 }
 
-// countUsage returns the memory and disk space of each counter's posts now. It looks at each block.
+// countUsage returns the memory and disk space of each counter's posts, and of its derived columns, now. It looks at each block.
 func (c *call) countUsage() (all []counter.Usage) {
 	c.inspect(func(b *counter.Batch) {
-		counter.NewReader(b).Blocks(func(i counter.BlockInfo) bool {
-			if len(all) == 0 || all[len(all)-1].Counter != i.Counter.Name {
-				all = append(all, counter.Usage{Counter: i.Counter.Name})
-			}
+		r := counter.NewReader(b)
+		count := func(i counter.BlockInfo) bool {
 			u := &all[len(all)-1]
 			u.Overflows += int64(i.Overflows)
 			if i.Tier == counter.TierHot {
@@ -72,7 +70,15 @@ func (c *call) countUsage() (all []counter.Usage) {
 				u.Unusable++
 			}
 			return true
-		})
+		}
+		for _, def := range b.Schema().Counters() {
+			all = append(all, counter.Usage{Counter: def.Name})
+			r.BlocksFrom(def, counter.BlockPlace{}, count)
+			for i := range def.Derived {
+				all = append(all, counter.Usage{Counter: def.Name, Column: def.Derived[i].Name})
+				r.BlocksFrom(def.Derived[i].Space, counter.BlockPlace{}, count)
+			}
+		}
 	})
 	return all
 }

@@ -65,6 +65,7 @@ func (o observer) state(parts facts.Part) *facts.State {
 		f.Tiers = admin.TierCounts()
 		f.Repacks, f.Repacking = admin.Repacks()
 		f.TopLists = admin.TopLists()
+		f.Ticks = ticks(store)
 	}
 	if parts.Has(facts.PartPosts) {
 		for _, def := range store.Schema().Counters() {
@@ -147,6 +148,15 @@ func (o observer) commands() (list []facts.Command) {
 		list = append(list, c)
 	})
 	return list
+}
+
+// ticks is the time of the log.
+func ticks(store *counter.Store) (t facts.Ticks) {
+	w := store.Windows()
+	if t.Overdue, t.Known = w.Overdue(store.Admin().Now()); t.Known {
+		t.Last = time.Unix(w.Time(), 0)
+	}
+	return t
 }
 
 // aging lists the counters with retain.

@@ -41,6 +41,12 @@ func TestWindowColumn(t *testing.T) {
 		c.want("COUNTER.SUM weibo comment1h", ":6")
 		c.want("COUNTER.TOP weibo comment1h 5", "[[:20 :5] [:10 :1] [:30 :0]]")
 		c.want("DBSIZE", ":3")
+		info := c.do("INFO tiers counterd").Text
+		for _, line := range []string{"\r\nwindow_weibo.comment1h:posts=2,bytes=", "\r\nhot_items:3\r\n", "\r\nlog_time:", "\r\ntick_overdue:0\r\n"} {
+			if !strings.Contains(info, line) {
+				t.Errorf("INFO has no %q:\n%s", line, info)
+			}
+		}
 		for _, line := range []string{"SET 10.comment1h 1", "INCR 10.comment1h", "HSET 10 comment1h 1", "HINCRBY 10 comment1h 1", "DEL 10.comment1h", "HDEL 10 comment1h", "GETSET 10.comment1h 1",
 			"MSET 10.cntcm 1 10.comment1h 1", "COUNTER.MSET weibo 10 1 COLUMNS comment1h", "INCR 10.comment1h IDMP p 1"} {
 			if got := c.do(line).Raw; !strings.HasPrefix(got, "-ERR counter: the column is derived") {

@@ -185,7 +185,9 @@ func (h *agentHost) used() (posts, bytes uint64) {
 func (h *agentHost) count() {
 	posts, bytes := uint64(0), uint64(0)
 	for _, u := range h.m.host.Store().Admin().Usage() {
-		posts += uint64(u.HotItems + u.ColdItems)
+		if u.Column == "" {
+			posts += uint64(u.HotItems + u.ColdItems)
+		}
 		bytes += uint64(u.HotBytes + u.ColdBytes + u.OverlayBytes)
 	}
 	h.mu.Lock()

@@ -30,6 +30,7 @@
 //	rows_store.go      rows: persistence
 //	rows_posts.go      rows: posts, tiers and producers
 //	rows_aging.go      rows: posts that are dropped by age
+//	rows_derived.go    rows: derived columns, and the time of the log
 //	rows_hot.go        rows: the busiest posts
 //	rows_feed.go       rows: named cursors of the feed of changes
 //	rows_nodes.go      rows: replication

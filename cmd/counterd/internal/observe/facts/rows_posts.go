@@ -17,16 +17,20 @@ func usage(f Fact, of func(u *counter.Usage) int64) Fact {
 	f.read = func(s *State) Value {
 		sum := int64(0)
 		for i := range s.Usage {
-			sum += of(&s.Usage[i])
+			if s.Usage[i].Column == "" {
+				sum += of(&s.Usage[i])
+			}
 		}
 		return Int(sum)
 	}
 	f.series = func(s *State, add func(v Value, labels ...string)) {
 		for i := range s.Usage {
-			if tier != "" {
-				add(Int(of(&s.Usage[i])), s.Usage[i].Counter, tier)
-			} else {
-				add(Int(of(&s.Usage[i])), s.Usage[i].Counter)
+			switch u := &s.Usage[i]; {
+			case u.Column != "": // rows_derived.go
+			case tier != "":
+				add(Int(of(u)), u.Counter, tier)
+			default:
+				add(Int(of(u)), u.Counter)
 			}
 		}
 	}
@@ -146,15 +150,19 @@ var countRows = join(
 		Fact{Info: "blocks", Help: "Blocks in memory and in cold files.", read: func(s *State) Value {
 			sum := int64(0)
 			for i := range s.Usage {
-				sum += s.Usage[i].HotBlocks + s.Usage[i].ColdBlocks
+				if s.Usage[i].Column == "" {
+					sum += s.Usage[i].HotBlocks + s.Usage[i].ColdBlocks
+				}
 			}
 			return Int(sum)
 		}},
-		Fact{Info: "block_bytes", Help: "Memory of blocks in memory and of overlays.", read: func(s *State) Value { return Int(blockBytes(s)) }},
+		Fact{Info: "block_bytes", Help: "Memory of blocks in memory and of overlays, those of derived columns included.", read: func(s *State) Value { return Int(blockBytes(s)) }},
 		Fact{Info: "bytes_per_item", Unit: "bytes", Help: "block_bytes divided by the number of posts.", read: func(s *State) Value {
 			posts := int64(0)
 			for i := range s.Usage {
-				posts += s.Usage[i].HotItems + s.Usage[i].ColdItems
+				if s.Usage[i].Column == "" {
+					posts += s.Usage[i].HotItems + s.Usage[i].ColdItems
+				}
 			}
 			if posts == 0 {
 				return Decimal(0, 2)

@@ -46,6 +46,7 @@ type State struct {
 	Hot     []HotPost
 
 	Aging []Aging // of the counters with retain
+	Ticks Ticks
 
 	Disk      Disk
 	Log       persist.Stats
@@ -89,6 +90,13 @@ type Aging struct {
 	Cut, Next     time.Time
 	Mid           uint64 // posts below it are gone
 	Posts, Blocks int64
+}
+
+// Ticks are the time of the log, by which windows are counted.
+type Ticks struct {
+	Known   bool // there is a column that needs ticks, and there was one
+	Last    time.Time
+	Overdue time.Duration // for so long the next tick has been due
 }
 
 // Clients are the connections.

@@ -3,7 +3,7 @@ package facts
 import "slices"
 
 // table has all rows. Rows of a section of INFO are shown in their order here.
-var table = slices.Concat(processRows, clientRows, memoryRows, persistenceRows, trafficRows, replicationRows, commandRows, clusterRows, tierRows, agingRows, hotRows, producerRows, cursorRows, countRows)
+var table = slices.Concat(processRows, clientRows, memoryRows, persistenceRows, trafficRows, replicationRows, commandRows, clusterRows, tierRows, agingRows, windowRows, hotRows, producerRows, cursorRows, countRows)
 
 // Table returns all rows. They must not be changed.
 func Table() []Fact { return table }

@@ -15,7 +15,7 @@ import (
 // a data directory, that takes a full copy and has replicas of its own.
 func Full() *facts.State {
 	s := &facts.State{Commands: []facts.Command{{Name: "get"}, {Name: "config|set"}}, Errors: []stats.ErrorCount{{Word: "ERR"}, {Word: "OOM"}},
-		Cluster: &facts.Cluster{}, Agent: &facts.Agent{Troubles: make([]facts.Trouble, 1)}, Usage: make([]counter.Usage, 2), Replicas: make([]facts.Replica, 2), Link: &facts.Link{}, Cursors: make([]counter.FeedCursorState, 2), Aging: make([]facts.Aging, 2), Hot: []facts.HotPost{{Rank: 1, Reads: 9, Writes: 2}, {Rank: 2, Reads: 1, Writes: 1}}}
+		Cluster: &facts.Cluster{}, Agent: &facts.Agent{Troubles: make([]facts.Trouble, 1)}, Usage: make([]counter.Usage, 3), Replicas: make([]facts.Replica, 2), Link: &facts.Link{}, Cursors: make([]counter.FeedCursorState, 2), Aging: make([]facts.Aging, 2), Hot: []facts.HotPost{{Rank: 1, Reads: 9, Writes: 2}, {Rank: 2, Reads: 1, Writes: 1}}}
 	n := 0
 	fill(reflect.ValueOf(s).Elem(), &n)
 	for i := range s.Commands {
@@ -27,6 +27,7 @@ func Full() *facts.State {
 	s.Filled, s.Process.Version, s.Process.Started = facts.AllParts, "1.2.3", time.Now().Add(-100*time.Hour)
 	s.Commands[0].Name, s.Commands[1].Name, s.Errors[0].Word, s.Errors[1].Word = "get", "config|set", "ERR", "OOM"
 	s.Role, s.Usage[0].Counter, s.Usage[1].Counter = "replica", "weibo", "video"
+	s.Usage[0].Column, s.Usage[1].Column, s.Usage[2].Counter, s.Usage[2].Column = "", "", "weibo", "repost1h"
 	s.Cursors[0].Name, s.Cursors[1].Name = "search", "warehouse"
 	s.Aging[0].Counter, s.Aging[1].Counter = "weibo", "video"
 	s.Aging[0].Known, s.Aging[1].Known = true, true
