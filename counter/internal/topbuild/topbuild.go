@@ -154,7 +154,7 @@ func (r *Builder) build(w Kept) bool {
 	return w.List.Done(number, from, seen) && !w.List.Short()
 }
 
-// scan finds the posts with the largest values. seen is the log offset behind what it has met.
+// scan finds the posts with the largest values. seen is the log offset behind all blocks that it has met.
 func (r *Builder) scan(w Kept, k int) (rows *query.Rows, seen uint64, err error) {
 	column := w.Counter.Index(w.List.Column)
 	t, err := query.NewTop(query.Query{Counter: w.Counter, To: schema.MaxMid}, int16(column), k)
