@@ -42,7 +42,7 @@ type Scatter struct {
 	again   bool                           // another shard may have to be asked for some local part
 	args    [][]byte                       // memory for arguments of parts
 	owners  []uint16                       // memory for the owners of keys
-	pages   pages                          // memory for packed pages
+	pages   pages                          // memory for the page that is being planned
 	shares  []share                        // memory for the series that is being planned
 	head    []byte                         // the same: how its commands begin
 	out     resp.Replies                   // replies being put together
