@@ -74,6 +74,29 @@ func (r *KeyReader) ParseKey(b []byte) (k Key, ok bool) {
 	return r.parse(b)
 }
 
+// ParseNext reads the first ones of keys as far as they have the suffix of the key before, and puts their mids into mids, which is as long. It returns how
+// many these are: they name the same column as the key before, of other posts. It does not notice all such keys: the next one is for ParseKey to read.
+func (r *KeyReader) ParseNext(keys [][]byte, mids []uint64) (n int) {
+	tail, suffix, shift := r.tail, r.word, 8*uint(wordSize-r.tail)&63
+	if tail == 0 {
+		return 0
+	}
+	mids = mids[:len(keys)]
+	for n = range keys {
+		b := keys[n]
+		more := uint(len(b) - tail - wordSize)
+		if more > wordSize || binary.LittleEndian.Uint64(b[len(b)-wordSize:])>>shift != suffix {
+			return n
+		}
+		mid, ok := parseWords(b, more)
+		if !ok {
+			return n
+		}
+		mids[n] = mid
+	}
+	return len(keys)
+}
+
 // parseTagged is ParseKey of a key with its id in braces, as clients of a cluster write it, and with a suffix of the known length. ok is false for all
 // others.
 func (r *KeyReader) parseTagged(b []byte) (k Key, ok bool) {

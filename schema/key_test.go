@@ -326,6 +326,43 @@ func TestKeyReader(t *testing.T) {
 	}
 }
 
+// TestKeyReaderNext: ParseNext reads keys as ParseKey does, and stops at keys that name another column.
+func TestKeyReaderNext(t *testing.T) {
+	racetest.Skip(t, "one goroutine parses many keys")
+	rng := newRand(t)
+	s := parse(t, seedScript)
+	r := s.Reader()
+	read := 0
+	for range 5000 {
+		var keys [][]byte
+		for range 1 + rng.IntN(9) {
+			mid := strconv.FormatUint(rng.Uint64()>>rng.IntN(40), 10)
+			if rng.IntN(30) == 0 {
+				mid = "{" + mid + "}"
+			}
+			key := []byte(mid + []string{".cntcm", ".cntrn", ".cntrn", ".cntrn", ".cntrn", ".cntrn", ".cntan", "", ".none"}[rng.IntN(9)])
+			if rng.IntN(30) == 0 {
+				key[rng.IntN(len(key))] = byte(rng.Uint32())
+			}
+			keys = append(keys, key)
+		}
+		before, ok := r.ParseKey(keys[0])
+		mids := make([]uint64, len(keys)-1)
+		n := r.ParseNext(keys[1:], mids)
+		if read += n; n > 0 && !ok {
+			t.Fatalf("%q: %d keys behind one that is none", keys, n)
+		}
+		for i, mid := range mids[:n] {
+			if want, ok := s.ParseKey(keys[1+i]); !ok || want != (Key{before.Counter, before.Col, mid}) {
+				t.Fatalf("%q: got %d for number %d, want %v, %v", keys, mid, 1+i, want, ok)
+			}
+		}
+	}
+	if read == 0 {
+		t.Error("no key was read")
+	}
+}
+
 // TestDigits: eight digits at a time give the number that one at a time gives, of any length and with any bytes behind it.
 func TestDigits(t *testing.T) {
 	racetest.Skip(t, "one goroutine parses many keys")

@@ -22,6 +22,17 @@ func (c *Call) each(keys [][]byte, kind counter.OpKind, arg int64, reply func(*C
 			}
 			op := &ops[n]
 			op.Kind, op.Counter, op.Column, op.Mid, op.Arg = kind, k.Counter, int16(k.Col), k.Mid, uint64(arg)
+			// Those with the same suffix.
+			var mids [seriesPart]uint64
+			part := keys[n+1 : min(len(keys), n+1+len(mids))]
+			if like := reader.ParseNext(part, mids[:len(part)]); like > 0 {
+				next := ops[n+1 : n+1+like]
+				for i := range next {
+					op := &next[i]
+					op.Kind, op.Counter, op.Column, op.Mid, op.Arg = kind, k.Counter, int16(k.Col), mids[i], uint64(arg)
+				}
+				n += like
+			}
 		}
 		c.Batch.Truncate(first + n)
 		if n > 0 {

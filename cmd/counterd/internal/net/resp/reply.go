@@ -190,6 +190,13 @@ func putInts(dst []byte, values []uint64) []byte {
 			binary.LittleEndian.PutUint32(dst[n:], ':'|uint32('0'+v)<<8|crlf<<16)
 			continue
 		}
+		if v < 100 {
+			tens := v * 205 >> 11
+			dst = dst[:n+5]
+			binary.LittleEndian.PutUint32(dst[n:], ':'|uint32('0'+tens)<<8|uint32('0'+v-10*tens)<<16|'\r'<<24)
+			dst[n+4] = '\n'
+			continue
+		}
 		end := n + 1 + decimalWidth(v)
 		dst = dst[:end+2]
 		dst[n], dst[end], dst[end+1] = ':', '\r', '\n'
