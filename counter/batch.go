@@ -88,6 +88,8 @@ type (
 	ExpiredError = core.ExpiredError
 	// FencedError says that a higher epoch of the producer is known. Nothing was changed.
 	FencedError = core.FencedError
+	// RepeatedError says that a change of a series was made before, and that its first answer is no number.
+	RepeatedError = core.RepeatedError
 	// ProducersFullError says that there is no place for one more producer, or no memory for its result. Nothing was
 	// changed.
 	ProducersFullError = core.ProducersFullError
@@ -112,9 +114,11 @@ const ProducerNumbers = core.ProducerNumbers
 // MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce.
 const MaxOnceChanges = core.MaxOnceChanges
 
-// OnceEach makes each operation of a batch, from number first on, a numbered change of its own, as Batch.Once of one operation does. It returns
-// the number of the first one for Batch.OnceAt; the others follow.
-func OnceEach(b *Batch, first int) (number int) { return core.OnceEach(b, first) }
+// OnceSeries makes each operation of a batch, from number first on, a numbered change of its own, as Batch.Once of one operation does. They are OpAdds of one
+// producer, and their numbers follow each other from seq on. See core.OnceSeries.
+func OnceSeries(b *Batch, first int, producer []byte, epoch, seq uint64) (o *Once, number int) {
+	return core.OnceSeries(b, first, producer, epoch, seq)
+}
 
 // UseDoor makes a batch enter its store by door n, not negative, from its next Begin on. There are as many doors as processors, and n counts on
 // from the first again. Goroutines with different doors do not write each other's cache lines when they begin and end batches. REQUIRES the batch

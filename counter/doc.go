@@ -176,7 +176,7 @@
 //	internal/block/item.go, internal/block/widths.go        an item's values wherever they are; the choice of widths
 //	coldstore/meta.go, coldstore/bounds.go, coldstore/page  the column of a cold file, its pages, the bounds of its values
 //	persist/format/record.go                                the value in a record of the log
-//	core/op.go, core/batch.go, core/bounds.go, core/setrow.go  operations on it; what is out of range
+//	core/op.go, core/batch.go, core/change.go, core/setrow.go  operations on it; what is out of range
 //	internal/query/query.go, internal/query/aggregate.go    comparisons and sums
 //
 // A format that older versions cannot read gets a new version number where the file states one.

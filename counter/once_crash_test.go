@@ -23,6 +23,7 @@ type onceStep struct {
 	producer    string
 	seq         uint64
 	transaction bool
+	series      bool // each operation has a number of its own, from seq on
 	ops         []Op
 	want        string
 }
@@ -44,17 +45,23 @@ func newOnceScript(rng *rand.Rand, n int) onceScript {
 		seqs[st.producer] += 1 + rng.Uint64N(3)
 		st.seq = seqs[st.producer]
 		kind, count := OpAdd, 1
-		switch rng.IntN(6) {
+		switch rng.IntN(8) {
 		case 0:
 			count = 1 + rng.IntN(6)
 		case 1:
 			kind, count = OpSet, 1+rng.IntN(3)
 		case 2:
 			kind, count = OpReset, 1+rng.IntN(2)
+		case 3, 4:
+			count, st.series, st.transaction = 1+rng.IntN(9), true, false
+			seqs[st.producer] += uint64(count - 1)
 		}
 		for range count {
 			op := Op{Kind: kind, Mid: rng.Uint64N(8), Column: int16(rng.IntN(2)), Arg: rng.Uint64N(20)}
-			if kind == OpAdd {
+			switch {
+			case st.series:
+				op.Column = 1 // which has room for all: a number that was refused is free
+			case kind == OpAdd:
 				op.Arg -= 4
 			}
 			st.ops = append(st.ops, op)
@@ -120,6 +127,9 @@ func (st *onceStep) run(t testing.TB, s *Store) (repeat bool, err error) {
 	o := &Once{}
 	if !st.transaction {
 		add()
+		if st.series {
+			return st.runSeries(t, b)
+		}
 		o, _ = b.Once(0)
 	}
 	*o = Once{Producer: []byte(st.producer), Seq: st.seq, Hash: uint32(st.seq), Room: 1000, Each: true, Make: answers}
@@ -143,6 +153,30 @@ func (st *onceStep) run(t testing.TB, s *Store) (repeat bool, err error) {
 		t.Fatalf("%s %d, repeat %v: got %s, want %s", st.producer, st.seq, o.Repeat, got, st.want)
 	}
 	return o.Repeat, nil
+}
+
+// runSeries is run of a series, whose operations are in b. A crash may have kept a part of it.
+func (st *onceStep) runSeries(t testing.TB, b *Batch) (repeat bool, err error) {
+	t.Helper()
+	for i := range b.Len() {
+		b.Op(i).SetHash(uint32(st.seq) + uint32(i))
+	}
+	OnceSeries(b, 0, []byte(st.producer), 0, st.seq)
+	b.Run()
+	b.End()
+	err = b.Commit()
+	got := ""
+	repeat = true
+	for i := range b.Len() {
+		op := b.Op(i)
+		err = errors.Join(err, op.Err)
+		repeat = repeat && !op.Done
+		got += fmt.Sprintf("%d %v;", op.Value, op.Err)
+	}
+	if err == nil && got != st.want {
+		t.Fatalf("%s %d, repeat %v: got %s, want %s", st.producer, st.seq, repeat, got, st.want)
+	}
+	return repeat, err
 }
 
 // play makes the steps from one on, with snapshots, and changes of tier and restarts in between, until one fails; it

@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -141,6 +142,50 @@ func AppendSet(dst []byte, counter uint32, column uint16, mid, value uint64) []b
 	}
 	dst = binary.AppendUvarint(dst, mid)
 	return binary.AppendUvarint(dst, value)
+}
+
+// AppendOnceSet is AppendOnce with a result of kind next, and AppendSet. It is for many records in a row, and takes room for the longest records at once.
+func AppendOnceSet(dst []byte, number uint32, seq uint64, hash uint32, counter uint32, column uint16, mid, value uint64) []byte {
+	n := len(dst)
+	if cap(dst)-n < onceSetRoom {
+		dst = slices.Grow(dst, onceSetRoom)
+	}
+	b := (*[onceSetRoom]byte)(dst[n : n+onceSetRoom])
+	b[0] = byte(KindOnce)
+	at := uint(1)
+	if number < 0x80 {
+		b[1] = byte(number)
+		at = 2
+	} else {
+		at = putOnceSet(b, at, uint64(number))
+	}
+	at = putOnceSet(b, at, seq)
+	b[at%onceSetRoom], b[(at+1)%onceSetRoom], b[(at+2)%onceSetRoom] = byte(hash), byte(hash>>8), byte(hash>>16) // ResultNext is 0
+	b[(at+3)%onceSetRoom] = byte(KindSet)
+	if at += 4; counter < 0x80 && column < 0x80 {
+		b[at%onceSetRoom], b[(at+1)%onceSetRoom] = byte(counter), byte(column)
+		at += 2
+	} else {
+		at = putOnceSet(b, at, uint64(counter))
+		at = putOnceSet(b, at, uint64(column))
+	}
+	at = putOnceSet(b, at, mid)
+	at = putOnceSet(b, at, value)
+	return dst[:n+int(at)]
+}
+
+// onceSetRoom is more bytes than a once of kind next and a set have: 17 and 29. A power of two saves the checks of bounds.
+const onceSetRoom = 64
+
+// putOnceSet is binary.PutUvarint at a place of b. It returns the place behind.
+func putOnceSet(b *[onceSetRoom]byte, at uint, v uint64) uint {
+	for v >= 0x80 {
+		b[at%onceSetRoom] = byte(v) | 0x80
+		at++
+		v >>= 7
+	}
+	b[at%onceSetRoom] = byte(v)
+	return at + 1
 }
 
 // SetItemLen is how many bytes AppendSetItem appends at most.

@@ -12,6 +12,25 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
+// TestAppendOnceSet: the two records at once are those that AppendOnce and AppendSet make.
+func TestAppendOnceSet(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var got, want []byte
+	for range 20_000 {
+		any := func(most uint64) uint64 { return min(most, rnd.Uint64()>>rnd.IntN(64)) }
+		number, hash, counter, column := uint32(any(MaxProducers-1)), uint32(any(1<<HashBits-1)), uint32(any(1<<32-1)), uint16(any(1<<16-1))
+		seq, mid, value := any(1<<64-1), any(1<<64-1), any(1<<64-1)
+		if len(got) > 1000 {
+			got, want = got[:0], want[:0]
+		}
+		got = AppendOnceSet(got, number, seq, hash, counter, column, mid, value)
+		want = AppendSet(AppendOnce(want, number, seq, hash, 0, Result{Kind: ResultNext}), counter, column, mid, value)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("number %d, seq %d, hash %d, counter %d, column %d, mid %d, value %d: got %x, want %x", number, seq, hash, counter, column, mid, value, got, want)
+		}
+	}
+}
+
 func FuzzRecord(f *testing.F) {
 	f.Add(AppendSet(nil, 1, 2, 3, 4))
 	f.Add(AppendSet(nil, 1<<31, 1<<15, 1<<63, 1<<62))

@@ -259,7 +259,9 @@ func (b *Batch) runEach(from, to int) {
 			ops[next].peek()
 		}
 	}
-	for i := range ops {
+	looks := !b.seen.failing && !b.far
+	adds := looks && b.refused == nil && !b.silent && b.data.Log != nil
+	for i := 0; i < len(ops); i++ {
 		if next < len(ops) {
 			ops[next].peek()
 			next++
@@ -273,7 +275,22 @@ func (b *Batch) runEach(from, to int) {
 		if op.block != cur && (op.block != found || op.Mid < cur.Lo || op.Mid >= cur.Hi) {
 			cur = b.stretch.next(op, cur)
 		}
-		found = op.block
+		if found = op.block; found == cur && looks {
+			n := 0
+			switch {
+			case op.Kind == OpGet || op.Kind == OpRead:
+				n = lookNeighbours(b, ops[i:], cur)
+			case op.Kind == OpAdd && adds:
+				if n = addNeighbours(b, ops[i:], cur); n > 0 && cur.Tab.Crowded() {
+					b.stretch.log(cur)
+					cur = op.ks.Widen(cur, ops[i+n-1].Mid)
+				}
+			}
+			if n > 0 {
+				i += n - 1
+				continue
+			}
+		}
 		cur = b.apply(cur, op)
 		switch {
 		case op.Err != nil && op.Err != ErrOutOfRange: // which tells of the value too

@@ -29,6 +29,7 @@ import (
 type changeSet struct {
 	from, to int // numbers of operations
 	once     int // number in changeSets.onces, from 1 on; 0: it has none
+	series   bool
 }
 
 // changeSets runs the change sets of a batch.
@@ -52,6 +53,7 @@ type changeSets struct {
 	lookup    producers.Try     // what was found: valid while producers.mu is held, or the gate exclusively
 	hashGroup uint8             // its hash slot group
 	now       int64             // ledger.Seconds, 0: not asked yet
+	series    series
 }
 
 // MaxChangeSet is the largest number of operations in a change set: their records fit in one frame of the log.
@@ -85,6 +87,10 @@ func (r *changeSets) reset() {
 // run runs the first change sets of list, and returns how many.
 func (r *changeSets) run(list []changeSet) (n int) {
 	g := list[0]
+	if g.series {
+		r.runSeries(g)
+		return 1
+	}
 	if r.disowned(g) {
 		return 1
 	}

@@ -16,7 +16,7 @@
 //	schemachange.go            changes of the schema, and of all posts at once
 //	moving.go                  groups of hash slots: which clients may touch, which are on their way
 //	batch.go op.go ack.go      operations, run together; their acknowledgement
-//	change.go bounds.go        a new value of a column; additions within bounds
+//	change.go                  a new value of a column; additions, and their bounds; neighbouring operations of a block
 //	setrow.go                  several columns of a post at once
 //	locate.go                  the blocks of operations, and the pages of cold files that a batch waits for
 //	stretch.go sight.go        changes that are logged at once; how far the log must be for the results
@@ -24,6 +24,7 @@
 //	longread.go                very many reads of one moment
 //	once.go ledger.go          numbered changes, and the table of their producers
 //	definelog.go               which producer a number in the log stood for
+//	series.go                  numbered additions of one producer, whose numbers follow each other
 //	cursors.go                 named places in the feed of changes
 //	windows.go windowset.go    changes of derived columns (package window) by a batch; by change sets
 //	tick.go                    the time of the log moves on

@@ -104,26 +104,10 @@ func (b *Batch) Once(first int) (o *Once, number int) {
 	for n := len(r.list); n > 0 && r.list[n-1].from >= first && r.list[n-1].once == 0; n-- {
 		r.list = r.list[:n-1]
 	}
-	r.list = append(r.list, changeSet{first, len(b.ops), number + 1})
+	r.list = append(r.list, changeSet{from: first, to: len(b.ops), once: number + 1})
 	o = &r.onces[number]
 	o.First, o.N = first, len(b.ops)-first
 	return o, number
-}
-
-// OnceEach makes each operation of b, from number first on, a numbered change of its own, as Once of one operation does. It returns the
-// number of the first one for OnceAt; the others follow.
-func OnceEach(b *Batch, first int) (number int) {
-	r := &b.changeSets
-	number = len(r.onces)
-	n := len(b.ops) - first
-	r.onces = slices.Grow(r.onces, n)[:number+n]
-	r.list = slices.Grow(r.list, n)
-	for i := range n {
-		o := &r.onces[number+i]
-		o.First, o.N = first+i, 1
-		r.list = append(r.list, changeSet{first + i, first + i + 1, number + i + 1})
-	}
-	return number
 }
 
 // OnceAt returns one of those added since Reset, with its result after Run. It is valid until Reset or the next Once.
@@ -288,7 +272,7 @@ func (r *changeSets) runOnes(list []changeSet) (n int) {
 	var cur *block.Block
 	for ; n < len(list); n++ {
 		g := list[n]
-		if g.once == 0 || g.to-g.from != 1 || n > 0 && g.from != list[n-1].to || r.derivesAlone(g) {
+		if g.once == 0 || g.series || g.to-g.from != 1 || n > 0 && g.from != list[n-1].to || r.derivesAlone(g) {
 			break
 		}
 		op := &b.ops[g.from]

@@ -61,7 +61,7 @@ type Op struct {
 	ks    *block.Keyspace
 	block *block.Block
 	home  hot.Home        // in block, if that is hot
-	row   int32           // OpRead: where its values start in Batch.rows; OpAddWithin: which of Batch.within; OpSetRow: in Batch.sets
+	row   int32           // OpRead: where its values start in Batch.rows; OpAddWithin: which of Batch.within; OpSetRow: in Batch.sets; of a series: its hash
 	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
 }
 
@@ -121,6 +121,12 @@ func (op *Op) Changed() uint64 {
 	}
 	return op.Counter.Bits(1 << op.Column)
 }
+
+// SetHash gives an OpAdd of a series (see OnceSeries) the hash of its command.
+func (op *Op) SetHash(hash uint32) { op.row = int32(hash & (1<<format.HashBits - 1)) }
+
+// hash is the hash of an OpAdd of a series.
+func (op *Op) hash() uint32 { return uint32(op.row) }
 
 // forget clears the results of a read.
 func (op *Op) forget() { op.Value, op.Found, op.Err = 0, false, nil }

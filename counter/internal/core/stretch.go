@@ -45,20 +45,28 @@ func (s *stretch) next(op *Op, cur *block.Block) *block.Block {
 		return op.ks.LockFor(op.block, op.Mid)
 	}
 	if op.block.Cold == nil { // else a page may be read, and nobody is to wait for that who wants another block
-		if s.held = slices.Contains(s.blocks, op.block); s.held {
-			return op.block
-		}
-		if len(s.blocks) < s.most {
-			if blk := op.ks.TryLock(op.block); blk != nil {
-				return blk
-			}
-			s.most = max(1, s.most/2)
-		} else {
-			s.most = min(s.most+1, maxStretch)
+		if blk := s.further(op); blk != nil {
+			return blk
 		}
 	}
 	s.log(nil)
 	return op.ks.LockFor(op.block, op.Mid)
+}
+
+// further returns the block of op, locked beside those that are not logged yet; nil: these have to be logged first.
+func (s *stretch) further(op *Op) *block.Block {
+	if s.held = slices.Contains(s.blocks, op.block); s.held {
+		return op.block
+	}
+	if len(s.blocks) >= s.most {
+		s.most = min(s.most+1, maxStretch)
+		return nil
+	}
+	blk := op.ks.TryLock(op.block)
+	if blk == nil {
+		s.most = max(1, s.most/2)
+	}
+	return blk
 }
 
 // leave unlocks cur, if it is not nil and nothing in it waits to be logged.
@@ -136,14 +144,19 @@ func changed(b *Batch, blk *block.Block, op *Op, old, value uint64) {
 	if op.ks.Watched {
 		watchedChanged(b, op, old, value)
 	}
+	logSet(b, blk, op, value)
+	if op.Done = true; op.ks.Watched && len(b.windows.crowded) > 0 {
+		b.windows.widen(blk)
+	}
+}
+
+// logSet notes for the log that op gave its column a value.
+func logSet(b *Batch, blk *block.Block, op *Op, value uint64) {
 	switch {
 	case b.silent:
 		blk.Logged = max(blk.Logged, b.applied)
 	case b.data.Log != nil:
 		b.stretch.set(blk, op.Counter.ID, op.ks.Def.Columns[op.Column].ID, op.Mid, value)
-	}
-	if op.Done = true; op.ks.Watched && len(b.windows.crowded) > 0 {
-		b.windows.widen(blk)
 	}
 }
 

@@ -18,7 +18,7 @@ func (u *Update) compute() bool {
 			v = col.Default
 		case OpAdd:
 			var ok bool
-			if v, ok = add(u.row[u.places[i]], int64(c.Arg), col.Limit()); !ok {
+			if v, ok = hot.Added(u.row[u.places[i]], int64(c.Arg), col.Limit()); !ok {
 				return false
 			}
 		}

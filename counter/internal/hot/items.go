@@ -167,6 +167,44 @@ func (x *items) set(s Ref, c int, v uint64) {
 	storeBits(x.base, x.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(x.width)+uint(col.off), uint(col.width), v)
 }
 
+// Added returns v + n, and whether it is in [0, limit]. limit is at most 2^63-1.
+func Added(v uint64, n int64, limit uint64) (uint64, bool) {
+	if n < 0 {
+		less := uint64(-(n + 1)) + 1 // -n, also for -2^63
+		if less > v {
+			return 0, false
+		}
+		return v - less, true
+	}
+	if uint64(n) > limit || v > limit-uint64(n) {
+		return 0, false
+	}
+	return v + uint64(n), true
+}
+
+// add is Table.Add. Where the column is in one word and neither value is in the overflow table, the item is found once for both.
+func (x *items) add(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok bool) {
+	col := x.column(c)
+	bit := uint(s&7)*uint(x.width) + uint(col.off)
+	off := x.at(uint64(s>>3)) + headerBytes + uintptr(bit>>3)
+	bit &= 7
+	w := load64(x.base, off)
+	mask := col.mask()
+	old = w >> bit & mask
+	sum, ok = Added(old, n, limit)
+	if bit+uint(col.width) <= 64 && (col.plain == 0 || old != mask && sum < mask) {
+		if ok {
+			store64(x.base, off, w&^(mask<<bit)|sum<<bit)
+		}
+		return old, sum, ok
+	}
+	old = x.get(s, c)
+	if sum, ok = Added(old, n, limit); ok {
+		x.set(s, c, sum)
+	}
+	return old, sum, ok
+}
+
 // most returns a value that no item exceeds in column c: the largest, or the largest that the column's width has room for.
 func (x *items) most(c int) uint64 {
 	col := x.column(c)

@@ -348,6 +348,11 @@ func (t *Table) Get(s Ref, c int) uint64 { return t.items.get(s, c) }
 // Set stores v, at most Limit(c), in column c of the item at s.
 func (t *Table) Set(s Ref, c int, v uint64) { t.items.set(s, c, v) }
 
+// Add adds n to column c of the item at s, if the sum is in [0, limit]; limit is at most Limit(c). It returns the value before and the sum.
+func (t *Table) Add(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok bool) {
+	return t.items.add(s, c, n, limit)
+}
+
 // AppendRow appends all columns of the item at s, in the order of Layout.
 func (t *Table) AppendRow(dst []uint64, s Ref) []uint64 { return t.items.appendRow(dst, s) }
 

@@ -286,6 +286,7 @@ func randomResult(rnd *rand.Rand) format.Result {
 func TestModel(t *testing.T) {
 	t.Logf("-seed=%d", *seed)
 	var all [Full + 1]int
+	series := 0
 	for run := range 20 {
 		rnd := rand.New(rand.NewPCG(*seed, uint64(run)))
 		limits := Limits{Producers: 1 + rnd.IntN(12), Bytes: 1 << 30, MinIdle: int64(rnd.IntN(20))}
@@ -340,6 +341,13 @@ func TestModel(t *testing.T) {
 				fence(t, tab, replica, &m, id, now)
 				continue
 			}
+			if n := rnd.IntN(200) >> rnd.IntN(7); rnd.IntN(20) == 0 {
+				series += runSeries(t, rnd, tab, replica, &m, &r, n)
+				if p := m.producers[id]; p != nil && len(p.done) > 0 {
+					next[id] = max(next[id], slices.Max(slices.Collect(maps.Keys(p.done)))+1)
+				}
+				continue
+			}
 			try := begin(tab, &r)
 			verdict, result := m.begin(&r)
 			if try.Verdict != verdict || verdict == Repeat && !sameResult(try.Result, result) {
@@ -392,6 +400,43 @@ func TestModel(t *testing.T) {
 			all[v] += n
 		}
 	}
+	if series == 0 {
+		t.Error("no request was in a series")
+	}
+}
+
+// runSeries makes n requests as a series, as far as the table takes them as one. Some are refused after the look. It returns how many were new.
+func runSeries(t *testing.T, rnd *rand.Rand, tab, replica *Table, m *model, r *Request, n int) (fresh int) {
+	var try Try
+	fresh = tab.BeginSeries(r, n, &try)
+	if fresh == 0 {
+		return 0
+	}
+	var entries []Entry
+	for i := range fresh {
+		one := *r
+		one.Seq, one.Hash = r.Seq+uint64(i), uint32(rnd.IntN(1<<21))
+		if verdict, _ := m.begin(&one); verdict != Fresh {
+			t.Fatalf("series of %d from %d: seq %d is %v", n, r.Seq, one.Seq, verdict)
+		}
+		if rnd.IntN(30) == 0 {
+			continue
+		}
+		result, group := format.Result{Kind: format.ResultInt, N: rnd.Uint64() >> (rnd.IntN(40) + 20)}, uint8(rnd.Uint32())
+		entries = append(entries, Entry{one.Seq, result.N, one.Hash, group})
+		if !replica.Apply(try.Number, one.Seq-try.Base, one.Hash, group, result, r.Now) {
+			t.Fatalf("number %d is unknown", try.Number)
+		}
+		m.insert(&one, group, result)
+		if rnd.IntN(50) == 0 {
+			tab.InsertSeries(&try, entries, r.Now, 1)
+			entries = entries[:0]
+		}
+	}
+	if len(entries) > 0 {
+		tab.InsertSeries(&try, entries, r.Now, 1)
+	}
+	return fresh
 }
 
 func fence(t *testing.T, tab, replica *Table, m *model, id string, now int64) {

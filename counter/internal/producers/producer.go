@@ -46,6 +46,9 @@ func (p *producer) cost() int64 {
 // bufferCost is that of a buffer: the allocator rounds sizes up by an eighth at most.
 func bufferCost(n int) int64 { return int64(n + n/8) }
 
+// maxGrowth is more than cost rises by a series of requests without blobs, however many.
+const maxGrowth = Window*wideWords*wordSize + (2*maxSpans+2)*spanSize
+
 // growth is by how much cost rises with one more entry whose blob has size bytes. It may be negative. That a value makes the ring
 // wide is not known before: it is charged when it does.
 func (p *producer) growth(size int) (n int64) {
@@ -122,6 +125,35 @@ func (p *producer) put(i uint32, found bool, seq uint64, meta uint32, r format.R
 		p.drop(dropped)
 		p.retire(dropped.seq)
 	}
+}
+
+// putSeries is put of the first of entries, whose seqs are above all others, as far as each takes the place of the lowest one in a narrow ring, and that
+// one is in the block of the highest without a result. It returns how many these are.
+func (p *producer) putSeries(entries []Entry) (n int) {
+	r := &p.ring
+	if r.n != Window || r.wide || len(p.made.spans) == 0 || len(p.made.spans) > maxSpans {
+		return 0
+	}
+	words, head, base := r.words[:Window*narrowWords], r.head, r.base
+	s := &p.made.spans[len(p.made.spans)-1]
+	key, bits := s.key, s.bits
+	most := int(maxMade) - int(p.made.count) // more, and the lowest have to go
+	for n < min(len(entries), most) {
+		e := &entries[n]
+		w := words[head*narrowWords : head*narrowWords+narrowWords]
+		lowest := base + uint64(w[0])
+		with := bits | 1<<(lowest%blockSeqs)
+		if e.Seq-base > lowWord || e.Value > lowWord || key != lowest/blockSeqs<<blockShift || with == bits || with == fullBlock {
+			break
+		}
+		bits = with
+		w[0], w[1], w[2] = uint32(e.Seq-base), uint32(e.Value), newMeta(e.Hash, format.ResultInt, e.Group)
+		head = (head + 1) % Window
+		n++
+	}
+	r.head, s.bits = head, bits
+	p.made.count += uint32(n)
+	return n
 }
 
 // retire keeps of a seq that it was made.

@@ -136,6 +136,46 @@ func (t *Table) Insert(r *Request, y *Try, result format.Result, group uint8, lo
 	t.put(p, y.i, false, r.Seq, newMeta(r.Hash, result.Kind, group), result)
 }
 
+// BeginSeries is Begin of n requests whose seqs follow each other, r.Seq first. It returns how many of them, from the first on, are new and need nothing
+// but Insert: they are above all seqs that were made, in the epoch in force, near enough to the base, and there is memory for all. Of none it may be
+// wrong: Begin knows.
+func (t *Table) BeginSeries(r *Request, n int, y *Try) (fresh int) {
+	number, p := t.find(r.ID, r.Hint)
+	if p == nil || r.Epoch != p.epoch || r.Seq < p.from || r.Seq < p.base || r.Seq-p.base > MaxSeqLess || t.bytes+maxGrowth > t.limits.Bytes {
+		return 0
+	}
+	if highest, ok := p.highest(); ok && r.Seq <= highest {
+		return 0
+	}
+	*y = Try{Number: number, Epoch: r.Epoch, Base: p.base, p: p}
+	return min(n, int(p.base+MaxSeqLess-r.Seq)+1)
+}
+
+// Entry is a request of a series that was made, whose result is an integer.
+type Entry struct {
+	Seq, Value uint64
+	Hash       uint32
+	Group      uint8
+}
+
+// InsertSeries is Insert of some requests of a series that BeginSeries prepared, in their order. It may be called several times, until the table is changed
+// in another way.
+func (t *Table) InsertSeries(y *Try, entries []Entry, now int64, logged uint64) {
+	p := y.p
+	t.touch(y.Number, p, now)
+	p.logged = logged
+	before := p.size()
+	for len(entries) > 0 {
+		n := p.putSeries(entries)
+		if entries = entries[n:]; len(entries) > 0 {
+			e := &entries[0]
+			p.put(p.ring.n, false, e.Seq, newMeta(e.Hash, format.ResultInt, e.Group), format.Result{Kind: format.ResultInt, N: e.Value})
+			entries = entries[1:]
+		}
+	}
+	t.charge(p, before)
+}
+
 // InsertFence makes the fence that BeginFence prepared, or that Begin found due for a repeat with a higher epoch.
 func (t *Table) InsertFence(id []byte, y *Try, now int64, logged uint64) {
 	t.define(id, y, now, logged)

@@ -251,7 +251,7 @@ func (c *call) observe(cmd *row, args [][]byte) {
 
 // flush runs the batch and appends the replies that are owed. They may be sent when commit has committed the changes.
 func (c *call) flush() {
-	c.decided.cmd = nil
+	c.decided.cmd, c.decided.own.Producer = nil, nil // which lies in memory that others share
 	if len(c.items.Owed) == 0 {
 		return
 	}
@@ -393,51 +393,6 @@ func (c *call) withStore(exclusive bool, f func(b *counter.Batch) error) error {
 	}
 	c.deferCommit()
 	return nil
-}
-
-// number parts a command from its number, which num becomes: its own, or the connection's, which is used up. Without
-// one num.Producer is nil. text is the error.
-func (c *call) number(num *idmp.Number, cmd *row, args [][]byte) (rest [][]byte, text string) {
-	if cmd.Flags&command.Idmp != 0 {
-		if tail := idmp.TailLen(args); tail > 0 {
-			return num.Split(args, tail)
-		}
-	}
-	if c.numbers.Producer != nil && cmd.Numbered() {
-		return args, c.numbers.Take(num)
-	}
-	num.Producer = nil
-	return args, ""
-}
-
-// planNumbered is plan for a command that may have a number.
-func (c *call) planNumbered(cmd *row, args [][]byte) {
-	num := &c.lastNumber
-	rest, text := c.number(num, cmd, args)
-	switch {
-	case text != "":
-		c.items.Refuse(text)
-	case num.Producer == nil:
-		cmd.Plan(&c.items, args)
-	default:
-		c.items.Numbered(cmd.Plan, rest, num, cmd.Hash().Add(rest[1:]...).Sum())
-	}
-	num.Producer = nil // it may lie in memory that others share
-}
-
-// planEachNumbered is planNumbered for commands that have one key each and take numbers of the connection. It returns how many it has planned, up
-// to the first key that names no column.
-func planEachNumbered(c *call, cmd *row, keys [][]byte) (planned int) {
-	planned = c.items.NumberedEach(cmd.PlanEach, c.numbers.Room(keys), c.numbers.Number(), cmd.Hash())
-	c.numbers.Skip(planned)
-	return planned
-}
-
-// refusedNumber uses up the number of a command that was refused before it was executed.
-func (c *call) refusedNumber(cmd *row, args [][]byte, queued bool) {
-	if c.numbers.Producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
-		_, _ = c.number(&c.lastNumber, cmd, args)
-	}
 }
 
 // runOf is the command that reply i is owed for.

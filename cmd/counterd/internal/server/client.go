@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
@@ -121,7 +122,7 @@ func (c *client) Command(args [][]byte) {
 	c.carryOut(d, cmd, args)
 }
 
-// Joins tells how many commands with one argument, of the name of the last one, Join takes: while the batch of that command is open, the
+// Joins tells how many commands that are like the last one Join takes: while the batch of that command is open, the
 // decision on it holds for them too (see decided), until the batch is full.
 func (c *client) Joins() int {
 	d := &c.call.decided
@@ -131,8 +132,11 @@ func (c *client) Joins() int {
 	return maxBatch - c.call.items.Batch.Len()
 }
 
-// Join plans commands with the name of the last one and with these keys, one each, up to the first one for which the decision does not hold.
-func (c *client) Join(keys [][]byte) (taken int) { return c.call.decided.joinEach(c, keys) }
+// Join plans commands with the name of the last one and with these keys, one each, up to the first one for which the decision does not hold. The last
+// arguments of commands that have a number among their arguments are these numbers.
+func (c *client) Join(keys, numbers [][]byte) (taken int) {
+	return c.call.decided.joinEach(c, keys, numbers)
+}
 
 // Flush executes the planned operations. If other shards have a part in them, it asks them. In a loop Commit waits for their answers, elsewhere
 // Flush does.
@@ -295,7 +299,8 @@ func onCall(run func(*call, [][]byte)) func(front.Handler, [][]byte) {
 //	                      commands that are not planned change that, and flush runs before they are executed
 //	the server            store, role and the brake of maxmemory are looked at once a batch
 //	observers             CLIENT TRACKING and MONITOR are looked at once a batch (call.opened), and there are none
-//	the command           it cannot have IDMP among its arguments: it has fewer than four, or takes no number
+//	the command           it cannot have IDMP among its arguments: it has fewer than four, or takes no number; or it
+//	                      has IDMP and the same producer
 //
 // More connections are served like that where the commands have one key each and come by Join, which looks at the keys: those that number their
 // changes, and those of a node of a cluster. There a node is asked once a batch whether it serves such commands. While a batch is open, the groups of
@@ -306,7 +311,8 @@ type decided struct {
 	cmd      *row
 	args     int // the number of its arguments, where commands come one by one; 0: they do not
 	each     each
-	numbered bool // each command takes a number of CLIENT IDMP
+	numbered bool        // each command has a number: the next one of CLIENT IDMP, or its own
+	own      idmp.Number // of the last command, whose number was its own; no producer: it was not
 }
 
 // each says which commands with one key each Join takes.
@@ -322,16 +328,20 @@ const (
 // note keeps the decision on a command that was planned, if it holds for the next.
 func (d *decided) note(c *client, cmd *row, args [][]byte) {
 	k := &c.call
-	d.cmd = nil
-	if !k.items.Batch.Opened() || len(k.items.Owed) == 0 || k.observed || k.executing || cmd.Flags&command.Idmp != 0 && len(args) >= 4 || !c.login.user.Load().Unlimited() {
+	d.cmd, d.own.Producer = nil, nil
+	if !k.items.Batch.Opened() || len(k.items.Owed) == 0 || k.observed || k.executing || !c.login.user.Load().Unlimited() {
 		return
 	}
-	d.numbered = k.numbers.Producer != nil && cmd.Numbered()
-	if d.each = notEach; cmd.PlanEach != nil && len(args) == 2 {
+	own := cmd.Flags&command.Idmp != 0 && len(args) >= 4
+	if own && (cmd.PlanEach == nil || len(args) != pairOfNumber || idmp.TailLen(args) == 0 || d.own.Parse(args[pairOfNumber-2:]) != "") {
+		return
+	}
+	d.numbered = own || k.numbers.Producer != nil && cmd.Numbered()
+	if d.each = notEach; cmd.PlanEach != nil && (own || len(args) == 2) {
 		d.each = anyKey
 	}
 	switch {
-	case c.plain && k.numbers.Producer == nil:
+	case c.plain && !own && k.numbers.Producer == nil:
 		d.cmd, d.args = cmd, len(args)
 	case d.each == notEach || !isUsual(c):
 	case c.srv.cluster == nil:
@@ -346,6 +356,9 @@ func (d *decided) note(c *client, cmd *row, args [][]byte) {
 	}
 }
 
+// pairOfNumber is how many arguments a command has that has one key, and IDMP with a producer and a number.
+const pairOfNumber = 5
+
 // noteScattered is note for a command that package scatter has planned.
 func (d *decided) noteScattered(c *client, cmd *row, args [][]byte) {
 	k := &c.call
@@ -356,7 +369,7 @@ func (d *decided) noteScattered(c *client, cmd *row, args [][]byte) {
 }
 
 // joinEach is join for commands that have one key each. It returns how many it has planned: the decision does not hold for the next one.
-func (d *decided) joinEach(c *client, keys [][]byte) (taken int) {
+func (d *decided) joinEach(c *client, keys, numbers [][]byte) (taken int) {
 	k := &c.call
 	if d.each != anyKey {
 		if d.each == scattered {
@@ -370,7 +383,12 @@ func (d *decided) joinEach(c *client, keys [][]byte) (taken int) {
 	}
 	taken = len(keys)
 	if d.numbered {
-		if taken = planEachNumbered(k, d.cmd, keys); taken == 0 {
+		if numbers != nil {
+			taken = planEachWithNumber(k, d.cmd, keys, numbers, &d.own)
+		} else {
+			taken = planEachNumbered(k, d.cmd, keys)
+		}
+		if taken == 0 {
 			return 0
 		}
 	} else if taken > 0 {

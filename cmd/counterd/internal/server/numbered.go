@@ -15,6 +15,66 @@ import (
 // Commands with a number, which are made once: package idmp reads their arguments, package items plans them, and
 // counter.Once makes them once. Here is where their numbers come from.
 
+// number parts a command from its number, which num becomes: its own, or the connection's, which is used up. Without
+// one num.Producer is nil. text is the error.
+func (c *call) number(num *idmp.Number, cmd *row, args [][]byte) (rest [][]byte, text string) {
+	if cmd.Flags&command.Idmp != 0 {
+		if tail := idmp.TailLen(args); tail > 0 {
+			return num.Split(args, tail)
+		}
+	}
+	if c.numbers.Producer != nil && cmd.Numbered() {
+		return args, c.numbers.Take(num)
+	}
+	num.Producer = nil
+	return args, ""
+}
+
+// planNumbered is plan for a command that may have a number.
+func (c *call) planNumbered(cmd *row, args [][]byte) {
+	num := &c.lastNumber
+	rest, text := c.number(num, cmd, args)
+	switch {
+	case text != "":
+		c.items.Refuse(text)
+	case num.Producer == nil:
+		cmd.Plan(&c.items, args)
+	case cmd.PlanEach != nil && len(rest) == 2 && c.items.NumberedEach(cmd.PlanEach, rest[1:], num, cmd.Hash()) == 1:
+	default:
+		c.items.Numbered(cmd.Plan, rest, num, cmd.Hash().Add(rest[1:]...).Sum())
+	}
+	num.Producer = nil // it may lie in memory that others share
+}
+
+// planEachNumbered is planNumbered for commands that have one key each and take numbers of the connection. It returns how many it has planned, up
+// to the first key that names no column.
+func planEachNumbered(c *call, cmd *row, keys [][]byte) (planned int) {
+	num := c.numbers.Number()
+	planned = c.items.NumberedEach(cmd.PlanEach, c.numbers.Room(keys), &num, cmd.Hash())
+	c.numbers.Skip(planned)
+	return planned
+}
+
+// planEachWithNumber is planEachNumbered for commands that have numbers of the producer of last among their arguments. It changes the number in last.
+func planEachWithNumber(c *call, cmd *row, keys, numbers [][]byte, last *idmp.Number) (planned int) {
+	for planned < len(keys) {
+		seq, n := idmp.Run(numbers[planned:])
+		last.Seq = seq
+		did := c.items.NumberedEach(cmd.PlanEach, keys[planned:planned+n], last, cmd.Hash())
+		if planned += did; did == 0 || did < n {
+			break
+		}
+	}
+	return planned
+}
+
+// refusedNumber uses up the number of a command that was refused before it was executed.
+func (c *call) refusedNumber(cmd *row, args [][]byte, queued bool) {
+	if c.numbers.Producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
+		_, _ = c.number(&c.lastNumber, cmd, args)
+	}
+}
+
 // runClientIdmp: CLIENT IDMP producer nextseq [EPOCH epoch] | OFF.
 func runClientIdmp(c *client, args [][]byte) {
 	if len(args) == 3 && resp.EqualFold(args[2], "OFF") {

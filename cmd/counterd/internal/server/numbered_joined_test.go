@@ -17,8 +17,9 @@ func TestNumberedJoined(t *testing.T) {
 	together, alone := numberedServer(t), numberedServer(t)
 	c, one := wireDial(t, together, 2), wireDial(t, alone, 2)
 	seq := 0
+	keys := []string{"1.cntcm", "2.cntcm", "3.cntan", "7", "nokey"}
 	command := func() string {
-		key := []string{"1.cntcm", "2.cntcm", "3.cntan", "7", "nokey"}[rng.IntN(5)]
+		key := keys[rng.IntN(5)]
 		name := []string{"INCR", "INCR", "DECR", "GET"}[rng.IntN(4)]
 		switch rng.IntN(40) {
 		case 0:
@@ -41,6 +42,13 @@ func TestNumberedJoined(t *testing.T) {
 		var lines []string
 		for len(lines) < 100 {
 			line := command()
+			if rng.IntN(4) == 0 { // numbers that follow each other, or nearly
+				name, step := []string{"INCR", "DECR"}[rng.IntN(2)], 1+rng.IntN(9)/8
+				for range 1 + rng.IntN(20) {
+					seq += step
+					lines = append(lines, fmt.Sprintf("%s %s IDMP q %d", name, keys[rng.IntN(21)/5], seq-rng.IntN(30)/29))
+				}
+			}
 			for range 1 + rng.IntN(8) { // repeats too
 				lines = append(lines, line)
 			}

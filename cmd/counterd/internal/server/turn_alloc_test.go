@@ -65,14 +65,30 @@ func TestTurnAllocates(t *testing.T) {
 func TestPipelineAllocates(t *testing.T) {
 	racetest.Skip(t, "it makes sync.Pool forget")
 	s := wireServe(t, nil)
-	for _, name := range []string{"GET", "INCR", "TTL"} {
+	for _, name := range []string{"GET", "INCR", "TTL", "INCR with numbers of the connection", "INCR with numbers"} {
 		c := wireDial(t, s, 2)
 		var packet []byte
+		var ends []int // of numbers of 13 digits
+		seq := int64(1e12)
 		for i := range 64 {
-			packet = resptest.Append(packet, name, fmt.Sprint(123456789000+i, ".cntrn"))
+			words := []string{strings.Fields(name)[0], fmt.Sprint(123456789000+i, ".cntrn")}
+			if name == "INCR with numbers" {
+				words = append(words, "IDMP", "p", fmt.Sprint(seq))
+			}
+			packet = resptest.Append(packet, words...)
+			ends = append(ends, len(packet)-len("\r\n"))
+		}
+		if name == "INCR with numbers of the connection" {
+			c.want("CLIENT IDMP q 1", "+OK")
 		}
 		reply := make([]byte, 64<<10)
 		once := func() {
+			if name == "INCR with numbers" {
+				for i, end := range ends {
+					strconv.AppendInt(packet[end-13:end-13:end], seq+int64(i), 10)
+				}
+				seq += 64
+			}
 			if _, err := c.conn.Write(packet); err != nil {
 				t.Fatal(err)
 			}

@@ -87,6 +87,21 @@ func TestUnsigned(t *testing.T) {
 	}
 }
 
+// TestRun compares with numbers parsed one by one.
+func TestRun(t *testing.T) {
+	for list, want := range map[string]int{"": 0, "5": 1, "x 6": 0, "5 6 7": 3, "8 9 10 11": 4, "8 9 :": 2, "99 100 101": 3, "5 7": 1, "5 5": 1, "5 4": 1, "07": 0, "7 08": 1, "7 8 8": 2,
+		"199 200 201 203": 3, "9 8": 1, "1099511627775 1099511627776": 2, "18446744073709551614 18446744073709551615": 2, "18446744073709551615 0": 1, "18446744073709551615 18446744073709551616": 1} {
+		var args [][]byte
+		if list != "" {
+			args = words(list)
+		}
+		seq, n := Run(args)
+		if n != want || n > 0 && fmt.Sprint(seq) != string(args[0]) {
+			t.Errorf("%q: got %d from %d, want %d", list, n, seq, want)
+		}
+	}
+}
+
 // FuzzTail: any arguments are parted or not, without a panic, and the parts agree with the reference.
 func FuzzTail(f *testing.F) {
 	f.Add("incr k IDMP p 5 EPOCH 3")
@@ -153,6 +168,19 @@ func TestHash(t *testing.T) {
 	sum := uint32(0)
 	if n := testing.AllocsPerRun(100, func() { sum |= begin.Add(args...).Sum() }); n > 0 || sum == 0 {
 		t.Errorf("%v allocations, sum %d", n, sum)
+	}
+}
+
+// TestUpdate compares with the standard library.
+func TestUpdate(t *testing.T) {
+	data := []byte(strings.Repeat("0123456789abcdefghijklmnopqrstuvw", 3))
+	for from := range 9 {
+		for to := from; to <= len(data); to++ {
+			state := uint32(from * 0x9e3779b9)
+			if got, want := update(state, data[from:to]), crc32.Update(state, castagnoli, data[from:to]); got != want {
+				t.Fatalf("%d bytes from %d on: got %x, want %x", to-from, from, got, want)
+			}
+		}
 	}
 }
 

@@ -77,6 +77,32 @@ func (num *Number) Parse(args [][]byte) (text string) {
 	return ""
 }
 
+// Run parses the sequence number that a list begins with, and tells how many of the list follow each other, it included. It is 0 if that is none.
+func Run(list [][]byte) (seq uint64, n int) {
+	if len(list) == 0 {
+		return 0, 0
+	}
+	seq, ok := unsigned(list[0])
+	if !ok {
+		return 0, 0
+	}
+	for n = 1; n < len(list); n++ {
+		if follows(list[n-1], list[n]) { // nine of ten
+			continue
+		}
+		if next, ok := unsigned(list[n]); !ok || next != seq+uint64(n) || next == 0 {
+			break
+		}
+	}
+	return seq, n
+}
+
+// follows tells whether b is the number behind a, which is one, where only the last digit differs. Of 20 digits it does not know.
+func follows(a, b []byte) bool {
+	last := len(a) - 1
+	return len(b) == len(a) && last < 19 && b[last] == a[last]+1 && b[last] <= '9' && string(a[:last]) == string(b[:last])
+}
+
 // unsigned parses a number of 64 bits without sign or leading zeros.
 func unsigned(b []byte) (uint64, bool) {
 	if len(b) == 0 || len(b) > 20 || b[0] == '0' && len(b) > 1 {

@@ -56,7 +56,7 @@ func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num *idmp.Num
 
 // NumberedEach is Numbered of commands that have one key each and are planned by plan, a PlanEach of additions. The first one has number num, and
 // the others those behind it. It stops at a key that names no column, and returns how many it has planned.
-func (c *Call) NumberedEach(plan func(*Call, [][]byte), keys [][]byte, num idmp.Number, hash idmp.Hash) (planned int) {
+func (c *Call) NumberedEach(plan func(*Call, [][]byte), keys [][]byte, num *idmp.Number, hash idmp.Hash) (planned int) {
 	if len(keys) == 0 {
 		return 0
 	}
@@ -70,50 +70,25 @@ func (c *Call) NumberedEach(plan func(*Call, [][]byte), keys [][]byte, num idmp.
 		c.Owed = c.Owed[:reply]
 		return 0
 	}
-	c.Owed = c.Owed[:reply+1]
-	number := counter.OnceEach(c.Batch, first)
-	for i, key := range keys[:planned] {
-		o := c.Batch.OnceAt(number + i)
-		o.Producer, o.Seq, o.Epoch, o.Hash, o.Hint = num.Producer, num.Seq+uint64(i), num.Epoch, hash.Add(key).Sum(), c.hint
+	for i, ops := 0, c.Batch.Ops(first, planned); i < len(ops); i++ {
+		ops[i].SetHash(hash.With(keys[i]).Sum())
 	}
-	o := &c.Owed[reply]
-	o.reply, o.once = replyNumberedAdds, int32(-number-1)
+	once, number := counter.OnceSeries(c.Batch, first, num.Producer, num.Epoch, num.Seq)
+	once.Hint = c.hint
+	if o, last := &c.Owed[reply], reply-1; last >= 0 && c.Owed[last].once == int32(-number-1) { // they go on with the last ones
+		c.Owed[last].n += int32(planned)
+		c.Owed = c.Owed[:reply]
+	} else {
+		o.reply, o.once = replyNumberedAdds, int32(-number-1)
+		c.Owed = c.Owed[:reply+1]
+	}
 	return planned
 }
 
-// replyNumberedAdds is replyAdds of changes with numbers: o.once is -1 less the number of the first Once.
+// replyNumberedAdds is replyAdds of a series of changes with numbers (counter.OnceSeries): o.once is -1 less the number of its Once.
 func replyNumberedAdds(c *Call, o *Owed) {
-	ops, first := c.Batch.Ops(int(o.op), int(o.n)), int(-o.once-1)
-	done := 0
-	for more := true; more && done < len(ops); {
-		var part [seriesPart]uint64
-		values := part[:0]
-		for i := done; more && i < len(ops) && len(values) < len(part); i++ {
-			var v uint64
-			if v, more = added(c.Batch.OnceAt(first+i), &ops[i]); more {
-				values = append(values, v)
-			}
-		}
-		c.Out.EachInt(values)
-		done += len(values)
-	}
-	if done == 0 { // an error is the first reply that is given
-		if !c.answerOnce(c.Batch.OnceAt(first)) {
-			c.opError(&ops[0])
-		}
-		done = 1
-	}
-	c.hint = c.Batch.OnceAt(first + done - 1).Hint
-	o.once -= int32(done)
-	o.leave(len(ops) - done)
-}
-
-// added is the value that a numbered addition has answered, now or before; false: it is answered by something else.
-func added(o *counter.Once, op *counter.Op) (value uint64, ok bool) {
-	if o.Repeat {
-		return o.Result.N, o.Err == nil && o.Result.Kind == counter.ResultInt
-	}
-	return op.Value, o.Err == nil && op.Err == nil
+	c.hint = c.Batch.OnceAt(int(-o.once - 1)).Hint
+	replyAdds(c, o)
 }
 
 var errTooMany = "ERR IDMP: a numbered command changes at most " + strconv.Itoa(counter.MaxChangeSet) + " keys"

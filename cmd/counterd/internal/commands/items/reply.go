@@ -76,6 +76,10 @@ func (c *Call) opError(op *counter.Op) {
 		c.spoilt = op.Err
 	}
 	if !errors.Is(op.Err, counter.ErrOutOfRange) {
+		if repeated := (*counter.RepeatedError)(nil); errors.As(op.Err, &repeated) {
+			c.AnswerResult(repeated.Result)
+			return
+		}
 		c.StoreError(op.Err)
 		return
 	}

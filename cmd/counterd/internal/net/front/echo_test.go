@@ -175,14 +175,17 @@ func (e *echo) Joins() int {
 }
 
 // Join takes the commands up to the first one whose argument says that it wants to come alone.
-func (e *echo) Join(args [][]byte) (taken int) {
-	for i, arg := range args {
+func (e *echo) Join(keys, lasts [][]byte) (taken int) {
+	if lasts != nil { // which is all that it answers with
+		keys = lasts
+	}
+	for i, arg := range keys {
 		if strings.HasPrefix(string(arg), "alone") {
 			return i
 		}
 		e.Command([][]byte{[]byte(e.last), arg})
 	}
-	return len(args)
+	return len(keys)
 }
 
 func (e *echo) Command(args [][]byte) {

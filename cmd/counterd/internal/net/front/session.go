@@ -73,11 +73,12 @@ type Handler interface {
 	// Command executes a command, or plans it to be executed together with others. Where it cannot go on without
 	// waiting, and the session is in a loop, it calls Postpone and returns; then it is called again, elsewhere.
 	Command(args [][]byte)
-	// Joins tells how many commands, if they have the name of the last command and one argument as that, Join takes.
+	// Joins tells how many commands Join takes, if they have the name of the last command and one argument as that, or differ from it in the second and
+	// the last argument alone.
 	Joins() int
-	// Join is Command for so many commands at once: args are the arguments, one of each command. It returns how many it has taken: the others
-	// come by Command.
-	Join(args [][]byte) (taken int)
+	// Join is Command for so many commands at once: keys are their arguments, one of each command, or the second ones, and lasts the last ones then.
+	// It returns how many it has taken: the others come by Command.
+	Join(keys, lasts [][]byte) (taken int)
 	// Malformed answers bytes that are no command; the session ends.
 	Malformed(err error)
 	// Flush executes the planned operations, or calls LeaveLoop.

@@ -139,13 +139,13 @@ func (s *Session) process() error {
 func join(s *Session, most int) int {
 	if s.rd.Followed() {
 		if most = min(most, s.handler.Joins()); most > 0 {
-			args := s.rd.Series(most)
-			if len(args) == 0 {
+			keys, lasts := s.rd.Series(most)
+			if len(keys) == 0 {
 				return 0
 			}
-			taken := s.handler.Join(args)
-			if taken < len(args) {
-				s.rd.Return(args[taken:])
+			taken := s.handler.Join(keys, lasts)
+			if taken < len(keys) {
+				s.rd.Return(keys[taken:], lasts[min(taken, len(lasts)):])
 			}
 			return taken
 		}

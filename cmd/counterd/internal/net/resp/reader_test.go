@@ -33,8 +33,12 @@ func read(t *testing.T, r *Reader, input []byte, next func() int) (commands [][]
 			batch = append(batch, args)
 			commands = append(commands, copyArgs(args))
 			for most := len(commands) % 4; most > 0; most-- { // 0: they are read as others are
-				for _, arg := range r.Series(most) {
-					like := [][]byte{args[0], arg}
+				keys, lasts := r.Series(most)
+				for i, key := range keys {
+					like := [][]byte{args[0], key}
+					if lasts != nil {
+						like = append(like, args[2], args[3], lasts[i])
+					}
 					batch = append(batch, like)
 					commands = append(commands, copyArgs(like))
 				}

@@ -71,11 +71,19 @@ func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8 
 //
 //	*2 CR LF $3 CR LF GET CR LF      GET has 13 bytes, INCR 14, names of up to 6 bytes fit
 //
+// A command of pairArguments arguments is like the last if all of its arguments but the second and the last are the same, as in numbered increments of a
+// client:
+//
+//	*5 CR LF $4 CR LF INCR CR LF | second | $4 CR LF IDMP CR LF $10 CR LF producer-7 CR LF | last
+//
 // Equal bytes mean the same under the same limits. The zero value is like no command.
 type head struct {
-	words [2]uint64
-	mask  uint64 // of the second word
-	size  int    // 0: none
+	words  [2]uint64
+	mask   uint64 // of the second word
+	size   int    // 0: none
+	pair   bool   // of a command of pairArguments arguments
+	middle [middleMost]byte
+	part   int // bytes of middle: all bytes between the second argument and the last
 }
 
 const (
@@ -83,14 +91,18 @@ const (
 	headMost = 16
 	// leastArgument is an argument without a byte: $0 CR LF CR LF.
 	leastArgument = 6
-	// mostLike is more bytes than a command of a head and an argument of less than 100 bytes has.
-	mostLike = 128
+	// pairArguments are those of INCR key IDMP producer number.
+	pairArguments = 5
+	// middleMost is that of a producer of 32 bytes.
+	middleMost = 56
+	// mostLike is more bytes than a command of a head, a middle and two arguments of less than 100 bytes has.
+	mostLike = 512
 )
 
 // set remembers the head of a command, which has these arguments.
 func (h *head) set(command []byte, args [][]byte, header int) {
 	h.size = 0
-	if len(args) != 2 || len(command) < headMost {
+	if len(args) != 2 && len(args) != pairArguments || len(command) < headMost {
 		return
 	}
 	// The header of the name has 4 bytes: a name of 10 bytes is too long.
@@ -100,7 +112,24 @@ func (h *head) set(command []byte, args [][]byte, header int) {
 	}
 	h.words[0], h.words[1] = binary.LittleEndian.Uint64(command), binary.LittleEndian.Uint64(command[8:])
 	h.mask = ^uint64(0) >> (8 * uint(headMost-size))
+	if h.pair = len(args) == pairArguments; h.pair {
+		begin := size + argumentSize(args[1])
+		end := len(command) - argumentSize(args[pairArguments-1])
+		if end-begin > middleMost {
+			return
+		}
+		h.part = copy(h.middle[:], command[begin:end])
+	}
 	h.size = size
+}
+
+// argumentSize is how many bytes an argument of less than 100 bytes takes in its command.
+func argumentSize(arg []byte) int {
+	header := len("$1\r\n")
+	if len(arg) > 9 {
+		header++
+	}
+	return header + len(arg) + len("\r\n")
 }
 
 // forget makes the next command unlike the last.
@@ -110,32 +139,55 @@ func (h *head) forget() { h.size = 0 }
 func (r *Reader) Followed() bool { return r.head.size > 0 && r.pos < r.end }
 
 // Series takes the commands that follow the last command and are like it: of the same name and of one argument, as the commands
-// of a pipeline mostly are. It returns their arguments, of at most so many commands. It does not notice all such commands, and
-// returns none where another command follows, or a part of a command. REQUIRES: called behind Next, or behind another Series.
-func (r *Reader) Series(most int) [][]byte {
-	if r.head.size == 0 || r.left > 0 || r.limits.MaxCommand < mostLike {
-		return nil
+// of a pipeline mostly are, or those whose second and last argument alone differ (see head). It returns their second arguments, of at most so many
+// commands, and for the latter their last ones, else nil. It does not notice all such commands, and returns none where another command follows, or a part
+// of a command. REQUIRES: called behind Next, or behind another Series.
+func (r *Reader) Series(most int) (keys, lasts [][]byte) {
+	h := &r.head
+	if h.size == 0 || r.left > 0 || r.limits.MaxCommand < mostLike {
+		return nil, nil
 	}
-	most = min(most, (r.end-r.pos)/(r.head.size+leastArgument))
+	least := h.size + leastArgument
+	if h.pair {
+		least += h.part + leastArgument
+	}
+	most = min(most, (r.end-r.pos)/least)
 	first := len(r.args)
-	r.args = slices.Grow(r.args, most)
-	n, end := r.head.cut(r.args[first:first+most], r.buf[:r.end+slack], r.pos, r.limits.MaxBulk)
-	r.args = r.args[:first+n]
-	r.examined += headMost + 8 + 2
+	b := r.buf[:r.end+slack]
+	if !h.pair {
+		r.args = slices.Grow(r.args, most)
+		args := r.args[first : first+most]
+		n, end := h.cutEarly(args, r.buf, r.pos, r.end, r.limits.MaxBulk)
+		if n < most {
+			more, last := h.cut(args[n:], b, end, r.limits.MaxBulk)
+			n, end = n+more, last
+		}
+		r.args = r.args[:first+n]
+		r.examined += headMost + 8 + 2
+		r.start, r.pos = end, end
+		return r.args[first : first+n : first+n], nil
+	}
+	r.args = slices.Grow(r.args, 2*most)
+	keys, lasts = r.args[first:first+most], r.args[first+most:first+2*most]
+	n, end := h.cutPairs(keys, lasts, b, r.pos, r.limits.MaxBulk)
+	r.args = r.args[:first+most+n]
+	r.examined += headMost + middleMost + 2*(8+2)
 	r.start, r.pos = end, end
-	return r.args[first : first+n : first+n]
+	return keys[:n:n], lasts[:n:n]
 }
 
 // Return gives back the last commands of a Series, whose arguments these are: they come next again. REQUIRES: called behind that Series.
-func (r *Reader) Return(args [][]byte) {
-	for _, a := range args {
-		header := len("$1\r\n")
-		if len(a) > 9 {
-			header++
+func (r *Reader) Return(keys, lasts [][]byte) {
+	for i := range keys {
+		r.pos -= r.head.size + argumentSize(keys[i])
+		if r.head.pair {
+			r.pos -= r.head.part + argumentSize(lasts[i])
 		}
-		r.pos -= r.head.size + header + len(a) + len("\r\n")
 	}
-	r.start, r.args = r.pos, r.args[:len(r.args)-len(args)]
+	if r.start = r.pos; r.head.pair {
+		keys = lasts // which are the last of the list
+	}
+	r.args = r.args[:len(r.args)-len(keys)]
 }
 
 // cut finds the arguments of commands with the head, the first of which is at i, until one is not like that or all of args
@@ -166,4 +218,88 @@ func (h *head) cut(args [][]byte, b []byte, i, most int) (n, end int) {
 		n, i = n+1, tail+2
 	}
 	return n, i
+}
+
+// cutEarly is cut of commands that begin where earlyRoom bytes of the buffer follow, whether they have arrived or not. They have to end at stop or
+// before. So most checks of bounds are one for each command, and it takes half the instructions. Most commands are like that.
+//
+//go:noinline
+func (h *head) cutEarly(args [][]byte, b []byte, i, stop, most int) (n, end int) {
+	var key likeArgument
+	size := uint(h.size) % (2 * headMost)
+	for n < len(args) && i+earlyRoom <= len(b) {
+		a := (*[earlyRoom]byte)(b[i:])
+		if binary.LittleEndian.Uint64(a[:]) != h.words[0] || (binary.LittleEndian.Uint64(a[8:])^h.words[1])&h.mask != 0 {
+			break
+		}
+		w := binary.LittleEndian.Uint64(a[size : size+8])
+		if w&key.mask != key.header || key.mask == 0 {
+			if !key.read(w, most) {
+				break
+			}
+		}
+		tail := (size + uint(key.length)) % earlyRoom
+		next := i + int(tail) + 2
+		if next > stop || a[tail] != '\r' || a[(tail+1)%earlyRoom] != '\n' {
+			break
+		}
+		args[n] = a[size+uint(key.width) : tail : tail]
+		n, i = n+1, next
+	}
+	return n, i
+}
+
+// earlyRoom is more bytes than a command of a head and an argument of less than 100 bytes has: a power of two saves checks of bounds.
+const earlyRoom = 128
+
+// cutPairs is cut of commands of pairArguments arguments: it finds their second and last ones.
+//
+//go:noinline
+func (h *head) cutPairs(keys, lasts [][]byte, b []byte, i, most int) (n, end int) {
+	var key, last likeArgument
+	middle, stop := h.middle[:h.part], len(b)-slack
+	lasts = lasts[:len(keys)]
+	for n < len(keys) && i+headMost <= stop && word(b, i) == h.words[0] && (word(b, i+8)^h.words[1])&h.mask == 0 {
+		at := i + h.size
+		if w := word(b, at); w&key.mask != key.header || key.mask == 0 {
+			if !key.read(w, most) {
+				break
+			}
+		}
+		tail := at + key.length
+		from := tail + 2 + len(middle)
+		if from > stop || binary.LittleEndian.Uint16(b[tail:]) != crlf || string(b[tail+2:from]) != string(middle) {
+			break
+		}
+		if w := word(b, from); w&last.mask != last.header || last.mask == 0 {
+			if !last.read(w, most) {
+				break
+			}
+		}
+		end := from + last.length
+		if end+2 > stop || binary.LittleEndian.Uint16(b[end:]) != crlf {
+			break
+		}
+		keys[n] = b[at+key.width : tail : tail]
+		lasts[n] = b[from+last.width : end : end]
+		n, i = n+1, end+2
+	}
+	return n, i
+}
+
+// likeArgument is the header of an argument of less than 100 bytes, with which the next one's is compared. The zero value is that of none.
+type likeArgument struct {
+	header, mask  uint64
+	width, length int // of the header, and of the argument with it
+}
+
+// read reads the header that word begins with; false: it is of another argument, or has more than most bytes.
+func (a *likeArgument) read(word uint64, most int) bool {
+	size, bytes := short(word, '$')
+	if bytes == 0 || size > most {
+		return false
+	}
+	a.mask = ^uint64(0) >> (64 - 8*uint(bytes))
+	a.header, a.width, a.length = word&a.mask, bytes, bytes+size
+	return true
 }

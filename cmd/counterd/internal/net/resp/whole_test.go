@@ -20,7 +20,8 @@ func TestSeries(t *testing.T) {
 	}
 	series := func(most int, want ...string) {
 		t.Helper()
-		if got := copyArgs(r.Series(most)); strings.Join(got, " ") != strings.Join(want, " ") {
+		keys, lasts := r.Series(most)
+		if got := copyArgs(keys); lasts != nil || strings.Join(got, " ") != strings.Join(want, " ") {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
@@ -43,8 +44,8 @@ func TestSeries(t *testing.T) {
 		arrives(string(encode("INCR", key)))
 	}
 	next("INCR", keys[0])
-	args := r.Series(100)
-	r.Return(args[2:])
+	args, _ := r.Series(100)
+	r.Return(args[2:], nil)
 	next("INCR", keys[3])
 	r.Return(r.Series(100))
 	next("INCR", keys[4])
@@ -66,4 +67,61 @@ func TestSeries(t *testing.T) {
 	r.SetLimits(Limits{MaxBulk: 8})
 	arrives(string(encode("GET", "1.cntrn")))
 	series(100) // of before other limits
+}
+
+// TestSeriesOfPairs: commands of five arguments that differ in the second and the last one alone are a series. One with another argument in between
+// ends it.
+func TestSeriesOfPairs(t *testing.T) {
+	r := NewReader(DefaultLimits())
+	arrives := func(input string) { r.Filled(copy(r.Space(len(input)), input)) }
+	next := func(words ...string) {
+		t.Helper()
+		if args, err := r.Next(); err != nil || strings.Join(copyArgs(args), " ") != strings.Join(words, " ") {
+			t.Fatalf("got %q, %v, want %q", args, err, words)
+		}
+	}
+	series := func(most int, want ...string) (keys, lasts [][]byte) {
+		t.Helper()
+		keys, lasts = r.Series(most)
+		var got []string
+		for i, key := range keys {
+			got = append(got, string(key)+" "+string(lasts[i]))
+		}
+		if strings.Join(got, ", ") != strings.Join(want, ", ") {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+		return keys, lasts
+	}
+	producer := strings.Repeat("p", 32)
+	numbers := []string{"7", "8", "99", "1099511627776", "1099511627777", "0"}
+	for _, n := range numbers {
+		arrives(string(encode("INCR", n+".cntrn", "IDMP", producer, n)))
+	}
+	next("INCR", "7.cntrn", "IDMP", producer, "7")
+	series(1, "8.cntrn 8")
+	keys, lasts := series(100, "99.cntrn 99", "1099511627776.cntrn 1099511627776", "1099511627777.cntrn 1099511627777", "0.cntrn 0")
+	r.Return(keys[1:], lasts[1:])
+	next("INCR", numbers[3]+".cntrn", "IDMP", producer, numbers[3])
+	r.Return(r.Series(100))
+	next("INCR", numbers[4]+".cntrn", "IDMP", producer, numbers[4])
+	series(100, "0.cntrn 0")
+	for _, words := range [][]string{{"INCR", "1", "IDMP", "q", "2"}, {"INCR", "1", "IDMQ", "p", "2"}, {"INCR", "1", "IDMP", "pp", "2"}, {"DECR", "1", "IDMP", "p", "2"}, {"INCR", "1"},
+		{"INCR", "1", "IDMP", "p", "2", "EPOCH", "3"}, {"INCR", "1", "IDMP", strings.Repeat("p", 80), "2"}} {
+		arrives(string(encode("INCR", "1", "IDMP", "p", "1")) + string(encode(words...)) + string(encode(words...)))
+		next("INCR", "1", "IDMP", "p", "1")
+		series(100)
+		next(words...)
+		if len(words) == 5 && len(words[3]) < 80 {
+			series(100, "1 2")
+		} else {
+			next(words...)
+		}
+	}
+	one := string(encode("INCR", "1", "IDMP", "p", "1"))
+	arrives(one + one + one[:len(one)-1])
+	next("INCR", "1", "IDMP", "p", "1")
+	series(100, "1 1")
+	arrives("\n")
+	series(0)
+	next("INCR", "1", "IDMP", "p", "1")
 }
