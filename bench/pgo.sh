@@ -26,6 +26,19 @@ run() {
 requests() { # SECONDS COMMAND...: by 50 clients, 64 deep
 	timeout "$1" redis-benchmark -p "$primary" -c 50 -P 64 -n 1000000000 -r "$POSTS" -q "${@:2}" >/dev/null || [ $? = 124 ]
 }
+numbered() { # SECONDS FORM: INCRs with numbers of their own, or of the connection
+	local own=0
+	[ "$2" = connection ] || own=1
+	timeout "$1" awk -v own=$own -v posts="$POSTS" 'BEGIN {
+		srand(1)
+		if (!own) printf "CLIENT IDMP of-the-connection 1\r\n"
+		for (i = 1; ; i++) {
+			k = sprintf("%012d.cntrn", int(rand() * posts))
+			printf "*%d\r\n$4\r\nINCR\r\n$%d\r\n%s\r\n", own ? 5 : 2, length(k), k
+			if (own) printf "$4\r\nIDMP\r\n$7\r\nits-own\r\n$%d\r\n%d\r\n", length(i ""), i
+		}
+	}' | redis-cli -p "$primary" --pipe --pipe-timeout 5 >/dev/null || true
+}
 key=__rand_int__
 page() { printf "$1 " {1..20}; }
 
@@ -37,6 +50,7 @@ for command in "GET $key.cntrn" "INCR $key.cntrn" "MGET $(page "$key.cntrn")" "C
 	# shellcheck disable=SC2086
 	profiled requests "${DURATION%s}" $command
 done
+for form in arguments connection; do profiled numbered "${DURATION%s}" "$form"; done
 $GO tool pprof -proto -output "$dir/merged" "$COUNTERD_BIN" "$dir"/*.prof.* 2>/dev/null
 cp "$dir/merged" "$OUT"
 ls -l "$OUT"
