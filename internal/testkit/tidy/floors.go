@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"packaging": 10,
 	"docs":      200,
 
+	"internal/decay":    5,
 	"internal/feedjoin": 15,
 
 	"persist/vfs":                10,
@@ -234,6 +235,7 @@ func checkBorders(t *Tree, report Report) {
 // pure packages must not know files, the network or the clock.
 var pure = map[string][]string{
 	"schema":                                 {"os", "net", "time", "syscall"},
+	"internal/decay":                         {"os", "net", "time", "syscall", "sync"},
 	"internal/errclass":                      {"os", "net", "time", "syscall", "sync"},
 	"internal/numbered":                      {"os", "net", "time", "syscall", "sync"},
 	"internal/slot":                          {"os", "net", "time", "syscall", "sync"},
