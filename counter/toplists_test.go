@@ -37,7 +37,7 @@ func compareTops(t testing.TB, s *Store, built bool) {
 		t.Fatal(err)
 	}
 	defer b.End()
-	for _, def := range b.Schema().Counters() {
+	for _, def := range b.Schema().All() {
 		tops := s.data.Spaces[def.ID][0].Tops
 		if tops == nil {
 			continue

@@ -84,9 +84,16 @@ func (w Windows) Sweep(of *schema.Derived, may func() bool) (removed int, err er
 	return removed, nil
 }
 
-// staleWhere are the conditions of items whose newest bucket is in no window any more, one list or the other: the kept bits of its
+// staleWhere are the conditions of items that count no more, one list or the other. Those of a column that decays have faded. Of a window, their newest
+// bucket is in no window any more: the kept bits of its
 // number are not among those of the window and of some buckets to come.
 func staleWhere(of *schema.Derived, now int64) [][]Condition {
+	if of.Decays() {
+		if faded := of.Faded(now); faded > 0 {
+			return [][]Condition{{{Column: schema.DecayedSum, Op: LessEqual, Value: faded}}}
+		}
+		return nil
+	}
 	const kept = 1 << schema.BucketBits
 	today := of.Window.At(now)
 	lo := uint64(today-int64(of.Window.Buckets())+1) % kept

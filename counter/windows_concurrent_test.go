@@ -131,7 +131,7 @@ add column b x1h window=2h/2m of=x`)
 		for _, def := range s.Schema().Counters() {
 			err := s.Find(Query{Counter: def, To: schema.MaxMid}, func(mid uint64, values []uint64) bool {
 				for k := range def.Derived {
-					if got, want := values[len(def.Columns)+k], values[def.Derived[k].At]; got != want {
+					if got, want := values[len(def.Columns)+k], values[def.Derived[k].Sources[0].At]; got != want {
 						t.Errorf("%s %d: %s counts %d, want %d", def.Name, mid, def.Derived[k].Name, got, want)
 					}
 				}

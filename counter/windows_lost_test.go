@@ -50,7 +50,7 @@ func TestWindowsOfPartialRows(t *testing.T) {
 	}
 	def := b.Schema().Counter("weibo")
 	for _, n := range []uint64{2, 4} {
-		b.Add(Op{Kind: OpAdd, Counter: def, Mid: mids[i], Column: int16(def.Index(def.Derived[0].Of)), Arg: n})
+		b.Add(Op{Kind: OpAdd, Counter: def, Mid: mids[i], Column: int16(def.Derived[0].Sources[0].At), Arg: n})
 	}
 	b.ChangeSet(0)
 	b.Run()

@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/counter/internal/block"
-	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
@@ -24,7 +23,10 @@ add column b x hint=4 max=32 suffix=x
 add column a v1h window=1h/5m of=v
 add column a v10s window=10s/1s of=v suffix=vs
 add column a wd window=1d/1h of=w
-add column b x1h window=1h/1h of=x`
+add column b x1h window=1h/1h of=x
+add column a heat decay=10m of=v*3+w top=20
+add column a cool decay=90d of=w
+add column b xh decay=1h of=x*1000 top=5`
 
 // windowModel is the content of a store with derived columns, as lists of additions.
 type windowModel struct {
@@ -33,8 +35,10 @@ type windowModel struct {
 }
 
 type windowPost struct {
+	def    *schema.Counter
 	values [2]uint64
 	added  [2][]windowAddition
+	sums   []uint64 // of columns that decay, as they are stored
 }
 
 type windowAddition struct {
@@ -49,6 +53,7 @@ func (p *windowPost) add(c int, n int64, limit uint64, at int64) bool {
 	}
 	if p.values[c] = uint64(next); n > 0 && at > 0 {
 		p.added[c] = append(p.added[c], windowAddition{at, uint64(n)})
+		p.decay(at, func(of *schema.Derived) uint64 { return of.Counts(c, uint64(n)) })
 	}
 	return true
 }
@@ -67,7 +72,11 @@ func (p *windowPost) sum(c int, w schema.Window, now int64) (n uint64) {
 func (m *windowModel) row(def *schema.Counter, p *windowPost) (row []uint64) {
 	row = append(row, p.values[:len(def.Columns)]...)
 	for i := range def.Derived {
-		row = append(row, p.sum(def.Derived[i].At, def.Derived[i].Window, m.time))
+		if of := &def.Derived[i]; of.Decays() {
+			row = append(row, of.Sum(p.sums[i:], m.time))
+			continue
+		}
+		row = append(row, p.sum(def.Derived[i].Sources[0].At, def.Derived[i].Window, m.time))
 	}
 	return row
 }
@@ -98,7 +107,8 @@ func (p *windowPlay) open() {
 func (p *windowPlay) post(name string, mid uint64) *windowPost {
 	q := p.m.posts[name][mid]
 	if q == nil {
-		q = &windowPost{}
+		def := p.s.Schema().Counter(name)
+		q = &windowPost{def: def, sums: make([]uint64, len(def.Derived))}
 		p.m.posts[name][mid] = q
 	}
 	return q
@@ -248,8 +258,11 @@ func (p *windowPlay) update() {
 		case len(changes) == 1:
 			delete(p.m.posts["a"], mid)
 		case q.values[0] < def.Columns[0].Limit() && q.values[1]+2 <= def.Columns[1].Limit():
+			sums := slices.Clone(q.sums)
 			q.add(0, 1, def.Columns[0].Limit(), p.m.time)
 			q.add(1, 2, def.Columns[1].Limit(), p.m.time)
+			q.sums = sums // both are one addition
+			q.decay(p.m.time, func(of *schema.Derived) uint64 { return of.Counts(0, 1) + of.Counts(1, 2) })
 		}
 	}
 }
@@ -276,6 +289,7 @@ func (p *windowPlay) check(s *Store) {
 		want := map[uint64][]uint64{}
 		for mid, q := range p.m.posts[def.Name] {
 			want[mid] = p.m.row(def, q)
+			p.nearly(def, mid, q, want[mid])
 		}
 		n += len(want)
 		got := map[uint64][]uint64{}
@@ -289,7 +303,9 @@ func (p *windowPlay) check(s *Store) {
 			}
 		}
 		p.queries(s, def, want)
+		p.tops(s, def, want)
 	}
+	checkTops(t, s)
 	if got, err := s.Len(); err != nil || got != uint64(n) {
 		t.Fatalf("%d posts, %v, want %d", got, err, n)
 	}
@@ -346,7 +362,14 @@ func (p *windowPlay) queries(s *Store, def *schema.Counter, rows map[uint64][]ui
 		if q.Limit > 0 {
 			want = want[:min(q.Limit, len(want))]
 		}
-		slices.SortFunc(top, func(a, b [2]uint64) int { return slices.Compare(b[:], a[:]) })
+		of := &def.Derived[col-len(def.Columns)]
+		slices.SortFunc(top, func(a, b [2]uint64) int {
+			if of.Decays() && a[0] > 0 && b[0] > 0 { // the sums rank more finely
+				i := col - len(def.Columns)
+				return cmp.Or(cmp.Compare(p.m.posts[def.Name][b[1]].sums[i], p.m.posts[def.Name][a[1]].sums[i]), cmp.Compare(b[1], a[1]))
+			}
+			return slices.Compare(b[:], a[:])
+		})
 		k := 1 + rng.IntN(30)
 		for _, r := range top[:min(k, len(top))] {
 			best = append(best, fmt.Sprint(r[1], r[0]))
@@ -389,41 +412,18 @@ func (p *windowPlay) sweep() {
 			}
 			want := 0
 			for _, q := range p.m.posts[def.Name] {
-				if q.sum(of.At, of.Window, p.m.time) > 0 {
+				if of.Decays() {
+					if q.sums[i] <= of.Faded(p.m.time) {
+						q.sums[i] = 0
+					} else {
+						want++
+					}
+				} else if q.sum(of.Sources[0].At, of.Window, p.m.time) > 0 {
 					want++
 				}
 			}
 			if got := len(spaceRows(p.t, p.s, of)); got != want {
 				p.t.Fatalf("%s has %d items behind a sweep, want %d", of.Space.Name, got, want)
-			}
-		}
-	}
-}
-
-// spaceRows are the items of a space.
-func spaceRows(t testing.TB, s *Store, of *schema.Derived) map[uint64]string {
-	rows := map[uint64]string{}
-	for _, ks := range s.data.Spaces[of.Space.ID] {
-		for _, blk := range ks.Dir.Load().Blocks {
-			blk.Tab.Each(func(mid uint64, ref hot.Ref) {
-				row, err := ks.AppendRow(nil, blk, mid, block.Location{Where: block.InTable, Ref: ref})
-				if err != nil {
-					t.Fatal(err)
-				}
-				rows[mid] = fmt.Sprint(row)
-			})
-		}
-	}
-	return rows
-}
-
-// sameSpaces sees that two stores have the same items in all spaces.
-func sameSpaces(t testing.TB, a, b *Store) {
-	t.Helper()
-	for _, def := range a.Schema().Counters() {
-		for i := range def.Derived {
-			if x, y := spaceRows(t, a, &def.Derived[i]), spaceRows(t, b, &def.Derived[i]); !maps.Equal(x, y) {
-				t.Fatalf("%s: %v and %v", def.Derived[i].Space.Name, x, y)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ const (
 	// MaxName is the length in bytes of the longest name or suffix.
 	MaxName = 64
 	// MaxLine is the length in bytes of the longest line of a script, without
-	// its end. The longest statement that says anything takes some 360.
+	// its end. The longest statement that says anything takes some 1,000.
 	MaxLine = 4096
 	// MaxScript is the size in bytes of the longest script, and of the text of
 	// the largest schema, so that a script can rebuild every schema.

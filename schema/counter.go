@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // Counter is a named set of columns. It belongs to a schema and is as immutable:
 // nobody may change a field, nor the columns.
 //
@@ -49,6 +51,11 @@ func (c *Counter) column(name string) int {
 	return -1
 }
 
+// columnByID is the position in Columns of the column with that id, or -1. Unlike Index, it may be asked while Columns change.
+func (c *Counter) columnByID(id uint16) int {
+	return slices.IndexFunc(c.Columns, func(col Column) bool { return col.ID == id })
+}
+
 // finish derives what follows from Columns.
 func (c *Counter) finish() {
 	c.Plain = -1
@@ -69,6 +76,10 @@ func (c *Counter) finish() {
 	}
 	c.Layout = l
 	for i := range c.Derived {
-		c.Derived[i].At = c.Index(c.Derived[i].Of)
+		d := &c.Derived[i]
+		d.Sources = slices.Clone(d.Sources) // others may read those of the schema before
+		for k := range d.Sources {
+			d.Sources[k].At = c.Index(d.Sources[k].ID)
+		}
 	}
 }

@@ -2,23 +2,58 @@ package schema
 
 import (
 	"math"
+	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/counterd/counterd/internal/decay"
 )
 
-// Derived is a column that counts the additions to another column of the same counter in a window of time, as
+// Derived is a column that follows from the additions to other columns of the same counter: it counts those to one column in a window of time,
+// or adds up those to some, each of which loses half of its worth in a half-life:
 //
 //	add column weibo repost1h window=1h/5m of=repost
+//	add column weibo heat decay=6h of=repost*2+comment top=1000
 //
 // It is stored apart from the counter's own columns: Space is a counter of its own, which only programs see. Its items are the posts with
-// additions in the window, so other posts take no memory. Derived columns come behind the counter's own ones, wherever columns
+// additions that still count, so other posts take no memory. Derived columns come behind the counter's own ones, wherever columns
 // are listed: their indexes go on behind those of Columns (Counter.Col).
 type Derived struct {
-	Column          // its name and suffix. Its id is one of the counter's columns; no layout has it
-	Of     uint16   // id of the column whose additions are counted
-	At     int      // its index in Columns
-	Window Window   // which of them
-	Space  *Counter // where they are counted
+	Column            // its name, its suffix and, where it decays, Top. Its id is one of the counter's columns; no layout has it
+	Sources  []Source // the columns whose additions count: one of a window
+	Window   Window   // which of them; zero: they decay
+	HalfLife int64    // in seconds: after which they count half; 0: it has a window
+	Space    *Counter // where they are counted
+}
+
+// Source is a column whose additions count in a derived one.
+type Source struct {
+	ID     uint16 // of the column
+	At     int    // its index in Columns
+	Weight uint64 // by which its additions are multiplied, 1 to MaxWeight
+}
+
+// Decays tells whether additions lose their worth in half-lives. Else they are counted in a window.
+func (d *Derived) Decays() bool { return d.HalfLife > 0 }
+
+// Counts is how much an addition of n to column number col of the counter adds; 0: nothing.
+func (d *Derived) Counts(col int, n uint64) uint64 {
+	for i := range d.Sources {
+		if src := &d.Sources[i]; src.At == col {
+			hi, lo := bits.Mul64(n, src.Weight)
+			if hi > 0 {
+				return MaxValue
+			}
+			return min(lo, MaxValue)
+		}
+	}
+	return 0
+}
+
+// source is the index in Sources of the column with that id, or -1.
+func (d *Derived) source(id uint16) int {
+	return slices.IndexFunc(d.Sources, func(s Source) bool { return s.ID == id })
 }
 
 // Window is the length of a window, in seconds, and the part of it that comes and goes at a time.
@@ -43,7 +78,7 @@ func (w Window) Buckets() int { return int(w.Length / w.Bucket) }
 // At is the number of the bucket that a moment is in, in seconds since 1970.
 func (w Window) At(seconds int64) int64 { return seconds / w.Bucket }
 
-// Columns of Derived.Space.
+// Columns of Derived.Space, of a window.
 const (
 	LastBucket  = 0 // the number of the newest bucket with additions, of which the lowest BucketBits are kept
 	FirstBucket = 1 // the additions in bucket number n are in column FirstBucket + n%Buckets
@@ -57,6 +92,9 @@ func NearestBucket(kept uint64, today int64) int64 {
 // Sum is the count of an item of Space at a moment, in seconds since 1970: row are its columns. Where the item has a newer bucket, it is counted
 // at that one's time: the item comes from a node whose clock is ahead.
 func (d *Derived) Sum(row []uint64, now int64) (sum uint64) {
+	if d.Decays() {
+		return decay.At(now, d.HalfLife).Value(row[DecayedSum])
+	}
 	n := int64(d.Window.Buckets())
 	today := d.Window.At(now)
 	last := NearestBucket(row[LastBucket], today)
@@ -97,19 +135,34 @@ func (w Window) check() error {
 }
 
 // Derives tells whether the statement adds a derived column.
-func (st *Statement) Derives() bool { return st.Window != Window{} }
+func (st *Statement) Derives() bool { return st.Window != Window{} || st.HalfLife != 0 }
 
 // checkDerived holds st, which has the attributes of a derived column, to the rules that need no schema.
 func (st *Statement) checkDerived() error {
+	attribute := "window"
+	if st.HalfLife != 0 {
+		attribute = "decay"
+	}
 	switch {
 	case st.Op != AddColumn || st.PrimaryKey:
-		return fail(ErrAttribute, "window", "only a column that is added can have window= and of=")
+		return fail(ErrAttribute, attribute, "only a column that is added can have window=, decay= and of=")
 	case st.Suffix == "":
 		return fail(ErrAttribute, "suffix", "column %s is derived: it needs a suffix", st.Column)
 	case !st.Derives() || st.Of == "":
-		return fail(ErrAttribute, "window", "column %s needs both window= and of=", st.Column)
-	case st.Hint != 0 || st.Max != 0 || st.Default != 0 || st.Top != 0 || st.SaysTop:
-		return fail(ErrAttribute, "window", "column %s is derived: it has no hint, max, default or top", st.Column)
+		return fail(ErrAttribute, attribute, "column %s needs window= or decay=, and of=", st.Column)
+	case st.Window != Window{} && st.HalfLife != 0:
+		return fail(ErrAttribute, attribute, "column %s has window= and decay=: want one of them", st.Column)
+	case st.Hint != 0 || st.Max != 0 || st.Default != 0:
+		return fail(ErrAttribute, attribute, "column %s is derived: it has no hint, max or default", st.Column)
+	}
+	if st.HalfLife != 0 {
+		if err := st.checkTop(); err != nil {
+			return err
+		}
+		return st.checkDecay()
+	}
+	if st.Top != 0 || st.SaysTop {
+		return fail(ErrAttribute, "window", "column %s counts in a window: it has no top", st.Column)
 	}
 	if err := checkName("column", st.Of); err != nil {
 		return err
@@ -117,14 +170,34 @@ func (st *Statement) checkDerived() error {
 	return st.Window.check()
 }
 
-// newDerived makes the derived column of a statement, and its space.
-func newDerived(c *Counter, st *Statement, of *Column) Derived {
-	d := Derived{Column: Column{ID: st.id, Name: st.Column, Suffix: st.Suffix, Hint: 63, Max: 63}, Of: of.ID, Window: st.Window}
+// appendDerived appends the attributes of a derived column.
+func (st *Statement) appendDerived(dst []byte) []byte {
+	if st.HalfLife > 0 {
+		dst = appendRetain(append(dst, " decay="...), st.HalfLife)
+	} else {
+		dst = append(append(dst, " window="...), st.Window.String()...)
+	}
+	dst = append(append(dst, " of="...), st.Of...)
+	return st.appendTop(append(append(dst, " suffix="...), st.Suffix...))
+}
+
+// newDerived makes the derived column of a statement, and its space. Statement.Of names columns of c.
+func newDerived(c *Counter, st *Statement) Derived {
+	d := Derived{Column: Column{ID: st.id, Name: st.Column, Suffix: st.Suffix, Hint: 63, Max: 63, Top: st.Top}, Window: st.Window, HalfLife: st.HalfLife}
 	s := &Counter{ID: st.space, Name: c.Name + "/" + st.Column, Key: DefaultKey, derivedOf: true}
-	s.Columns = append(s.Columns, Column{ID: 1, Name: "last", Hint: BucketBits, Max: BucketBits})
-	for n := range st.Window.Buckets() {
-		name := "b" + strconv.Itoa(n)
-		s.Columns = append(s.Columns, Column{ID: uint16(2 + n), Name: name, Suffix: name, Hint: bucketHint, Max: 63})
+	if d.Decays() {
+		terms, _ := parseTerms(st.Of)
+		for _, t := range terms {
+			d.Sources = append(d.Sources, Source{ID: c.Columns[c.column(t.column)].ID, Weight: t.weight})
+		}
+		s.Columns = append(s.Columns, Column{ID: 1, Name: "sum", Hint: d.sumHint(), Max: 63, Top: st.Top})
+	} else {
+		d.Sources = []Source{{ID: c.Columns[c.column(st.Of)].ID, Weight: 1}}
+		s.Columns = append(s.Columns, Column{ID: 1, Name: "last", Hint: BucketBits, Max: BucketBits})
+		for n := range st.Window.Buckets() {
+			name := "b" + strconv.Itoa(n)
+			s.Columns = append(s.Columns, Column{ID: uint16(2 + n), Name: name, Suffix: name, Hint: bucketHint, Max: 63})
+		}
 	}
 	s.lastColumn = uint16(len(s.Columns))
 	s.finish()
@@ -132,9 +205,21 @@ func newDerived(c *Counter, st *Statement, of *Column) Derived {
 	return d
 }
 
+// of is the attribute of= of the column, which is one of c.
+func (d *Derived) of(c *Counter) string {
+	terms := make([]term, len(d.Sources))
+	for i, src := range d.Sources {
+		terms[i] = term{c.Columns[c.columnByID(src.ID)].Name, src.Weight}
+	}
+	return termsText(terms)
+}
+
 // statement adds the column to a counter.
 func (d *Derived) statement(c *Counter) Statement {
-	return Statement{Op: AddColumn, Counter: c.Name, Column: d.Name, Suffix: d.Suffix, Window: d.Window, Of: c.Columns[c.Index(d.Of)].Name, space: d.Space.ID}
+	return Statement{
+		Op: AddColumn, Counter: c.Name, Column: d.Name, Suffix: d.Suffix, Window: d.Window, HalfLife: d.HalfLife, Of: d.of(c), Top: d.Top, SaysTop: d.Top != 0,
+		space: d.Space.ID,
+	}
 }
 
 // Width is how many columns the counter has, derived ones too.
@@ -157,8 +242,10 @@ func (c *Counter) IsSpace() bool { return c.derivedOf }
 // Bits are the columns that change with those of a set, a bit for each, derived ones included.
 func (c *Counter) Bits(columns uint64) uint64 {
 	for i := range c.Derived {
-		if columns&(1<<c.Derived[i].At) != 0 {
-			columns |= 1 << (len(c.Columns) + i)
+		for _, src := range c.Derived[i].Sources {
+			if columns&(1<<src.At) != 0 {
+				columns |= 1 << (len(c.Columns) + i)
+			}
 		}
 	}
 	return columns
@@ -167,12 +254,25 @@ func (c *Counter) Bits(columns uint64) uint64 {
 // addDerived adds a derived column to counter i. Its name is new.
 func (d *draft) addDerived(i int, st Statement) error {
 	c := d.counters[i]
-	of := c.column(st.Of)
+	terms := []term{{column: st.Of}}
+	if st.HalfLife != 0 {
+		terms, _ = parseTerms(st.Of) // checkDecay did
+	}
+	for _, t := range terms {
+		switch {
+		case c.derived(t.column) >= 0:
+			return fail(ErrAttribute, "of", "column %s cannot be of %s, which is derived itself", st.Column, t.column)
+		case c.column(t.column) < 0:
+			return fail(ErrUnknown, t.column, "counter %s has no column %s", st.Counter, t.column)
+		}
+	}
+	st.SaysTop = st.Top > 0 // as the text of the schema has it
+	if st.Top > 0 {
+		if err := roomForTop(c, st.Column); err != nil {
+			return err
+		}
+	}
 	switch {
-	case c.derived(st.Of) >= 0:
-		return fail(ErrAttribute, "of", "column %s cannot be of %s, which is derived itself", st.Column, st.Of)
-	case of < 0:
-		return fail(ErrUnknown, st.Of, "counter %s has no column %s", st.Counter, st.Of)
 	case len(c.Derived) >= MaxDerived:
 		return fail(ErrLimit, st.Column, "cannot add column %s: counter %s has %d derived columns, the most there may be", st.Column, st.Counter, MaxDerived)
 	}
@@ -188,7 +288,7 @@ func (d *draft) addDerived(i int, st Statement) error {
 		d.lastCounter++
 		st.space, st.id = d.lastCounter, c.lastColumn
 	}
-	c.Derived = append(c.Derived, newDerived(c, &st, &c.Columns[of]))
+	c.Derived = append(c.Derived, newDerived(c, &st))
 	if st.Suffix != "" {
 		d.suffixes[st.Suffix] = owner{c.Name, st.Column}
 	}
@@ -227,22 +327,32 @@ func (st *Statement) setDerivedIDs(space, id uint64) error {
 // sameDerived returns a *MismatchError if the statement st defines another derived column than have, and nil if it defines the same.
 func sameDerived(c *Counter, have *Derived, st Statement) error {
 	var diff []Difference
-	if !st.Derives() {
-		return &MismatchError{st.Counter, st.Column, []Difference{{"window", have.Window.String(), "none"}}}
+	note := func(attribute, have, want string) {
+		if have != want {
+			diff = append(diff, Difference{attribute, have, want})
+		}
 	}
-	if st.Window != have.Window {
-		diff = append(diff, Difference{"window", have.Window.String(), st.Window.String()})
-	}
-	if of := c.Columns[c.Index(have.Of)].Name; of != st.Of {
-		diff = append(diff, Difference{"of", of, st.Of})
-	}
-	if have.Suffix != st.Suffix {
-		diff = append(diff, Difference{"suffix", have.Suffix, st.Suffix})
+	note("window", windowText(have.Window), windowText(st.Window))
+	note("decay", decayText(have.HalfLife), decayText(st.HalfLife))
+	if st.Derives() {
+		note("of", have.of(c), st.Of)
+		note("suffix", have.Suffix, st.Suffix)
+		if st.SaysTop {
+			note("top", topText(have.Top), topText(st.Top))
+		}
 	}
 	if diff == nil {
 		return nil
 	}
 	return &MismatchError{st.Counter, st.Column, diff}
+}
+
+// windowText is the attribute window, or none.
+func windowText(w Window) string {
+	if w == (Window{}) {
+		return "none"
+	}
+	return w.String()
 }
 
 // derived is the index in Derived of the column called name, or -1.

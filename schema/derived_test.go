@@ -51,7 +51,7 @@ func TestDerived(t *testing.T) {
 		t.Errorf("repost changes columns %b", got)
 	}
 	next := parseOnto(t, "drop column weibo repost1h\ndrop column weibo repost", s)
-	if next.CounterByID(space.ID) != nil || next.LastCounter() != s.LastCounter() || next.Counter("weibo").Derived[0].At != 0 {
+	if next.CounterByID(space.ID) != nil || next.LastCounter() != s.LastCounter() || next.Counter("weibo").Derived[0].Sources[0].At != 0 {
 		t.Error("the space of a dropped column is still there, or its id is free")
 	}
 }

@@ -111,7 +111,7 @@
 //	schema.go counter.go column.go    the values: a schema, its counters, their columns
 //	statement.go draft.go script.go   statements, how they change a schema, and scripts of them
 //	ids.go                            how mids carry time, and how long posts are kept
-//	derived.go                        columns that count the additions to another in a window of time
+//	derived.go decayed.go             columns that follow from the additions to others: in a window of time, or decaying
 //	top.go                            how long the top list of a column is
 //	durable.go                        the text with ids, for manifests and the log
 //	key.go suffixes.go                keys, and the table of suffixes that parsing them uses

@@ -289,6 +289,9 @@ func sameColumn(have *Column, st Statement) error {
 		}
 	}
 	if st.Derives() {
+		if st.HalfLife != 0 {
+			return &MismatchError{st.Counter, st.Column, []Difference{{"decay", "none", decayText(st.HalfLife)}}}
+		}
 		return &MismatchError{st.Counter, st.Column, []Difference{{"window", "none", st.Window.String()}}}
 	}
 	note("hint", strconv.Itoa(int(have.Hint)), strconv.Itoa(int(st.Hint)))
@@ -331,7 +334,7 @@ func (d *draft) dropColumn(counter, name string) error {
 	k := d.counters[i].column(name)
 	if k >= 0 {
 		for _, of := range d.counters[i].Derived {
-			if of.Of == d.counters[i].Columns[k].ID {
+			if of.source(d.counters[i].Columns[k].ID) >= 0 {
 				return fail(ErrClash, name, "column %s of counter %s cannot be dropped: column %s counts its additions; drop that first", name, counter, of.Name)
 			}
 		}

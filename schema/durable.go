@@ -42,6 +42,11 @@ import (
 //	schema format=4
 //	add column weibo repost1h window=1h/5m of=repost suffix=repost1h space=2 id=4
 //
+// Format 5 is that of a schema with derived columns that decay:
+//
+//	schema format=5
+//	add column weibo heat decay=6h of=repost*2+comment suffix=heat top=1000 space=3 id=5
+//
 // There is exactly one such text for a schema: ParseDurable takes nothing that
 // AppendText would have written differently. These words are a file format and
 // must not change; a new form is a new format number. The text carries no
@@ -51,17 +56,23 @@ const (
 	agingFormat   = 2 // a counter has IDs
 	topFormat     = 3 // a column has Top
 	derivedFormat = 4 // a counter has derived columns
+	decayFormat   = 5 // some of them decay
 )
 
 // format is that of the durable form of s.
 func (s *Schema) format() uint64 {
 	format := uint64(durableFormat)
 	for _, c := range s.counters {
+		for i := range c.Derived {
+			if c.Derived[i].Decays() {
+				return decayFormat
+			}
+		}
 		if len(c.Derived) > 0 {
-			return derivedFormat
+			format = derivedFormat
 		}
 		if c.IDs != (IDs{}) {
-			format = agingFormat
+			format = max(format, agingFormat)
 		}
 	}
 	for _, c := range s.counters {
@@ -166,8 +177,8 @@ func checkFormat(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: the schema has format %s: want %d", ErrCorrupt, quote(string(number)), durableFormat)
 	}
-	if n < durableFormat || n > derivedFormat {
-		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, derivedFormat)
+	if n < durableFormat || n > decayFormat {
+		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, decayFormat)
 	}
 	return nil
 }

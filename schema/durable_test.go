@@ -66,7 +66,7 @@ func TestParseDurableErrors(t *testing.T) {
 		"empty":              {"", ErrCorrupt},
 		"first line alone":   {"schema format=1", ErrCorrupt},
 		"no next line":       {"schema format=1\n", ErrCorrupt},
-		"newer format":       {change("format=1", "format=5"), ErrVersion},
+		"newer format":       {change("format=1", "format=6"), ErrVersion},
 		"format 3 of 1":      {change("format=1", "format=3"), ErrCorrupt},
 		"format 2 of 3":      {strings.Replace(string(parse(t, topScript).AppendText(nil)), "format=3", "format=2", 1), ErrCorrupt},
 		"top off":            {strings.Replace(string(parse(t, topScript).AppendText(nil)), "top=1000", "top=off", 1), ErrCorrupt},

@@ -48,6 +48,18 @@ func (s *Schema) Counter(name string) *Counter { return s.names[name] }
 // CounterNamed is Counter for a name that is bytes. It allocates nothing.
 func (s *Schema) CounterNamed(name []byte) *Counter { return s.names[string(name)] }
 
+// SpaceOf is the derived column whose space has that id, and its counter; nil: there is none.
+func (s *Schema) SpaceOf(id uint32) (*Counter, *Derived) {
+	for _, c := range s.counters {
+		for i := range c.Derived {
+			if c.Derived[i].Space.ID == id {
+				return c, &c.Derived[i]
+			}
+		}
+	}
+	return nil, nil
+}
+
 // CounterByID is the counter, or the space of a derived column, of that id, or nil. It takes O(log n) steps.
 func (s *Schema) CounterByID(id uint32) *Counter {
 	lo, hi := 0, len(s.all)

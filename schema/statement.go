@@ -33,10 +33,11 @@ type Statement struct {
 	PrimaryKey bool
 
 	// Of a derived column, which has Suffix and nothing else of the above.
-	Window Window
-	Of     string // name of the column whose additions are counted
-	space  uint32 // id of its space, in the durable form; 0: the next one
-	id     uint16 // its own, in the durable form
+	Window   Window
+	HalfLife int64  // in seconds; 0: none
+	Of       string // the column whose additions are counted, or with HalfLife columns and weights, as repost*2+comment
+	space    uint32 // id of its space, in the durable form; 0: the next one
+	id       uint16 // its own, in the durable form
 
 	// SuffixUnsaid: the text gave no suffix, so Suffix is the column's name. Such a statement also fits a column that is
 	// there with the empty suffix: that is what the same line meant once.
@@ -155,10 +156,10 @@ func parseAging[W ~string | ~[]byte](st *Statement, words []W) error {
 
 // parseAttributes reads what follows the name of a column.
 func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
-	const hint, max, dflt, suffix, primarykey, top, window, of = 1, 2, 4, 8, 16, 32, 64, 128
+	const hint, max, dflt, suffix, primarykey, top, window, of, decays = 1, 2, 4, 8, 16, 32, 64, 128, 256
 	seen := 0
 	for _, w := range words {
-		word := head(w)
+		word := attributeHead(w)
 		key, value, assigned := strings.Cut(word, "=")
 		bit := 0
 		switch strings.ToLower(key) {
@@ -176,10 +177,12 @@ func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
 			bit = top
 		case "window":
 			bit = window
+		case "decay":
+			bit = decays
 		case "of":
 			bit = of
 		default:
-			return fail(ErrAttribute, key, "unknown attribute %s: want hint=, max=, default=, suffix=, top=, primarykey, or window= and of=", quote(key))
+			return fail(ErrAttribute, key, "unknown attribute %s: want hint=, max=, default=, suffix=, top=, primarykey, or window= or decay=, and of=", quote(key))
 		}
 		if seen&bit != 0 {
 			return fail(ErrAttribute, key, "attribute %s is given twice", key)
@@ -208,6 +211,8 @@ func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
 			st.SaysTop = true
 		case window:
 			st.Window, err = parseWindow(value)
+		case decays:
+			st.HalfLife, err = parseDecay(value)
 		case of:
 			st.Of = value
 		}
@@ -227,9 +232,9 @@ func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
 		}
 		return nil
 	}
-	if seen&(window|of) != 0 {
-		if seen&(hint|max|dflt|top) != 0 {
-			return fail(ErrAttribute, "window", "column %s is derived: it has no hint, max, default or top", st.Column)
+	if seen&(window|decays|of) != 0 {
+		if seen&(hint|max|dflt) != 0 {
+			return fail(ErrAttribute, "of", "column %s is derived: it has no hint, max or default", st.Column)
 		}
 		if seen&suffix == 0 {
 			st.Suffix, st.SuffixUnsaid = st.Column, true
@@ -410,9 +415,7 @@ func (st *Statement) append(dst []byte) []byte {
 		return dst
 	}
 	if st.Derives() {
-		dst = append(append(dst, " window="...), st.Window.String()...)
-		dst = append(append(dst, " of="...), st.Of...)
-		return append(append(dst, " suffix="...), st.Suffix...)
+		return st.appendDerived(dst)
 	}
 	dst = append(dst, " hint="...)
 	dst = strconv.AppendUint(dst, uint64(st.Hint), 10)

@@ -69,8 +69,8 @@ func (d *draft) alterColumn(st Statement) error {
 		return err
 	}
 	k := d.counters[i].column(st.Column)
-	if d.counters[i].derived(st.Column) >= 0 {
-		return fail(ErrAttribute, "top", "column %s is derived: it has no top", st.Column)
+	if n := d.counters[i].derived(st.Column); n >= 0 {
+		return d.alterDerived(i, n, st)
 	}
 	if k < 0 {
 		return fail(ErrUnknown, st.Column, "counter %s has no column %s", st.Counter, st.Column)
@@ -97,8 +97,8 @@ func (d *draft) alterColumn(st Statement) error {
 // roomForTop tells whether one more column of c may have a top list.
 func roomForTop(c *Counter, column string) error {
 	n := 0
-	for i := range c.Columns {
-		if c.Columns[i].Top > 0 {
+	for i := range c.Width() {
+		if c.Col(i).Top > 0 {
 			n++
 		}
 	}

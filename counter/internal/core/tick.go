@@ -26,7 +26,7 @@ func (w Whole) Tick(seconds int64) error {
 	for _, def := range d.Schema.Load().Counters() {
 		for i := range def.Derived {
 			of := &def.Derived[i]
-			if was == 0 || of.Window.At(seconds)-of.Window.At(was) < int64(of.Window.Buckets()) {
+			if was == 0 || of.Decays() || of.Window.At(seconds)-of.Window.At(was) < int64(of.Window.Buckets()) {
 				continue
 			}
 			if err := w.clear(of.Space, 0, hot.EndMid, slot.AllGroups().Minus(d.Own.Foreign)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/toplist"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/schema"
 )
 
 // topNotes are the changes of a batch to columns that have a top list (package toplist).
@@ -94,6 +95,14 @@ func topIs(b *Batch, ks *block.Keyspace, blk *block.Block, mid uint64) {
 		}
 		b.tops.Add(l, mid, value)
 	}
+}
+
+// decayTop notes the sum of a post in the space of a column that decays.
+func decayTop(b *Batch, t *toplist.Lists, mid, sum uint64) {
+	if l := t.Of[schema.DecayedSum]; l.Reaches(sum) && !b.data.Own.Hides(mid) {
+		b.tops.Add(l, mid, sum)
+	}
+	topDone(b)
 }
 
 // topDone tells the lists at once, where no log waits for the changes.

@@ -69,11 +69,12 @@ func (w *windows) begin(blk *block.Block, def *schema.Counter, mid uint64, adds 
 		return nil // nobody has said what time it is
 	}
 	for i := range def.Derived {
-		of := &def.Derived[i]
+		of, n := &def.Derived[i], uint64(0)
 		for _, a := range adds {
-			if a.column == of.At && a.n > 0 {
-				w.open = append(w.open, place{window.Place{Of: of, Ks: w.b.data.Spaces[of.Space.ID].Of(mid)}, a.n, false})
-			}
+			n = min(n+of.Counts(a.column, a.n), schema.MaxValue) // both are below 2^63
+		}
+		if n > 0 {
+			w.open = append(w.open, place{window.Place{Of: of, Ks: w.b.data.Spaces[of.Space.ID].Of(mid)}, n, false})
 		}
 	}
 	if len(w.open) == 0 {
@@ -162,6 +163,9 @@ func (w *windows) apply(mid uint64, apart bool) {
 		p := &w.open[i]
 		w.columns = p.Add(p.add, now, w.columns[:0])
 		mark(b, p.Block, mid)
+		if p.Ks.Tops != nil {
+			decayTop(b, p.Ks.Tops, mid, w.columns[0].Value)
+		}
 		p.Block.Used = b.now
 		p.Block.Work++
 		switch {
@@ -205,6 +209,9 @@ func (w *windows) log(blk *block.Block, records []byte) {
 			panic("counter: BUG: records that the log does not take: " + err.Error())
 		}
 		b.pos, blk.Logged = pos, pos
+	}
+	if !b.tops.Empty() {
+		tellTops(b, b.pos)
 	}
 	w.records = w.records[:0]
 	w.unlock(b.pos)
@@ -283,6 +290,9 @@ func (w *windows) remove(mid uint64, apart bool) {
 			continue
 		}
 		mark(b, p.Block, mid)
+		if t := p.Ks.Tops; t != nil {
+			topGone(b, t, mid)
+		}
 		switch {
 		case apart:
 			w.records = format.AppendDelete(w.records, p.Ks.ID, mid)

@@ -26,7 +26,7 @@ func (r *changeSets) derivedBytes(g changeSet) (n int) {
 	for i := g.from; i < g.to; i++ {
 		if op := &r.b.ops[i]; op.derives() {
 			for k := range op.Counter.Derived {
-				n += format.SetItemLen(1 + op.Counter.Derived[k].Window.Buckets())
+				n += format.SetItemLen(len(op.Counter.Derived[k].Space.Columns))
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (w *windows) prepare(op *Op) error {
 	}
 	for i := range op.Counter.Derived {
 		of := &op.Counter.Derived[i]
-		if of.At != int(op.Column) {
+		if of.Counts(int(op.Column), 1) == 0 {
 			continue
 		}
 		p := window.Place{Of: of, Ks: w.b.data.Spaces[of.Space.ID].Of(op.Mid)}

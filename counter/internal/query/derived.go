@@ -30,7 +30,9 @@ type joined struct {
 	rows    Rows
 	derived []*schema.Derived // of the schema in force, by index in q.Counter.Derived; nil: it is not used, or was dropped
 	row     []uint64
-	none    bool // no post can meet the conditions
+	sums    []uint64 // beside row: the stored sums of columns that decay
+	exact   bool     // rows have these sums, which rank more finely, where they are worth anything
+	none    bool     // no post can meet the conditions
 	skip    int
 	left    int
 }
@@ -210,15 +212,19 @@ func (j *joined) take(b View, rows *Rows) error {
 	for k := range rows.Len() {
 		mid, values := rows.At(k)
 		j.row = append(j.row[:0], make([]uint64, len(j.derived))...)
+		j.sums = append(j.sums[:0], j.row...)
 		for i, of := range j.derived {
 			if of == nil {
 				continue
 			}
-			v, err := spaceValue(b, of, mid)
+			v, sum, err := spaceValue(b, of, mid)
 			if err != nil {
 				return &RangeError{j.q.Counter, snapfile.MidRange{Lo: mid, Hi: mid + 1}, err}
 			}
-			j.row[i] = v
+			j.row[i], j.sums[i] = v, v
+			if j.exact && v > 0 && of.Decays() {
+				j.sums[i] = sum
+			}
 		}
 		if slices.ContainsFunc(j.spans, func(s span) bool { return !s.holds(j.row[s.column-own]) }) {
 			continue
@@ -226,7 +232,7 @@ func (j *joined) take(b View, rows *Rows) error {
 		j.ready.flat = append(j.ready.flat, mid)
 		for _, c := range j.q.Columns {
 			if int(c) >= own {
-				j.ready.flat = append(j.ready.flat, j.row[int(c)-own])
+				j.ready.flat = append(j.ready.flat, j.sums[int(c)-own])
 			} else {
 				j.ready.flat, values = append(j.ready.flat, values[0]), values[1:]
 			}
@@ -235,76 +241,20 @@ func (j *joined) take(b View, rows *Rows) error {
 	return nil
 }
 
-// spaceValue is a derived column of a post.
-func spaceValue(b View, of *schema.Derived, mid uint64) (uint64, error) {
+// spaceValue is a derived column of a post, and the first column of its item in the space: the stored sum, if it decays.
+func spaceValue(b View, of *schema.Derived, mid uint64) (value, first uint64, err error) {
 	ks := b.Space(of.Space.ID).Of(mid)
 	blk := ks.Lock(mid)
 	defer blk.Mu.Unlock()
 	b.NoteSeen(blk.Logged)
 	p, err := ks.Find(blk, mid)
 	if err != nil || !p.Found() {
-		return 0, err
+		return 0, 0, err
 	}
 	var row [schema.MaxColumns]uint64
 	read, err := ks.AppendRow(row[:0], blk, mid, p)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return of.Sum(read, b.Time()), nil
-}
-
-// joinedTop finds the posts with the largest values of a query that uses derived columns. Where they are to be the largest of a derived column
-// itself, the posts with additions in its window come first; only if they are too few, the newest of the others follow, which all
-// have 0.
-type joinedTop struct {
-	q      Query
-	column int16
-	k      int
-	some   bool // the present search finds posts with additions alone, and another may follow
-	search *joined
-	best   ranking
-	ranked map[uint64]bool // mids of the first search: their window may have ended since
-}
-
-func newJoinedTop(q Query, column int16, k int) (t *joinedTop, err error) {
-	t = &joinedTop{q: q, column: column, k: k}
-	if err := CheckColumn(&q, column); err != nil {
-		return nil, err
-	}
-	if t.some = q.Counter.IsDerived(int(column)); t.some {
-		q.Where = append(slices.Clone(q.Where), Condition{column, Greater, 0})
-	}
-	t.search, err = newJoined(q)
-	return t, err
-}
-
-// step is Top.Step. The rows are put in found.
-func (t *joinedTop) step(b View, found *Rows) (done bool, err error) {
-	if done, err = t.search.step(b); err != nil {
-		return false, err
-	}
-	for i := range t.search.rows.Len() {
-		if mid, values := t.search.rows.At(i); !t.ranked[mid] {
-			t.best.add(Ranked{values[0], mid}, t.k)
-		}
-	}
-	if !done {
-		return false, nil
-	}
-	if t.some && len(t.best) < t.k {
-		t.some, t.ranked = false, make(map[uint64]bool)
-		for _, r := range t.best {
-			t.ranked[r.Mid] = true
-		}
-		q := t.q
-		q.Where = append(slices.Clone(q.Where), Condition{t.column, Equal, 0})
-		q.Desc, q.Limit = true, t.k
-		t.search, err = newJoined(q)
-		return false, err
-	}
-	SetColumns(found, 1)
-	for _, r := range t.best.sorted() {
-		found.flat = append(found.flat, r.Mid, r.Value)
-	}
-	return true, nil
+	return of.Sum(read, b.Time()), read[0], nil
 }

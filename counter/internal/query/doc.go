@@ -15,5 +15,5 @@
 //	newest.go               the newest few rows of all groups of hash slots, by lists
 //	find.go top.go          the rows themselves; those with the largest values
 //	aggregate.go            their number, sum, least and largest value
-//	derived.go              queries that use derived columns
+//	derived.go derivedtop.go queries that use derived columns; the posts with the largest values of one
 package query

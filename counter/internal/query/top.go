@@ -131,7 +131,11 @@ func (t *Top) fromList(b View) (done bool, err error) {
 }
 
 // Scan makes the search look at the posts, also where a list has them.
-func (t *Top) Scan() { t.scans = true }
+func (t *Top) Scan() {
+	if t.scans = true; t.joined != nil {
+		t.joined.scan()
+	}
+}
 
 // nextPart has the search begin with the next block, if one can have a better item.
 func (t *Top) nextPart() bool {

@@ -96,6 +96,9 @@ func (r *Builder) run() {
 type Kept struct {
 	Counter *schema.Counter
 	List    *toplist.List
+	// Of a derived column, whose space Counter is: the column, and the counter that it is a column of.
+	Derived *schema.Derived
+	Owner   *schema.Counter
 }
 
 // Lists are those that there are.
@@ -107,7 +110,11 @@ func (r *Builder) Lists() (lists []Kept) {
 			continue
 		}
 		for _, l := range sp[0].Tops.All {
-			lists = append(lists, Kept{sp[0].Def, l})
+			w := Kept{Counter: sp[0].Def, List: l}
+			if w.Counter.IsSpace() {
+				w.Owner, w.Derived = r.s.Schema.Load().SpaceOf(w.Counter.ID)
+			}
+			lists = append(lists, w)
 		}
 	}
 	return lists

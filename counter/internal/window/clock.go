@@ -26,14 +26,14 @@ const FarAhead = 24 * 60 * 60
 // tickWithin is how many seconds there are between ticks at most: long buckets must not make a clock that is right look far ahead.
 const tickWithin = 60 * 60
 
-// Next is when the next tick is due, in seconds since 1970: when a bucket of a derived column of a schema ends, or an hour after the one before. ok is
+// Next is when the next tick is due, in seconds since 1970: when a derived column of a schema reads other values, or an hour after the one before. ok is
 // false if there is no such column.
 func (c *Clock) Next(sch *schema.Schema) (seconds int64, ok bool) {
 	now := c.Seconds()
 	for _, def := range sch.Counters() {
 		for i := range def.Derived {
-			w := def.Derived[i].Window
-			if next := (w.At(now) + 1) * w.Bucket; !ok || next < seconds {
+			step := def.Derived[i].Step()
+			if next := (now/step + 1) * step; !ok || next < seconds {
 				seconds, ok = next, true
 			}
 		}

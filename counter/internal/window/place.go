@@ -4,13 +4,14 @@ import (
 	"math"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/internal/decay"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
 // Place is an item of the space of a derived column: the counts of a post in the buckets of the window, and the number of the newest bucket. So an
 // addition clears the buckets that have come since the one before, and a read passes over those that have gone: nothing happens
-// when only time passes.
+// when only time passes. Of a column that decays the item has one sum (package decay).
 //
 // REQUIRES for all methods: Block is locked, and At is where the item is in it (Find).
 type Place struct {
@@ -61,6 +62,9 @@ func (p *Place) Unmake(mid uint64) {
 
 // Empty tells whether the item, in the table of its block, counts nothing at all.
 func (p *Place) Empty() bool {
+	if len(p.Ks.Def.Columns) == 1 {
+		return p.value(schema.DecayedSum) == 0
+	}
 	for i := range len(p.Ks.Def.Columns) - schema.FirstBucket {
 		if p.value(schema.FirstBucket+i) > 0 {
 			return false
@@ -71,6 +75,9 @@ func (p *Place) Empty() bool {
 
 // Add counts n additions at a moment of the log's time, and appends the columns that it has changed, with their values, to dst.
 func (p *Place) Add(n uint64, now int64, dst []format.ColumnValue) []format.ColumnValue {
+	if p.Of.Decays() {
+		return p.set(dst, schema.DecayedSum, decay.At(now, p.Of.HalfLife).Add(p.value(schema.DecayedSum), n))
+	}
 	buckets := int64(p.Of.Window.Buckets())
 	today := p.Of.Window.At(now)
 	last := today

@@ -84,7 +84,7 @@ func (k *Windows) run(store *counter.Store, now time.Time) error {
 	return err
 }
 
-// dueSweeps are the derived columns whose spaces are to be swept now: each eight times in a window, with ten seconds in between at least.
+// dueSweeps are the derived columns whose spaces are to be swept now: each eight times in a window, or twice in a half-life, with ten seconds in between at least.
 func (k *Windows) dueSweeps(sch *schema.Schema, now time.Time) (list []*schema.Derived) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -92,7 +92,7 @@ func (k *Windows) dueSweeps(sch *schema.Schema, now time.Time) (list []*schema.D
 	for _, def := range sch.Counters() {
 		for i := range def.Derived {
 			of := &def.Derived[i]
-			last, every := k.swept[of.Space.ID], max(time.Duration(of.Window.Length)*time.Second/8, 10*time.Second)
+			last, every := k.swept[of.Space.ID], max(time.Duration(of.SweepEvery())*time.Second, 10*time.Second)
 			if now.Sub(last) >= every || now.Before(last) {
 				list, last = append(list, of), now
 			}

@@ -95,6 +95,11 @@ type foundRow struct {
 	reply      []byte
 }
 
+// above tells whether a row of TOP comes before another.
+func (r foundRow) above(x foundRow) bool {
+	return r.value > x.value || r.value == x.value && r.mid > x.mid
+}
+
 // rowsOf appends the rows of an array.
 func rowsOf(list []foundRow, array []byte) []foundRow {
 	for rest := gather.Elements(array); len(rest) > 0; {
@@ -179,17 +184,31 @@ func answerRows(out *resp.Replies, list []foundRow) {
 	}
 }
 
+// mergeTop takes the best row of all that the shards begin with, again and again. The rows of a shard keep their order: those of a column that decays
+// are ranked more finely than by their values.
 func mergeTop(f *Scatter, args [][]byte, replies [][]byte) string {
 	q, err := query.ParseTop(f.conn.Schema(), args[1:])
 	if err != nil {
 		return items.ErrorText(err)
 	}
-	var list []foundRow
-	for _, r := range replies {
-		list = rowsOf(list, r)
+	lists := make([][]foundRow, len(replies))
+	for i, r := range replies {
+		lists[i] = rowsOf(nil, r)
 	}
-	slices.SortFunc(list, func(a, b foundRow) int { return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.mid, a.mid)) })
-	answerRows(&f.call.Out, list[:min(len(list), q.K)])
+	var list []foundRow
+	for len(list) < q.K {
+		best := -1
+		for i, rows := range lists {
+			if len(rows) > 0 && (best < 0 || rows[0].above(lists[best][0])) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		list, lists[best] = append(list, lists[best][0]), lists[best][1:]
+	}
+	answerRows(&f.call.Out, list)
 	return ""
 }
 

@@ -114,7 +114,7 @@ func Channel(list counter.TopList) string {
 
 // follow tells the subscribers of one list its changes.
 func (t *Teller) follow(store *counter.Store, name string, c *channel, list counter.TopList, begun uint64) {
-	version := list.Version() // before the posts: a change in between is seen in the next round
+	version := store.Version(list) // before the posts: a change in between is seen in the next round
 	if c.told > 0 && c.list.Is(list) && c.version == version && c.begun == begun {
 		return
 	}
