@@ -241,7 +241,7 @@ func (r *Run) addSchema() bool {
 	lines := []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n" + top, "ADD COLUMN c m hint=8 max=32 suffix=m" + top,
 		"ADD COUNTER p", "ADD COLUMN p pa hint=4 max=32 suffix=pa" + top, "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
 	if r.Config.Window != "" {
-		lines = append(lines, "ADD COLUMN c w window="+r.Config.Window+" of=n suffix=w")
+		lines = append(lines, "ADD COLUMN c w window="+r.Config.Window+" of=n suffix=w", "ADD COLUMN c h decay="+halfLife(r)+" of=n suffix=h top=3")
 	}
 	for _, line := range lines {
 		if !r.await(line, func() string {
@@ -363,6 +363,7 @@ func (r *Run) verify() {
 	}
 	r.await("the replicas have the same digests", r.same)
 	verifyWindows(r)
+	verifySums(r)
 	verifyLists(r)
 	r.verifyFeed()
 	for _, message := range differences {

@@ -35,14 +35,14 @@ func wholeWindow(r *Run) bool {
 // rightClocks tells whether the time of the log is that of the run.
 func rightClocks(r *Run) bool { return r.Config.Drift == 0 && r.Config.Weights[clockSet] == 0 }
 
-// windowed tells which node has no column w yet: a cluster's statement is made before all shards have it.
+// windowed tells which node has no column w, or h, yet: a cluster's statement is made before all shards have it.
 func windowed(r *Run) string {
 	for _, m := range r.Machines {
 		srv := m.server()
 		if srv == nil {
 			return m.name + " does not run"
 		}
-		if def := srv.Store().Schema().Counter("c"); def == nil || column(def, "w") < 0 {
+		if def := srv.Store().Schema().Counter("c"); def == nil || column(def, "w") < 0 || column(def, "h") < 0 {
 			return m.name + " lacks it"
 		}
 	}
