@@ -370,7 +370,7 @@ func (p *pair) plant(t *testing.T, n int) map[uint64]bool {
 		b.Add(Op{Kind: OpRead, Counter: def, Mid: mid})
 		b.Run()
 		if row := b.Row(b.Op(0)); row != nil && p.rng.IntN(4) > 0 {
-			c := int16(p.rng.IntN(len(row)))
+			c := int16(p.rng.IntN(len(def.Columns)))
 			b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Column: c, Arg: row[c] ^ 1})
 		} else if row != nil {
 			b.Add(Op{Kind: OpDelete, Counter: def, Mid: mid})
