@@ -60,7 +60,6 @@
 //	client.go history.go         clients, and what they were answered
 //	client_flush.go              FLUSHALL
 //	windows.go                   a derived column beside the posts
-//	decaying.go                  another one, which decays
 //	toplists.go                  top lists of columns, compared with the posts
 //	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys
 //	network.go half.go conn.go   hosts, links, connections
