@@ -44,8 +44,20 @@ func fileLike(pattern string, last bool) func(t *testing.T, dir string) string {
 	}
 }
 
-// named finds the file of a block that the newest manifest names.
+// named finds the file of a block of posts, or of producers, that the newest manifest names.
 func named(tier format.Tier, at int) func(t *testing.T, dir string) string {
+	return namedOf(tier, at, func(m *format.Manifest, c *format.CounterFiles) bool {
+		return tier == format.TierProducers || c.ID == m.Counters[0].ID
+	})
+}
+
+// counted chooses the counts of a derived column.
+func counted(m *format.Manifest, c *format.CounterFiles) bool {
+	return c.ID != m.Counters[0].ID
+}
+
+// namedOf is named for the counters that of chooses.
+func namedOf(tier format.Tier, at int, of func(*format.Manifest, *format.CounterFiles) bool) func(t *testing.T, dir string) string {
 	return func(t *testing.T, dir string) string {
 		t.Helper()
 		manifests, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
@@ -62,8 +74,8 @@ func named(tier format.Tier, at int) func(t *testing.T, dir string) string {
 			t.Fatal(err)
 		}
 		var paths []string
-		_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
-			if b.Tier == tier {
+		_ = m.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
+			if b.Tier == tier && of(m, c) {
 				paths = append(paths, b.Path(dir))
 			}
 			return nil
@@ -78,6 +90,7 @@ func named(tier format.Tier, at int) func(t *testing.T, dir string) string {
 var damageKinds = []damageKind{
 	{"image", named(format.TierHot, 0)},
 	{"last image", named(format.TierHot, -1)},
+	{"counts of a window", namedOf(format.TierHot, 0, counted)},
 	{"overlay", named(format.TierOverlay, 0)},
 	{"cold file", named(format.TierCold, 0)},
 	{"producers", named(format.TierProducers, 0)},
@@ -122,6 +135,7 @@ type damagePair struct {
 	a, b      *replNode
 	templates [2]string
 	posts     int
+	counts    string // the posts with additions in the window
 }
 
 func newDamagePair(t *testing.T) *damagePair {
@@ -135,10 +149,15 @@ func newDamagePair(t *testing.T) *damagePair {
 	p.a.start("")
 	p.b.start(p.a.addr())
 	w := p.a.dial()
+	w.want("ADD COLUMN weibo day window=1d/1h of=repost", "+OK")
+	w.want("ALTER COLUMN weibo comment top=5", "+OK")
 	for i := range p.posts {
 		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
 	}
 	w.want("INCR 5.cntrn IDMP writer 1", ":1")
+	for i := range 100 {
+		w.do(fmt.Sprintf("INCRBY %d.cntrn %d", i+20, i))
+	}
 	same(t, p.a, p.b)
 	for k := range 300 {
 		w.want("MSET"+strings.Repeat(fmt.Sprintf(" %d.cntrn %d", 7+k, k), 20), "+OK")
@@ -165,6 +184,8 @@ func newDamagePair(t *testing.T) *damagePair {
 	}
 	w.want("SET 399.cntrn 77", "+OK")
 	same(t, p.a, p.b)
+	p.counts = w.do(damageCounts).String()
+	p.sameCounts()
 	for i, n := range []*replNode{p.b, p.a} {
 		n.stop()
 		p.templates[1-i] = t.TempDir()
@@ -312,9 +333,11 @@ func TestReplicaHeals(t *testing.T) {
 				compare = func() { samePosts(t, p.a, p.b) }
 			}
 			compare()
+			p.sameCounts()
 			p.b.stop()
 			p.b.start(primary)
 			compare()
+			p.sameCounts()
 			if names, err := os.ReadDir(p.b.dir); err != nil || slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() == format.HealingName }) {
 				t.Errorf("%s is left, %v", format.HealingName, err)
 			}

@@ -247,9 +247,11 @@ func TestServingHeals(t *testing.T) {
 				t.Errorf("%s full copies, and %s before", now, full)
 			}
 			same(t, p.a, p.b)
+			p.sameCounts()
 			n.stop()
 			n.start("")
 			same(t, p.a, p.b)
+			p.sameCounts()
 			if n.info("counterd_healing") != "0" || n.info("cold_files_unusable") != "0" {
 				t.Error("the restart met damage")
 			}

@@ -55,6 +55,7 @@ func TestPrimaryHeals(t *testing.T) {
 			want[7] = `"700"`
 			until(t, "it is whole behind a restart", func() bool { return p.honest(p.a, want) })
 			samePosts(t, p.a, p.b)
+			p.sameCounts()
 		})
 	}
 }
