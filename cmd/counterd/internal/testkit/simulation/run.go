@@ -160,6 +160,9 @@ func (r *Run) Play(skip map[int]bool) {
 	healthy := r.await("the cluster is whole", r.wholeAndHealed())
 	r.healed = r.now()
 	time.Sleep(2 * time.Second) // clients work on the healed cluster
+	if passes(r) {              // and their buckets come around
+		time.Sleep(2 * shortLength)
+	}
 	cancel()
 	if !healthy {
 		close(r.done)
