@@ -232,11 +232,12 @@ func (l *link) forget(a *Ask) {
 	}
 }
 
-// connected makes c the connection, and sends again by it what was not answered.
-func (l *link) connected(c *conn) bool {
+// connected makes c, a connection to the primary of a state of the shard, the connection, and sends again by it what was not answered. It returns false
+// if the shard has another primary by now: cut found no connection to end.
+func (l *link) connected(c *conn, to *shardState) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed || !l.shard.state.Load().same(to) {
 		return false
 	}
 	l.conn, l.out, l.foreign, l.probe, l.idle = c, l.out[:0], true, false, false

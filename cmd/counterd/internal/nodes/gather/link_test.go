@@ -2,10 +2,12 @@ package gather
 
 import (
 	"bufio"
+	"context"
 	"log/slog"
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,5 +124,50 @@ func TestViewStays(t *testing.T) {
 	s.Follow(&topology.Map{Shards: []*topology.Shard{{ID: 1, Primary: "there"}, to}}, "here")
 	if got := old.Groups(first); got != all || s.View().Groups(first) != (slot.Set{}) || s.View().Groups(s.View().All[0]) != all {
 		t.Errorf("the view of before has groups %s of shard 1, want all: they would be looked for at two shards, or none", got)
+	}
+}
+
+// TestPrimaryChangesMeanwhile: a shard gets another primary while a link connects to the old primary. The old primary was stopped and answers late.
+// Sessions are answered by the new primary.
+func TestPrimaryChangesMeanwhile(t *testing.T) {
+	late, fresh := serveOK(t), serveOK(t)
+	dialing, goOn := make(chan struct{}, 100), make(chan struct{})
+	var toLate atomic.Int64
+	connect := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == late {
+			toLate.Add(1)
+			dialing <- struct{}{}
+			<-goOn
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	s := New(func() Settings { return Settings{Timeout: time.Minute, Connect: connect} }, slog.New(slog.DiscardHandler))
+	t.Cleanup(s.Close)
+	follow := func(primary topology.NodeID, address string) {
+		shard := &topology.Shard{ID: 1, Primary: primary}
+		for g := range slot.Groups {
+			shard.Groups.Add(uint8(g))
+		}
+		s.Follow(&topology.Map{Shards: []*topology.Shard{shard}, Live: map[topology.NodeID]*topology.Live{primary: {Address: address}}}, "here")
+	}
+	follow("late", late)
+	shard := s.View().All[0]
+	asked := make(chan error)
+	go func() { asked <- ask(shard) }()
+	<-dialing
+	follow("fresh", fresh)
+	close(goOn)
+	if err := <-asked; err != nil {
+		t.Fatal(err)
+	}
+	l := shard.links[0]
+	l.mu.Lock()
+	got := l.conn.sock.RemoteAddr().String()
+	l.mu.Unlock()
+	if got != fresh {
+		t.Errorf("the link is connected to %s, want the new primary at %s; the old one is at %s", got, fresh, late)
+	}
+	if err := shard.hopeless(time.Now().Add(time.Hour)); err != nil || toLate.Load() != 1 {
+		t.Errorf("got error %v, and %d connections to the old primary, want none and 1", err, toLate.Load())
 	}
 }

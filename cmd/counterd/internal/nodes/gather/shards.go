@@ -226,6 +226,11 @@ type shardState struct {
 	shown   string // the same for clients
 }
 
+// same tells whether the primary, and its address, are those of another state.
+func (s *shardState) same(other *shardState) bool {
+	return s.primary == other.primary && s.address == other.address
+}
+
 func (s *Shards) newShard(id topology.ShardID) *Shard {
 	of := &Shard{ID: id, of: s}
 	for i := range linksEach + slowEach {
@@ -256,7 +261,7 @@ func (s *Shard) follow(m *topology.Map, t *topology.Shard) {
 		next.address = live.Address
 	}
 	old := s.state.Swap(next)
-	if old.primary == next.primary && old.address == next.address {
+	if old.same(next) {
 		return
 	}
 	s.down.Store(0)
@@ -332,8 +337,8 @@ func (l *link) run(ctx context.Context) {
 	defer l.shard.of.done.Done()
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
-		address := l.shard.state.Load().address
-		if !l.busy() || address == "" {
+		to := l.shard.state.Load()
+		if !l.busy() || to.address == "" {
 			select {
 			case <-l.wake:
 			case <-l.moved:
@@ -341,11 +346,15 @@ func (l *link) run(ctx context.Context) {
 			}
 			continue
 		}
-		c, err := l.shard.of.dial(ctx, address, dialTimeout)
+		c, err := l.shard.of.dial(ctx, to.address, dialTimeout)
 		if err == nil {
 			err = l.watch(c)
 		}
-		if err == nil && l.connected(c) {
+		if err == nil {
+			if !l.connected(c, to) {
+				c.close()
+				continue
+			}
 			l.shard.works()
 			pause = 0
 			l.flush()
@@ -360,7 +369,7 @@ func (l *link) run(ctx context.Context) {
 			return
 		}
 		l.tried()
-		l.shard.of.log.Debug("link lost", "shard", l.shard.ID, "address", address, "error", err)
+		l.shard.of.log.Debug("link lost", "shard", l.shard.ID, "address", to.address, "error", err)
 		l.shard.failed(err)
 		pause = min(max(2*pause, leastBackoff), mostBackoff)
 		select {
