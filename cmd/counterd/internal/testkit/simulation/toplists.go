@@ -150,8 +150,8 @@ func verifyLists(r *Run) {
 // listsIn is how many columns of a schema have a list.
 func listsIn(s *schema.Schema) (n int) {
 	for _, def := range s.Counters() {
-		for i := range def.Columns {
-			n += toInt(def.Columns[i].Top > 0)
+		for i := range def.Width() {
+			n += toInt(def.Col(i).Top > 0)
 		}
 	}
 	return n
@@ -187,7 +187,7 @@ func compareList(s *counter.Store, name, of string) (list, posts []uint64, err e
 		return nil, nil, nil
 	}
 	at := column(def, of)
-	k := int(def.Columns[at].Top)
+	k := int(def.Col(int(at)).Top)
 	if k == 0 {
 		return nil, nil, nil
 	}
