@@ -155,7 +155,16 @@ func (d *draft) alterDerived(i, k int, st Statement) error {
 func attributeHead[W ~string | ~[]byte](w W) string {
 	const of = "of="
 	if len(w) > len(of) && strings.EqualFold(string(w[:len(of)]), of) {
-		return string(w[:min(len(w), len(of)+maxTerms*headMax)])
+		return cut(w, len(of)+maxTerms*headMax)
 	}
 	return head(w)
+}
+
+// cut is a word of at most limit bytes. A longer word ends with a sign that no valid one has: zeros before a number may fill
+// the limit, and the rest of the word must not be passed over.
+func cut[W ~string | ~[]byte](w W, limit int) string {
+	if len(w) > limit {
+		return string(w[:limit]) + "…"
+	}
+	return string(w)
 }

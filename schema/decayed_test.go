@@ -124,6 +124,27 @@ func TestDecayErrors(t *testing.T) {
 	}
 }
 
+// TestCutWords: the end of a long word is not passed over, however many zeros are before its numbers.
+func TestCutWords(t *testing.T) {
+	fill := func(before, behind string, limit int) string {
+		return before + strings.Repeat("0", limit-len(before)-len(behind)) + behind
+	}
+	of := fill("of=repost*", "2", len("of=")+maxTerms*headMax)
+	for _, line := range []string{
+		"add column weibo x decay=6h " + of + "+comment",
+		"add column weibo x decay=6h " + of + "+none",
+		"add column weibo x decay=6h " + of + "000000",
+		"add column weibo x of=repost " + fill("decay=", "6h", headMax) + "6h",
+		"add column weibo x of=repost " + fill("window=1h/", "5m", headMax) + "s",
+		"add counter x " + fill("ids=s:", "1:0", headMax) + "9",
+		"add counter x ids=weibo " + fill("retain=", "6d", headMax) + "d",
+	} {
+		if _, err := ParseStatement(strings.Fields(line)); !errors.Is(err, ErrAttribute) {
+			t.Errorf("%s: got %v, want %v", strings.ReplaceAll(line, "00", ""), err, ErrAttribute)
+		}
+	}
+}
+
 // TestDecayTops: columns that decay count among those with a top list.
 func TestDecayTops(t *testing.T) {
 	s := parse(t, "add counter a\nadd column a v hint=8 top=5\n")

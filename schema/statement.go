@@ -113,13 +113,11 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 
 const forms = "add counter NAME, add column COUNTER NAME attributes, alter counter NAME attributes, alter column COUNTER NAME attributes, drop column COUNTER NAME or drop counter NAME"
 
-// headMax is where words are cut before they are looked at. The limit is above the longest valid text, so a cut text
-// stays wrong.
+// headMax is where words are cut before they are looked at. The limit is above the longest text that AppendText writes.
 const headMax = 2 * MaxName
 
-func head[W ~string | ~[]byte](w W) string {
-	return string(w[:min(len(w), headMax)])
-}
+// head is the beginning of a word.
+func head[W ~string | ~[]byte](w W) string { return cut(w, headMax) }
 
 // parseAging reads the words behind the name of a counter.
 func parseAging[W ~string | ~[]byte](st *Statement, words []W) error {
