@@ -379,7 +379,7 @@ func (d *decided) joinEach(c *client, keys, numbers [][]byte) (taken int) {
 		for n < len(keys) && route.Plain(keys[n]) {
 			n++
 		}
-		keys = keys[:n]
+		keys, numbers = keys[:n], numbers[:min(n, len(numbers))]
 	}
 	taken = len(keys)
 	if d.numbered {

@@ -25,7 +25,7 @@ func TestNumberedJoined(t *testing.T) {
 		case 0:
 			return fmt.Sprintf("CLIENT IDMP p %d", rng.IntN(300))
 		case 1:
-			return "CLIENT IDMP p OFF"
+			return "CLIENT IDMP OFF"
 		case 2:
 			return name + " " + key + " a b c"
 		case 3:
@@ -53,17 +53,7 @@ func TestNumberedJoined(t *testing.T) {
 				lines = append(lines, line)
 			}
 		}
-		var packet strings.Builder
-		for _, line := range lines {
-			words := strings.Fields(line)
-			fmt.Fprintf(&packet, "*%d\r\n", len(words))
-			for _, w := range words {
-				fmt.Fprintf(&packet, "$%d\r\n%s\r\n", len(w), w)
-			}
-		}
-		if _, err := c.conn.Write([]byte(packet.String())); err != nil {
-			t.Fatal(err)
-		}
+		sendTogether(c, lines)
 		for i, line := range lines {
 			if got, want := c.read().String(), one.do(line).String(); got != want {
 				t.Fatalf("command %d of a pipeline, %s: got %s, want %s as alone\n%s", i, line, got, want, strings.Join(lines[:i+1], "\n"))
@@ -72,5 +62,52 @@ func TestNumberedJoined(t *testing.T) {
 		for _, ask := range []string{"IDMP LAST p", "IDMP LAST q", "MGET 1.cntcm 2.cntcm 3.cntan"} {
 			c.want(ask, one.do(ask).String())
 		}
+	}
+}
+
+// TestNumberedJoinedInCluster: a node of a cluster refuses keys that clients hash elsewhere than their posts are in a pipeline of numbered commands
+// as it refuses them alone, wherever they stand in it.
+func TestNumberedJoinedInCluster(t *testing.T) {
+	rng := seed.Rand(t)
+	together, alone := startCluster(t, nil, 1), startCluster(t, nil, 1)
+	c, one := together.dial(0, 2), alone.dial(0, 2)
+	keys := []string{"{1}.cntcm", "{2}.cntcm", "{3}.cntrn", "1.cntcm", "weibo:2.cntcm", "nokey", "no{4}"}
+	for round := range 50 {
+		var lines []string
+		seq := 1000 * round
+		for len(lines) < 100 {
+			key, tail := keys[rng.IntN(3+rng.IntN(len(keys)-2))], ""
+			if seq++; round%2 == 0 { // numbers of their own, or of the connection
+				tail = fmt.Sprintf(" IDMP q %d", seq)
+			} else if len(lines) == 0 {
+				lines = append(lines, fmt.Sprintf("CLIENT IDMP q %d", seq))
+			}
+			lines = append(lines, "INCR "+key+tail)
+		}
+		sendTogether(c, append(lines, "CLIENT IDMP OFF"))
+		for i, line := range append(lines, "CLIENT IDMP OFF") {
+			if got, want := c.read().String(), one.do(line).String(); got != want {
+				t.Fatalf("command %d of a pipeline, %s: got %s, want %s as alone\n%s", i, line, got, want, strings.Join(lines[:min(i+1, len(lines))], "\n"))
+			}
+		}
+	}
+	for _, key := range keys[:3] {
+		c.want("GET "+key, one.do("GET "+key).String())
+	}
+}
+
+// sendTogether sends commands in one packet.
+func sendTogether(c *wireClient, lines []string) {
+	c.t.Helper()
+	var packet strings.Builder
+	for _, line := range lines {
+		words := strings.Fields(line)
+		fmt.Fprintf(&packet, "*%d\r\n", len(words))
+		for _, w := range words {
+			fmt.Fprintf(&packet, "$%d\r\n%s\r\n", len(w), w)
+		}
+	}
+	if _, err := c.conn.Write([]byte(packet.String())); err != nil {
+		c.t.Fatal(err)
 	}
 }
