@@ -4,6 +4,7 @@ package server
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -62,6 +63,9 @@ func TestNumberedJoined(t *testing.T) {
 		for _, ask := range []string{"IDMP LAST p", "IDMP LAST q", "MGET 1.cntcm 2.cntcm 3.cntan"} {
 			c.want(ask, one.do(ask).String())
 		}
+		if got, want := callsOf(c), callsOf(one); got != want {
+			t.Fatalf("behind a pipeline, INFO commandstats counts\n%s, want as alone\n%s\n%s", got, want, strings.Join(lines, "\n"))
+		}
 	}
 }
 
@@ -94,6 +98,20 @@ func TestNumberedJoinedInCluster(t *testing.T) {
 	for _, key := range keys[:3] {
 		c.want("GET "+key, one.do("GET "+key).String())
 	}
+}
+
+// callsOf is what INFO counts of the changes of one post, without times.
+func callsOf(c *wireClient) string {
+	c.t.Helper()
+	stats := c.do("INFO commandstats").Text
+	counts := regexp.MustCompile(`cmdstat_(incr|decr):calls=\d+|(rejected|failed)_calls=\d+`)
+	var all []string
+	for _, line := range strings.Split(stats, "\n") {
+		if strings.HasPrefix(line, "cmdstat_incr:") || strings.HasPrefix(line, "cmdstat_decr:") {
+			all = append(all, strings.Join(counts.FindAllString(line, -1), ","))
+		}
+	}
+	return strings.Join(all, "\n")
 }
 
 // sendTogether sends commands in one packet.
