@@ -70,8 +70,8 @@ func TestNumberedJoined(t *testing.T) {
 	}
 }
 
-// TestNumberedJoinedInCluster: a node of a cluster refuses keys that clients hash elsewhere than their posts are in a pipeline of numbered commands
-// as it refuses them alone, wherever they stand in it.
+// TestNumberedJoinedInCluster: a node of a cluster refuses keys that clients hash to another slot than that of the post. It does so in a pipeline
+// of numbered commands as for single ones.
 func TestNumberedJoinedInCluster(t *testing.T) {
 	rng := seed.Rand(t)
 	together, alone := startCluster(t, nil, 1, 2), startCluster(t, nil, 1, 2)
@@ -105,7 +105,7 @@ func TestNumberedJoinedInCluster(t *testing.T) {
 	}
 }
 
-// callsOf is what INFO counts of the changes of one post, without times.
+// callsOf returns the counts of INFO for INCR and DECR, without times.
 func callsOf(c *wireClient) string {
 	c.t.Helper()
 	stats := c.do("INFO commandstats").Text

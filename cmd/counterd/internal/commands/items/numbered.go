@@ -75,8 +75,7 @@ func (c *Call) NumberedEach(plan func(*Call, [][]byte), keys [][]byte, num *idmp
 	}
 	once, number := counter.OnceSeries(c.Batch, first, num.Producer, num.Epoch, num.Seq)
 	once.Hint = c.hint
-	// They go on with the last ones if they are of the same command, which is to be seen by what they add: an error is counted as one of the command whose
-	// reply it is.
+	// They go on with the last ones if both are INCRs or both are DECRs, and add the same number: an error is counted by the command of its reply.
 	if o, last := &c.Owed[reply], reply-1; last >= 0 && c.Owed[last].once == int32(-number-1) && c.Batch.Op(first-1).Arg == c.Batch.Op(first).Arg {
 		c.Owed[last].n += int32(planned)
 		c.Owed = c.Owed[:reply]
