@@ -355,6 +355,9 @@ func provokeCluster(p provoker) {
 		command := strings.NewReplacer("HERE", fmt.Sprint(here), "AWAY", fmt.Sprint(away)).Replace(c[0])
 		p.refused(s, w, command, c[1])
 	}
+	link := k.dial(2, 2)
+	link.want("COUNTER.LINK 1 x", "+OK")
+	p.refused(k.srv[2], link, fmt.Sprintf("GET %d.cntcm", away), "TRYAGAIN The node is not the primary")
 	w.want("MULTI", "+OK")
 	w.want("CLUSTER GETKEYSINSLOT 1 1", "+QUEUED")
 	p.heard(w.do("EXEC").List[0].String(), "ERR posts of a hash slot are not looked for in a transaction")
@@ -402,4 +405,20 @@ func provokeCluster(p provoker) {
 		c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd, c.AppendOnly, c.Port, c.Bind = true, "test", []string{"http://127.0.0.1:1"}, true, freeport.Take(p), []string{"127.0.0.1"}
 	})
 	p.refused(fresh, wireDial(p, fresh, 2), "FLUSHALL", route.ErrDown)
+}
+
+// TestClusterReplicaLink: a replica refuses the reads of another node's link, so a node that does not know the new primary yet gives nobody
+// what the old one has.
+func TestClusterReplicaLink(t *testing.T) {
+	k := startCluster(t, nil, 1, 2)
+	mid := k.mid(1, 0)
+	const refused = "-TRYAGAIN The node is not the primary of its shard any more"
+	for i, want := range [][2]string{1: {"nil", "[nil]"}, 2: {refused, refused}} {
+		link := k.dial(i, 2)
+		link.want("COUNTER.LINK 1 x", "+OK")
+		if want[0] != "" {
+			link.want(fmt.Sprintf("GET %d.cntcm", mid), want[0])
+			link.want(fmt.Sprintf("MGET %d.cntcm", mid), want[1])
+		}
+	}
 }

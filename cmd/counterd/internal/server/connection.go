@@ -225,7 +225,7 @@ func runLink(c *client, args [][]byte) {
 		c.call.items.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")
 		return
 	}
-	c.routing.internal, c.scatter = true, nil
+	c.routing.internal, c.routing.link, c.scatter = true, true, nil
 	c.call.items.Packed = format == gather.PackedFormat
 	c.info.setName(append([]byte("link:"), args[2]...))
 	c.call.items.Out.SetProtocol(resp.Neutral)

@@ -20,12 +20,13 @@ type routing struct {
 	blocking *blocking
 
 	internal     bool // the connection is a link of another node's, or came by the forward port: see serving.Asker
+	link         bool // the connection is a link
 	replicaReads bool // READONLY: replicas answer the connection's reads
 }
 
 // asker is the part of the connection that the routing depends on.
 func (r *routing) asker() serving.Asker {
-	return serving.Asker{Internal: r.internal, ReplicaReads: r.replicaReads, Secure: r.session.Secure()}
+	return serving.Asker{Internal: r.internal, ReplicaReads: r.replicaReads, Link: r.link, Secure: r.session.Secure()}
 }
 
 // serves tells whether the node takes a planned command, as far as a few comparisons can tell: see serving.Standing.Serves.

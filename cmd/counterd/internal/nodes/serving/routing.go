@@ -18,8 +18,12 @@ import (
 type Asker struct {
 	Internal     bool // another node's link, or a client of the forward port: its keys are not looked at as a cluster's client hashes them
 	ReplicaReads bool // READONLY: replicas answer it
+	Link         bool // another node's link, which asks primaries alone
 	Secure       bool // it came by TLS, and is told of ports for that
 }
+
+// errNoPrimary refuses a link's reads. The node that asks knows an old map, and a replica may lack what the new primary has acknowledged.
+const errNoPrimary = "TRYAGAIN The node is not the primary of its shard any more"
 
 // Serves tells whether the node takes a planned command, as far as a few comparisons can tell. REQUIRES the batch open: while
 // that is, the store's slots stand still, and no Standing that refuses changes is complete (Member.SetStanding). args may be nil:
@@ -74,6 +78,8 @@ func (st *Standing) Route(k Asker, r *Routing) (text string, wait bool) {
 		return st.Writes, false
 	case r.updates && !st.all && !k.Internal:
 		return errUpdateAll, false
+	case r.reads && k.Link && st.Shard != nil && !st.Primary:
+		return errNoPrimary, false
 	case r.writes || !r.reads:
 		return "", false
 	}
