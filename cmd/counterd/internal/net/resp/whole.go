@@ -196,25 +196,18 @@ func (r *Reader) Return(keys, lasts [][]byte) {
 //
 //go:noinline
 func (h *head) cut(args [][]byte, b []byte, i, most int) (n, end int) {
-	last, mask := uint64(1), uint64(0) // no header is like that
-	width, length := 0, 0              // of a header, and of the argument with it
+	key := noArgument
 	for n < len(args) && i+headMost <= len(b)-slack && word(b, i) == h.words[0] && (word(b, i+8)^h.words[1])&h.mask == 0 {
 		at := i + h.size
-		w := word(b, at)
-		if w&mask != last {
-			size, bytes := short(w, '$')
-			if bytes == 0 || size > most {
-				break
-			}
-			mask = ^uint64(0) >> (64 - 8*uint(bytes))
-			last, width, length = w&mask, bytes, bytes+size
+		if w := word(b, at); w&key.mask != key.header && !key.read(w, most) {
+			break
 		}
 		// A header that was read partly from the slack, or from bytes that a previous command left behind, ends there too.
-		tail := at + length
+		tail := at + key.length
 		if tail+2 > len(b)-slack || binary.LittleEndian.Uint16(b[tail:]) != crlf {
 			break
 		}
-		args[n] = b[at+width : tail : tail]
+		args[n] = b[at+key.width : tail : tail]
 		n, i = n+1, tail+2
 	}
 	return n, i
@@ -225,18 +218,15 @@ func (h *head) cut(args [][]byte, b []byte, i, most int) (n, end int) {
 //
 //go:noinline
 func (h *head) cutEarly(args [][]byte, b []byte, i, stop, most int) (n, end int) {
-	var key likeArgument
+	key := noArgument
 	size := uint(h.size) % (2 * headMost)
 	for n < len(args) && i+earlyRoom <= len(b) {
 		a := (*[earlyRoom]byte)(b[i:])
 		if binary.LittleEndian.Uint64(a[:]) != h.words[0] || (binary.LittleEndian.Uint64(a[8:])^h.words[1])&h.mask != 0 {
 			break
 		}
-		w := binary.LittleEndian.Uint64(a[size : size+8])
-		if w&key.mask != key.header || key.mask == 0 {
-			if !key.read(w, most) {
-				break
-			}
+		if w := binary.LittleEndian.Uint64(a[size : size+8]); w&key.mask != key.header && !key.read(w, most) {
+			break
 		}
 		tail := (size + uint(key.length)) % earlyRoom
 		next := i + int(tail) + 2
@@ -256,25 +246,21 @@ const earlyRoom = 128
 //
 //go:noinline
 func (h *head) cutPairs(keys, lasts [][]byte, b []byte, i, most int) (n, end int) {
-	var key, last likeArgument
+	key, last := noArgument, noArgument
 	middle, stop := h.middle[:h.part], len(b)-slack
 	lasts = lasts[:len(keys)]
 	for n < len(keys) && i+headMost <= stop && word(b, i) == h.words[0] && (word(b, i+8)^h.words[1])&h.mask == 0 {
 		at := i + h.size
-		if w := word(b, at); w&key.mask != key.header || key.mask == 0 {
-			if !key.read(w, most) {
-				break
-			}
+		if w := word(b, at); w&key.mask != key.header && !key.read(w, most) {
+			break
 		}
 		tail := at + key.length
 		from := tail + 2 + len(middle)
 		if from > stop || binary.LittleEndian.Uint16(b[tail:]) != crlf || string(b[tail+2:from]) != string(middle) {
 			break
 		}
-		if w := word(b, from); w&last.mask != last.header || last.mask == 0 {
-			if !last.read(w, most) {
-				break
-			}
+		if w := word(b, from); w&last.mask != last.header && !last.read(w, most) {
+			break
 		}
 		end := from + last.length
 		if end+2 > stop || binary.LittleEndian.Uint16(b[end:]) != crlf {
@@ -287,11 +273,14 @@ func (h *head) cutPairs(keys, lasts [][]byte, b []byte, i, most int) (n, end int
 	return n, i
 }
 
-// likeArgument is the header of an argument of less than 100 bytes, with which the next one's is compared. The zero value is that of none.
+// likeArgument is the header of an argument of less than 100 bytes, with which the next one's is compared.
 type likeArgument struct {
 	header, mask  uint64
 	width, length int // of the header, and of the argument with it
 }
+
+// noArgument is a header that no word is like.
+var noArgument = likeArgument{header: 1}
 
 // read reads the header that word begins with; false: it is of another argument, or has more than most bytes.
 func (a *likeArgument) read(word uint64, most int) bool {
