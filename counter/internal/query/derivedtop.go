@@ -37,8 +37,8 @@ func newJoinedTop(q Query, column int16, k int) (t *joinedTop, err error) {
 		return t, err
 	}
 	t.search.exact = true
-	if q = t.q; len(q.Where) == 0 && q.Mids == nil && len(q.NotMids) == 0 && q.From == 0 && q.To >= schema.MaxMid {
-		t.sums, err = NewTop(Query{Counter: q.Counter.Derived[t.place()].Space, To: schema.MaxMid}, schema.DecayedSum, k)
+	if t.q.all() {
+		t.sums, err = NewTop(Query{Counter: t.q.Counter.Derived[t.place()].Space, To: schema.MaxMid}, schema.DecayedSum, k)
 	}
 	return t, err
 }

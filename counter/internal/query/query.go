@@ -46,6 +46,11 @@ type Query struct {
 	Columns  []int16     // of the rows, indexes for Counter.Col; nil: all of them
 }
 
+// all tells whether the query asks for all posts, of which a top list has the best. Its columns have no part in that.
+func (q *Query) all() bool {
+	return len(q.Where) == 0 && q.Mids == nil && len(q.NotMids) == 0 && q.From == 0 && q.To >= schema.MaxMid
+}
+
 // MaxQueryList bounds Mids, NotMids and Where, so that their sorted copies take at most 16 MiB.
 const MaxQueryList = 1 << 20
 

@@ -60,7 +60,7 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 	}
 	s := &t.Search
 	t.from, t.to, t.at, t.rows.width = s.Query.From, s.Query.To, s.Query.From, 2
-	t.scans = len(q.Where) > 0 || q.Mids != nil || len(q.NotMids) > 0 || q.From > 0 || s.Query.To < schema.MaxMid
+	t.scans = !q.all()
 	t.column = s.spanFor(int(column))
 	s.sink, s.single = t.addRows, true
 	if s.Over {
