@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/server"
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
@@ -409,7 +411,22 @@ func (r *Run) same() string {
 }
 
 func (r *Run) sameOf(name string) string {
-	first := make(map[topology.ShardID]counter.Digest)
+	return sameInShards(r, func(srv *server.Server) (d counter.Digest, wrong string) {
+		digests, err := srv.Store().Admin().Digests(name, 0, 1<<40, 1)
+		if err != nil {
+			return d, err.Error()
+		}
+		if d = digests[0]; name == releasedCounter && !r.Config.Flushes && d != r.inheritance {
+			wrong = fmt.Sprintf("%s of the posts of the release, want %s", d, r.inheritance)
+		}
+		return d, wrong
+	})
+}
+
+// sameInShards asks all nodes that have a shard, and tells which of them does not run, has something wrong, or has something else than another
+// node of its shard.
+func sameInShards[T any](r *Run, ask func(srv *server.Server) (has T, wrong string)) string {
+	first := make(map[topology.ShardID]T)
 	for _, m := range r.Machines {
 		srv := m.server()
 		if srv == nil {
@@ -419,17 +436,14 @@ func (r *Run) sameOf(name string) string {
 		if !ok {
 			continue
 		}
-		d, err := srv.Store().Admin().Digests(name, 0, 1<<40, 1)
-		if err != nil {
-			return fmt.Sprintf("%s: %v", m.name, err)
+		has, wrong := ask(srv)
+		if wrong != "" {
+			return m.name + ": " + wrong
 		}
-		if name == releasedCounter && !r.Config.Flushes && d[0] != r.inheritance {
-			return fmt.Sprintf("%s has %s of the posts of the release, want %s", m.name, d[0], r.inheritance)
+		if other, ok := first[shard]; ok && !reflect.DeepEqual(other, has) {
+			return fmt.Sprintf("%s has %v, another node of its shard %v", m.name, has, other)
 		}
-		if other, ok := first[shard]; ok && other != d[0] {
-			return fmt.Sprintf("%s has %s, another node of its shard %s", m.name, d[0], other)
-		}
-		first[shard] = d[0]
+		first[shard] = has
 	}
 	return ""
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/cmd/counterd/internal/server"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
@@ -145,46 +145,33 @@ func recent(r *Run, mid uint64) (least, most uint64) {
 
 // sameWindows tells which node has a window that does not belong to its values, or another window than the others of its shard.
 func sameWindows(r *Run) string {
-	first := make(map[topology.ShardID][]uint64)
-	for _, m := range r.Machines {
-		srv := m.server()
-		if srv == nil {
-			return m.name + " does not run"
-		}
-		shard, ok := shardOf(r, srv)
-		if !ok {
-			continue
-		}
-		var rows []uint64
-		wrong := ""
+	return sameInShards(r, func(srv *server.Server) (rows []uint64, wrong string) {
 		err := eachWindow(srv.Store(), func(mid, n, w uint64) {
 			rows = append(rows, mid, w)
 			if w > n || wholeWindow(r) && w < n {
-				wrong = fmt.Sprintf("%s: the window of post %d has %d of %d additions", m.name, mid, w, n)
+				wrong = fmt.Sprintf("the window of post %d has %d of %d additions", mid, w, n)
 			}
 		})
 		if err != nil {
-			return fmt.Sprintf("%s: %v", m.name, err)
+			wrong = err.Error()
 		}
-		if wrong != "" {
-			return wrong
-		}
-		if other, ok := first[shard]; ok && !slices.Equal(other, rows) {
-			return fmt.Sprintf("%s has %v, another node of its shard %v", m.name, rows, other)
-		}
-		first[shard] = rows
-	}
-	return ""
+		return rows, wrong
+	})
 }
 
 // eachWindow gives each post of counter c with its columns n and w.
 func eachWindow(s *counter.Store, give func(mid, n, w uint64)) error {
+	return eachDerived(s, "w", give)
+}
+
+// eachDerived gives each post of counter c with its column n and a column that is derived from it.
+func eachDerived(s *counter.Store, name string, give func(mid, n, derived uint64)) error {
 	def := s.Schema().Counter("c")
-	n, w := column(def, "n"), column(def, "w")
-	if n < 0 || w < 0 {
+	n, derived := column(def, "n"), column(def, name)
+	if n < 0 || derived < 0 {
 		return errors.New("a column is missing")
 	}
-	return s.Find(counter.Query{Counter: def, To: schema.MaxMid, Columns: []int16{n, w}}, func(mid uint64, values []uint64) bool {
+	return s.Find(counter.Query{Counter: def, To: schema.MaxMid, Columns: []int16{n, derived}}, func(mid uint64, values []uint64) bool {
 		give(mid, values[0], values[1])
 		return true
 	})
@@ -220,47 +207,28 @@ func verifySums(r *Run) {
 
 // sameSums tells which node has a sum that does not belong to its values, or another one than the others of its shard.
 func sameSums(r *Run) string {
-	first := make(map[topology.ShardID][]uint64)
-	for _, m := range r.Machines {
-		srv := m.server()
-		if srv == nil {
-			return m.name + " does not run"
-		}
-		shard, ok := shardOf(r, srv)
-		if !ok {
-			continue
-		}
-		def := srv.Store().Schema().Counter("c")
-		n, h := column(def, "n"), column(def, "h")
-		if n < 0 || h < 0 {
-			return m.name + " lacks a column"
-		}
-		var rows, sums []uint64
-		wrong := ""
-		err := srv.Store().Find(counter.Query{Counter: def, To: schema.MaxMid, Columns: []int16{n, h}}, func(mid uint64, values []uint64) bool {
-			rows, sums = append(rows, mid, values[1]), append(sums, values[1])
-			if values[1] > values[0] || halfLife(r) == "366d" && rightClocks(r) && values[1]+1 < values[0]-values[0]/10 {
-				wrong = fmt.Sprintf("the decaying sum of post %d is %d, of %d additions", mid, values[1], values[0])
+	return sameInShards(r, func(srv *server.Server) (rows []uint64, wrong string) {
+		var sums []uint64
+		err := eachDerived(srv.Store(), "h", func(mid, n, h uint64) {
+			rows, sums = append(rows, mid, h), append(sums, h)
+			if h > n || halfLife(r) == "366d" && rightClocks(r) && h+1 < n-n/10 {
+				wrong = fmt.Sprintf("the decaying sum of post %d is %d, of %d additions", mid, h, n)
 			}
-			return true
 		})
 		if err == nil && wrong == "" {
-			wrong, err = wrongTop(srv.Store(), def, h, sums)
+			wrong, err = wrongTop(srv.Store(), sums)
 		}
-		if err != nil || wrong != "" {
-			return fmt.Sprintf("%s: %s %v", m.name, wrong, err)
+		if err != nil {
+			wrong = err.Error()
 		}
-		if other, ok := first[shard]; ok && !slices.Equal(other, rows) {
-			return fmt.Sprintf("%s has the sums %v, another node of its shard %v", m.name, rows, other)
-		}
-		first[shard] = rows
-	}
-	return ""
+		return rows, wrong
+	})
 }
 
 // wrongTop tells whether the posts with the largest sums, of which a list is kept, have other values than the largest of all.
-func wrongTop(s *counter.Store, def *schema.Counter, column int16, sums []uint64) (wrong string, err error) {
-	rows, err := s.Top(counter.Query{Counter: def, To: schema.MaxMid}, column, 3)
+func wrongTop(s *counter.Store, sums []uint64) (wrong string, err error) {
+	def := s.Schema().Counter("c")
+	rows, err := s.Top(counter.Query{Counter: def, To: schema.MaxMid}, column(def, "h"), 3)
 	if err != nil {
 		return "", err
 	}
