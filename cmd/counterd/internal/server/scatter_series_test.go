@@ -22,10 +22,6 @@ func TestForwardSeriesMoved(t *testing.T) {
 			c := k.forward(0, 2)
 			moves := k.mid(1, 0)
 			stays := []uint64{k.mid(1, 1), k.mid(0, 1), k.mid(2, 1)} // the first one comes alone
-			group := slot.Group(moves)
-			owned := k.srv[1].Store().Groups().Owned()
-			owned.Remove(group)
-			k.srv[1].Store().Groups().Own(owned)
 			var pipeline, want []string
 			for n := range 4 {
 				for _, mid := range stays {
@@ -34,26 +30,37 @@ func TestForwardSeriesMoved(t *testing.T) {
 				pipeline, want = append(pipeline, fmt.Sprintf(command, moves)), append(want, fmt.Sprint(":", n+1))
 			}
 			pipeline, want = append(pipeline, fmt.Sprintf("DECR %d.cntrn", moves)), append(want, "-ERR increment or decrement would overflow")
-			calls := k.srv[1].commands.Calls()
-			c.sendAll(pipeline...)
-			until(t, "the shard has refused it", func() bool { return k.srv[1].commands.Calls() > calls })
-			k.shards[1].Groups.Remove(group)
-			k.shards[to].Groups.Add(group)
-			if to == 1 { // it comes back
-				owned.Add(group)
-				k.srv[1].Store().Groups().Own(owned)
-			}
-			k.stand()
-			for i, want := range want {
-				if got := c.read().String(); got != want {
-					t.Errorf("command %d, %s: got %s, want %s", i, pipeline[i], got, want)
-				}
-			}
+			moveBeside(t, k, c, slot.Group(moves), to, pipeline, want)
 			for _, mid := range stays {
 				c.want(fmt.Sprintf("GET %d.cntcm", mid), `"4"`)
 			}
 			c.want(fmt.Sprintf("GET %d.cntcm", moves), `"4"`)
 		})
+	}
+}
+
+// moveBeside takes a group from shard 1, sends a pipeline, and gives the group to a shard, which may be shard 1 again, once shard 1 has refused a command. Each
+// command has the reply that is wanted.
+func moveBeside(t *testing.T, k *testCluster, c *wireClient, group uint8, to int, pipeline, want []string) {
+	t.Helper()
+	groups := k.srv[1].Store().Groups()
+	owned := groups.Owned()
+	owned.Remove(group)
+	groups.Own(owned)
+	calls := k.srv[1].commands.Calls()
+	c.sendAll(pipeline...)
+	until(t, "the shard has refused it", func() bool { return k.srv[1].commands.Calls() > calls })
+	k.shards[1].Groups.Remove(group)
+	k.shards[to].Groups.Add(group)
+	if to == 1 { // it comes back
+		owned.Add(group)
+		groups.Own(owned)
+	}
+	k.stand()
+	for i, want := range want {
+		if got := c.read().String(); got != want {
+			t.Errorf("command %d, %s: got %s, want %s", i, pipeline[i], got, want)
+		}
 	}
 }
 
@@ -108,10 +115,6 @@ func TestForwardPagesMoved(t *testing.T) {
 				c.want(fmt.Sprintf("SET %d.cntcm %d", mids[i], i), "+OK")
 			}
 			moves := mids[1]
-			group := slot.Group(moves)
-			owned := k.srv[1].Store().Groups().Owned()
-			owned.Remove(group)
-			k.srv[1].Store().Groups().Own(owned)
 			var pipeline, want []string
 			for first := range mids {
 				line, reply := "COUNTER.MGET weibo", []string{}
@@ -125,21 +128,7 @@ func TestForwardPagesMoved(t *testing.T) {
 				}
 				pipeline, want = append(pipeline, line), append(want, "["+strings.Join(reply, " ")+"]")
 			}
-			calls := k.srv[1].commands.Calls()
-			c.sendAll(pipeline...)
-			until(t, "the shard has refused it", func() bool { return k.srv[1].commands.Calls() > calls })
-			k.shards[1].Groups.Remove(group)
-			k.shards[to].Groups.Add(group)
-			if to == 1 { // it comes back
-				owned.Add(group)
-				k.srv[1].Store().Groups().Own(owned)
-			}
-			k.stand()
-			for i, want := range want {
-				if got := c.read().String(); got != want {
-					t.Errorf("command %d, %s: got %s, want %s", i, pipeline[i], got, want)
-				}
-			}
+			moveBeside(t, k, c, slot.Group(moves), to, pipeline, want)
 		})
 	}
 }
