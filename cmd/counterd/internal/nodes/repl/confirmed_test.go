@@ -186,10 +186,15 @@ func TestConfirmedIsNoted(t *testing.T) {
 			n, _ := parseConfirmed(text)
 			return n.offset
 		}
-		for i := range uint64(10) {
-			c.raise(format.ReplID{1}, 1, i+1)
-		}
+		c.raise(format.ReplID{1}, 1, 1)
 		time.Sleep(time.Millisecond)
+		if got := noted(); got != 1 {
+			t.Errorf("%d was noted, want 1 at once", got)
+		}
+		for i := range uint64(9) {
+			c.raise(format.ReplID{1}, 1, i+2)
+		}
+		time.Sleep(noteEvery)
 		if got := noted(); got != 10 {
 			t.Errorf("%d was noted, want 10", got)
 		}
