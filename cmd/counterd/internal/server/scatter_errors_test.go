@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,4 +99,34 @@ func provokeForward(p provoker) {
 	p.heard(part.forward(0, 2).do("FLUSHALL").String(), "UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:")
 	p.refused(s, w, "COUNTER.LINK 99 x", "ERR COUNTER.LINK: got format 99, want 1")
 	p.refused(wireServe(p.T, nil), wireDial(p.T, wireServe(p.T, nil), 2), "COUNTER.LINK 1 x", "ERR This instance has cluster support disabled")
+}
+
+// TestForwardOthersErrors: what another node says of itself reaches a client of the forward port as CLUSTERDOWN with the shard's
+// name. go-redis closes its connection at READONLY, and a client that knows no cluster can do nothing with MOVED.
+func TestForwardOthersErrors(t *testing.T) {
+	for _, said := range []string{"READONLY You can't write against a read only replica.", "MOVED 1 127.0.0.1:1", "TRYAGAIN Some hash slots move"} {
+		k := serveForward(t, 2, nil)
+		k.change = func(i int, st *cluster.Standing) {
+			if i == 1 {
+				st.Writes = said
+			}
+		}
+		k.hurry(100 * time.Millisecond)
+		w := k.forward(0, 2)
+		there := fmt.Sprint(k.mid(1, 0))
+		want := "CLUSTERDOWN shard 2 (127.0.0.1:"
+		if strings.HasPrefix(said, "TRYAGAIN") {
+			want = said
+		}
+		for _, c := range []string{"INCR " + there + ".cntcm", "SET " + there + ".cntcm 1", "INCRBY " + there + ".cntcm 1 IDMP p 1"} {
+			if got := w.do(c).String(); !strings.Contains(got, want) || !strings.Contains(got, said) {
+				t.Errorf("%s, and the node says %q: got %q", c, said, got)
+			}
+		}
+		for _, got := range w.pipeline("INCR "+there+".cntcm", "INCR "+there+".cntcm") { // a series
+			if !strings.Contains(got, want) || !strings.Contains(got, said) {
+				t.Errorf("two in one pipeline, and the node says %q: got %q", said, got)
+			}
+		}
+	}
 }

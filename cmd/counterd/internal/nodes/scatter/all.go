@@ -139,7 +139,7 @@ func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (r
 			replies[i] = reply
 		}
 		if reply := replies[i]; len(reply) > 0 && reply[0] == '-' {
-			return nil, retriable(reply), string(bytes.TrimRight(reply[1:], "\r\n"))
+			return nil, retriable(reply), refusedBy(v.All[i], string(bytes.TrimRight(reply[1:], "\r\n")))
 		}
 	}
 	return replies, false, ""

@@ -1,6 +1,7 @@
 package scatter
 
 import (
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -175,6 +176,8 @@ func collectParts(f *Scatter) (again bool) {
 				p.ask, p.local, p.posts, again = nil, false, 0, true
 			case p.doubt:
 				p.reply = inDoubt(string(reply[1 : len(reply)-2]))
+			case p.shard != nil:
+				p.reply = resp.AppendError(nil, refusedBy(p.shard, string(reply[1:len(reply)-2])))
 			default:
 				p.reply = reply
 			}
@@ -379,6 +382,16 @@ func (p *part) unanswered(why error) []byte {
 		return inDoubt(text)
 	}
 	return resp.AppendError(nil, "CLUSTERDOWN "+text)
+}
+
+// refusedBy is the error for a client whose command a shard still refuses when its time is over. MOVED and READONLY speak of the
+// node that was asked. A client of a forward port knows only this node, and client libraries would take these errors for its own: go-redis closes the
+// connection at READONLY, and others ask the address behind MOVED.
+func refusedBy(s *gather.Shard, text string) string {
+	if code, _, _ := strings.Cut(text, " "); code == "MOVED" || code == "READONLY" {
+		return "CLUSTERDOWN " + s.String() + ": " + text
+	}
+	return text
 }
 
 // inDoubt is the error of a change that may have been made.
