@@ -1,3 +1,5 @@
+// Scenario: commands for other shards fail, and clients of the forward port get errors that mean something to them.
+
 package server
 
 import (
@@ -101,8 +103,8 @@ func provokeForward(p provoker) {
 	p.refused(wireServe(p.T, nil), wireDial(p.T, wireServe(p.T, nil), 2), "COUNTER.LINK 1 x", "ERR This instance has cluster support disabled")
 }
 
-// TestForwardOthersErrors: what another node says of itself reaches a client of the forward port as CLUSTERDOWN with the shard's
-// name. go-redis closes its connection at READONLY, and a client that knows no cluster can do nothing with MOVED.
+// TestForwardOthersErrors: an error of another node about itself reaches a client of the forward port as CLUSTERDOWN with the shard's
+// name.
 func TestForwardOthersErrors(t *testing.T) {
 	for _, said := range []string{"READONLY You can't write against a read only replica.", "MOVED 1 127.0.0.1:1", "TRYAGAIN Some hash slots move"} {
 		k := serveForward(t, 2, nil)

@@ -384,7 +384,7 @@ func (p *part) unanswered(why error) []byte {
 	return resp.AppendError(nil, "CLUSTERDOWN "+text)
 }
 
-// refusedBy is the error for a client whose command a shard still refuses when its time is over. MOVED and READONLY speak of the
+// refusedBy is the error for a client if a shard still refuses its command when the time is over. MOVED and READONLY speak of the
 // node that was asked. A client of a forward port knows only this node, and client libraries would take these errors for its own: go-redis closes the
 // connection at READONLY, and others ask the address behind MOVED.
 func refusedBy(s *gather.Shard, text string) string {
