@@ -12,6 +12,7 @@
 //	page.go          how a page is planned
 //	series.go        how neighbouring commands of one name, with one key each, are planned together
 //	wait.go          how the replies of other shards are waited for, and what is asked again
+//	errors.go        which errors of other shards are asked again, and which a client gets
 //	answer.go        how replies are put into their places
 //	exec.go          transactions on a forward port, and which commands are not to be had there
 //	all.go merge.go  answers for all posts: each shard is asked, and one answer is made of theirs

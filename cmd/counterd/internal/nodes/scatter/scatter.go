@@ -1,7 +1,6 @@
 package scatter
 
 import (
-	"bytes"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -401,18 +400,4 @@ func (f *Scatter) newOwners(n int) []uint16 {
 		f.owners = append(f.owners, 0)
 	}
 	return f.owners[from:len(f.owners):len(f.owners)]
-}
-
-// retriable tells whether a reply is an error that says only that the node, or the moment, was wrong. Such an error is never
-// within an array: see items.Call and transaction.away.
-func retriable(reply []byte) bool {
-	if len(reply) == 0 || reply[0] != '-' {
-		return false
-	}
-	code, _, _ := bytes.Cut(reply[1:], []byte(" "))
-	switch string(bytes.TrimRight(code, "\r\n")) {
-	case "MOVED", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS":
-		return true
-	}
-	return false
 }
