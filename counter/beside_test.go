@@ -135,7 +135,7 @@ func TestSealedAhead(t *testing.T) {
 	defer s.Close()
 	ks := s.data.Spaces[s.Schema().Counter("weibo").ID][0]
 	n := 0
-	for end := time.Now().Add(20 * time.Second); len(ks.Dir.Load().Blocks) < 3; n++ {
+	for end := time.Now().Add(3 * time.Minute); len(ks.Dir.Load().Blocks) < 3; n++ {
 		if err := s.Set(fmt.Sprintf("%d.cntrn", n*1000), uint64(n)); err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,7 @@ func TestDamagedColdFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for end := time.Now().Add(20 * time.Second); s.scrubber.Errors.Load() == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); s.scrubber.Errors.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the scrubber did not find the damaged page")
 		}

@@ -108,7 +108,7 @@ func TestFetchLocksNothing(t *testing.T) {
 			defer close(late)
 			wait()
 		}()
-		for end := time.Now().Add(20 * time.Second); fs.waiting.Load() == 0; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); fs.waiting.Load() == 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("nobody reads the file")
 			}
@@ -119,7 +119,7 @@ func TestFetchLocksNothing(t *testing.T) {
 		}()
 		select {
 		case <-served:
-		case <-time.After(20 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Errorf("posts of the same block wait for %s", what)
 		}
 		fs.hang.Store(nil)

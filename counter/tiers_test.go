@@ -157,7 +157,7 @@ func TestMaxMemory(t *testing.T) {
 	opts := Options{MaxMemory: MinMaxMemory, BlockItems: 16 << 10}
 	s := openDir(t, dir, opts, seedScript)
 	mids := fill(t, s, n, 11)
-	for end := time.Now().Add(20 * time.Second); s.tiers.Memory() > opts.MaxMemory && time.Now().Before(end); {
+	for end := time.Now().Add(3 * time.Minute); s.tiers.Memory() > opts.MaxMemory && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	share := 10 // of the posts, one in so many is read

@@ -85,7 +85,7 @@ func FuzzReplies(f *testing.F) {
 	o := RedisOptions{Addr: scripted(f, script), Rules: testRules(f), Patience: time.Microsecond}
 	f.Fuzz(func(t *testing.T, answers []byte, position string) {
 		script.Store(&answers)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		r, err := OpenRedis(ctx, o)
 		if err != nil {

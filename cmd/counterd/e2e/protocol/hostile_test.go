@@ -138,11 +138,11 @@ func wantRefused(t *testing.T, c *harness.Conn, text string) {
 	c.WantEOF()
 }
 
-// flood writes the same bytes again until the connection breaks, stalls for a second or total bytes are
+// flood writes the same bytes again until the connection breaks, takes nothing for as long as stall, or total bytes are
 // written. It returns how much was taken and whether the server closed.
-func flood(c *harness.Conn, chunk []byte, total int) (written int, closed bool) {
+func flood(c *harness.Conn, chunk []byte, total int, stall time.Duration) (written int, closed bool) {
 	for written < total {
-		_ = c.Nc.SetWriteDeadline(time.Now().Add(time.Second))
+		_ = c.Nc.SetWriteDeadline(time.Now().Add(stall))
 		n, err := c.Nc.Write(chunk)
 		written += n
 		if err != nil {
@@ -228,7 +228,7 @@ func TestHostileEndless(t *testing.T) {
 				c := s.Dial(t)
 				c.Write(e.head)
 				total := 100 << 20
-				if written, closed := flood(c, []byte(e.chunk), total); !closed {
+				if written, closed := flood(c, []byte(e.chunk), total, harness.IoTimeout); !closed {
 					t.Errorf("after %d bytes the server had not closed the connection", written)
 				}
 			})
@@ -317,7 +317,7 @@ func TestHostileUnread(t *testing.T) {
 				c := s.Dial(t)
 				per := 1 + (64<<10)/len(u.request)
 				total := u.count * len(u.request)
-				written, closed := flood(c, []byte(strings.Repeat(u.request, per)), total)
+				written, closed := flood(c, []byte(strings.Repeat(u.request, per)), total, time.Second)
 				t.Logf("%d of %d bytes were taken, closed by the server: %v", written, total, closed)
 				c.Close()
 			})

@@ -75,7 +75,7 @@ func TestColdReadHangs(t *testing.T) {
 				close(hang)
 			})
 			t.Cleanup(end)
-			defer time.AfterFunc(20*time.Second, func() {
+			defer time.AfterFunc(patience, func() {
 				t.Error("the others wait for the disk")
 				end()
 			}).Stop()

@@ -89,7 +89,7 @@ func TestPubsub(t *testing.T) {
 // noChannels waits until the subscriptions of connections that were killed are gone.
 func noChannels(t *testing.T, pub *wireClient) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); pub.do("PUBSUB CHANNELS").String() != "[]"; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); pub.do("PUBSUB CHANNELS").String() != "[]"; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("subscriptions of closed connections stay")
 		}

@@ -369,7 +369,7 @@ func TestTrackingModel(t *testing.T) {
 				same(t, a, b)
 			}
 			var stale string
-			for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) { // what is told by another connection takes its time
+			for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // what is told by another connection takes its time
 				if stale = k.settled(); stale == "" || time.Now().After(end) {
 					break
 				}

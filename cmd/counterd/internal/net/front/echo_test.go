@@ -120,7 +120,7 @@ func (h *echoes) serve(t testing.TB, conf config.Config, secure *tls.Config) *ec
 	}
 	t.Cleanup(func() {
 		h.Stop()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := h.Wait(ctx); err != nil {
 			t.Error(err)

@@ -44,7 +44,7 @@ func shake(t *testing.T, server, client *tls.Config) (got tls.ConnectionState, s
 			return
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(3 * time.Minute))
 		s := tls.Server(conn, server)
 		b := make([]byte, 1)
 		if _, err = s.Read(b); err == nil {
@@ -57,7 +57,7 @@ func shake(t *testing.T, server, client *tls.Config) (got tls.ConnectionState, s
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(3 * time.Minute))
 	c := tls.Client(conn, client)
 	b := []byte{7}
 	if _, clientErr = c.Write(b); clientErr == nil {

@@ -66,7 +66,7 @@ func serve(t *testing.T, g Guard, log io.Writer, add func(*Server)) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)
@@ -375,7 +375,7 @@ func TestPlacesUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // none may be in a write just now
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) { // none may be in a write just now
 		resp, err := http.ReadResponse(bufio.NewReader(dial("/")), nil)
 		if err == nil && resp.StatusCode == 200 {
 			return

@@ -39,7 +39,7 @@ func TestSchemaOfNewEpoch(t *testing.T) {
 	st := &cluster.Standing{Primary: true, Map: &topology.Map{Schema: topology.Schema{Revision: 7, Text: string(one.AppendText(nil))}}, Shard: &topology.Shard{ID: 1, Epoch: 2}}
 	c.has, c.epoch = 7, 1 // as if its log had it, in the epoch before
 	c.adoptNewer(st)
-	for end := time.Now().Add(10 * time.Second); store.Schema().Counter("c") == nil; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); store.Schema().Counter("c") == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the schema is not in force")
 		}
