@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -399,7 +400,7 @@ func TestCompareModel(t *testing.T) {
 	}
 	var all compared
 	counts := map[string]int{}
-	for run := range runs {
+	for run := range testseed.Rounds(t, runs, counts, rareSteps...) {
 		runSeed := *seed + uint64(run)
 		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
 			p := newPair(t, rand.New(rand.NewPCG(runSeed, 9)))
@@ -466,7 +467,7 @@ func TestCompareModel(t *testing.T) {
 				t.Errorf("found %v, want %v", found, planted)
 			}
 			all.mended += len(found)
-			p.tally(t, counts, run == runs-1)
+			p.tally(counts)
 			if err := replica.s.Snapshot(); err != nil {
 				t.Fatal(err)
 			}
