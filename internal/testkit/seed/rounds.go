@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// most is how many times its rounds a test plays before it fails because something never happened. What happens in a round by one
-// chance in five is then missing once in 10 million runs, however few rounds the test has.
+// most is the number of times its rounds that a test plays before it fails. A kind of event that one round in five has is then missing
+// in one run of 10^15 with eight rounds, and in one of 10^7 with four.
 const most = 20
 
 // Rounds yields the numbers of a random test's rounds: count of them, and then more, while counts lacks one of the kinds. Chance
