@@ -90,6 +90,7 @@ type windowPlay struct {
 	s     *Store
 	m     *windowModel
 	clock int64
+	step  int64 // by which the clock moves on for a while
 	seq   uint64
 	mids  uint64
 }
@@ -112,6 +113,14 @@ func (p *windowPlay) post(name string, mid uint64) *windowPost {
 		p.m.posts[name][mid] = q
 	}
 	return q
+}
+
+// mid draws a post. Half of the draws are of a few, so that additions to one post come in many buckets of a window.
+func (p *windowPlay) mid() uint64 {
+	if p.rng.IntN(2) == 0 {
+		return p.rng.Uint64N(8) * p.mids / 8
+	}
+	return p.rng.Uint64N(p.mids)
 }
 
 // batch runs some random operations, in change sets or not, numbered or not.
@@ -151,7 +160,7 @@ func (p *windowPlay) batch() {
 			n = 1 + rng.IntN(6)
 		}
 		for range n {
-			mid, col := rng.Uint64N(p.mids), rng.IntN(len(def.Columns))
+			mid, col := p.mid(), rng.IntN(len(def.Columns))
 			limit := def.Columns[col].Limit()
 			switch {
 			case kind < 5:
@@ -269,8 +278,17 @@ func (p *windowPlay) update() {
 
 // tick moves the clock, mostly on, and the log's time with it.
 func (p *windowPlay) tick() {
-	jumps := []int64{1, 1, 5, 60, 300, 1000, 3600, 90000, 20_000_000, -5000}
-	p.clock += jumps[p.rng.IntN(len(jumps))] * (1 + p.rng.Int64N(3))
+	if p.step == 0 || p.rng.IntN(8) == 0 { // a bucket of one of the windows
+		p.step = []int64{1, 1, 300, 300, 3600}[p.rng.IntN(5)]
+	}
+	switch p.rng.IntN(20) {
+	case 0:
+		p.clock -= 5000
+	case 1: // all windows become empty, or all but that of a day
+		p.clock += []int64{90000, 20_000_000}[p.rng.IntN(2)]
+	default:
+		p.clock += p.step * p.rng.Int64N(9)
+	}
 	if err := p.s.Windows().Tick(time.Unix(p.clock, 0), nil); err != nil {
 		p.t.Fatal(err)
 	}
