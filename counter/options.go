@@ -88,6 +88,10 @@ type Options struct {
 	// Manual starts no background work for the log and snapshots: for tests that replay from a seed.
 	Manual bool
 
+	// Listing, if set, is called while a top list is built: before each part of the look at all posts, and before those that it found
+	// are entered. Tests have it wait, so that posts change meanwhile.
+	Listing func()
+
 	// giveUp opens the store without the image of a last block, too: it is about to be given up.
 	giveUp bool
 
@@ -126,7 +130,7 @@ func (o Options) withDefaults() (Options, error) {
 // config is the part of the options that concerns the data.
 func (o *Options) config() core.Config {
 	return core.Config{FS: o.FS, Logger: o.Logger, Manual: o.Manual, Elected: o.Elected, BlockItems: o.BlockItems, HashSeed: o.HashSeed, Probes: o.probes,
-		SlotGroups: o.SlotGroups, Producers: o.Producers, Now: o.Now}
+		SlotGroups: o.SlotGroups, Producers: o.Producers, Now: o.Now, Listing: o.Listing}
 }
 
 // MinMaxMemory is the least MaxMemory: two open blocks and the block being written must fit.

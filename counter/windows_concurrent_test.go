@@ -1,10 +1,11 @@
-// Scenario: derived columns, changed by many goroutines at once, or in a way that is refused.
+// Scenario: derived columns, changed by several batches at once, or in a way that is refused.
 
 package counter
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -326,5 +327,68 @@ func TestWindowsRemovalWithoutMemory(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestWindowsOfUpdateBehindNumbered: an update logs its own counts alone. It logged those of a numbered addition, which the same batch had made before it,
+// a second time, so that replicas and starts took back what others had added meanwhile.
+func TestWindowsOfUpdateBehindNumbered(t *testing.T) {
+	opts := Options{FS: vfs.NewSim(), Manual: true, AppendFsync: SyncAlways}
+	s := openDir(t, "data", opts, "")
+	if err := s.repl.AdmitCursors(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AlterScript(windowSchema); err != nil {
+		t.Fatal(err)
+	}
+	def := s.Schema().Counter("a")
+	run := func(b *Batch, seq uint64) {
+		t.Helper()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		b.Add(Op{Kind: OpAdd, Counter: def, Mid: 7, Arg: 1})
+		if seq > 0 {
+			o, _ := b.Once(0)
+			o.Producer, o.Seq, o.Hash = []byte("p"), seq, 1
+		}
+		b.Run()
+		if err := b.Op(0).Err; err != nil {
+			t.Fatal(err)
+		}
+		b.End()
+	}
+	b, other := s.NewBatch(), s.NewBatch()
+	b.Begin()
+	b.Add(Op{Kind: OpSet, Counter: s.Schema().Counter("b"), Mid: 9, Arg: 1})
+	b.Run()
+	b.End()
+	run(b, 1)
+	run(other, 0)
+	u, err := NewUpdate(Query{Counter: s.Schema().Counter("b"), From: 9, To: 9}, []Change{{Kind: OpSet, Arg: 5}}, ReturnNothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := false; !done; {
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		if done, err = u.Step(b); err != nil {
+			t.Fatal(err)
+		}
+		b.End()
+	}
+	if err := errors.Join(b.Commit(), other.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	want := spaceRows(t, s, &def.Derived[0])
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := openDir(t, "data", opts, "")
+	defer again.Close()
+	if got := spaceRows(t, again, &again.Schema().Counter("a").Derived[0]); !maps.Equal(got, want) {
+		t.Errorf("a start finds %v, want %v", got, want)
 	}
 }

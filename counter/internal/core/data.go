@@ -111,6 +111,7 @@ type Config struct {
 	SlotGroups bool   // keep items by group of hash slots
 	Producers  ProducerLimits
 	Now        func() time.Time // the clock
+	Listing    func()           // called while a top list is built; nil: nothing is
 }
 
 // NewData returns an empty one in memory. cache is for pages of cold files; nil: there are none.

@@ -172,7 +172,7 @@ func (r *Builder) scan(w Kept, k int) (rows *query.Rows, seen uint64, err error)
 	b := r.s.NewBatch()
 	turns := pace.Pace{}
 	for {
-		turns.Rest()
+		r.rest(&turns)
 		if err := b.Begin(); err != nil {
 			return nil, 0, err
 		}
@@ -188,6 +188,14 @@ func (r *Builder) scan(w Kept, k int) (rows *query.Rows, seen uint64, err error)
 	}
 }
 
+// rest is called between two steps, in which nothing is locked.
+func (r *Builder) rest(turns *pace.Pace) {
+	if wait := r.s.Config.Listing; wait != nil {
+		wait()
+	}
+	turns.Rest()
+}
+
 // addTurn is how many posts are looked up between two rests.
 const addTurn = 256
 
@@ -196,7 +204,7 @@ func (r *Builder) add(w Kept, rows *query.Rows) error {
 	b := r.s.NewBatch()
 	turns := pace.Pace{}
 	for from := 0; from < rows.Len(); from += addTurn {
-		turns.Rest()
+		r.rest(&turns)
 		if err := b.Begin(); err != nil {
 			return err
 		}

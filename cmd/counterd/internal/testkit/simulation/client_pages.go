@@ -11,7 +11,9 @@ import (
 func (c *client) turnPage(p *page) {
 	switch {
 	case c.dice.Chance(150):
-		c.glance(p)
+		if c.glance(p); c.run.Config.Window != "" && !c.run.Config.Decay {
+			c.glanceDerived(p)
+		}
 	case p.owner == c.name && c.dice.Chance(700):
 		c.setPage(p)
 	case p.owner == "" && c.dice.Chance(600):
@@ -46,7 +48,7 @@ func (c *client) seePage(p *page, commands [][]string) (int64, outcome) {
 // glance reads a page on any node, as it is there. A replica may answer an older state, and never half a change.
 func (c *client) glance(p *page) {
 	m := Pick(c.dice, c.run.Machines)
-	words := Pick(c.dice, [][]string{p.ids("COUNTER.MGET", "p"), p.all("MGET")})
+	words := Pick(c.dice, [][]string{p.rows(), p.all("MGET")})
 	v, err := c.say(m.host, words...)
 	if err != nil || failing(leaves(v)) != "" {
 		return
@@ -70,7 +72,11 @@ func (c *client) addToPage(p *page) {
 
 // setPage sets all counters of the client's own page to the next version, or deletes its posts.
 func (c *client) setPage(p *page) {
-	way := c.dice.N(5)
+	ways := 5
+	if c.run.Config.Window != "" { // additions count in derived columns
+		ways++
+	}
+	way := c.dice.N(ways)
 	a := attempt{value: p.begin(way == 0)}
 	n := strconv.FormatInt(a.value, 10)
 	var commands [][]string
@@ -88,6 +94,8 @@ func (c *client) setPage(p *page) {
 		commands = transaction(p.each("SET", n))
 	case 4: // nobody sees the posts gone
 		commands = transaction(append([][]string{p.posts("DEL")}, p.each("SET", n)...))
+	case 5:
+		commands = p.addAnew(n)
 	}
 	c.change(p, commands, a, false)
 }

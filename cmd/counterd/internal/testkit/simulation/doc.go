@@ -22,7 +22,9 @@
 //   - A page of posts that each change set changes in all its counters is never seen half, on any node (pages.go).
 //   - The nodes of a shard hold the same posts.
 //   - A derived column whose window holds the whole run has as much as its source, in each answer and on each node (windows.go).
-//   - The additions of the last seconds are in a short window, and leave it in time, where all clocks are right.
+//   - The additions of the last seconds are in a short window, and leave it in time, where all clocks are right; a sum with a short half-life
+//     has the rest of its additions.
+//   - The derived columns of a page are those of its additions since it was deleted last, the same of all of its posts (pages.go).
 //   - A top list has the posts with the largest values, on each node and at each moment; an answer of COUNTER.TOP reads its
 //     posts, and the posts that are missing where it has fewer than it was asked for (toplists.go).
 //   - A feed gives each change once, in the order of its post, and no change that is taken back (package feedview).
@@ -59,9 +61,9 @@
 //	locks.go nolocks.go          a clock that goes on while disks hang
 //	client.go history.go         clients, and what they were answered
 //	client_flush.go              FLUSHALL
-//	windows.go                   a derived column beside the posts
+//	windows.go                   derived columns beside the posts
 //	toplists.go                  top lists of columns, compared with the posts
-//	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys
+//	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys, and columns derived from them
 //	network.go half.go conn.go   hosts, links, connections
 //	feed.go                      a consumer of the feed of changes
 //	scenes_producers.go          producers that wait longer than they keep their places, or come and go

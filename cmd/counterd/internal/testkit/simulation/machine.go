@@ -166,6 +166,7 @@ func (p *process) open() (*counter.Store, error) {
 	}
 	p.m.run.Config.store(&o)
 	o.Now = p.m.clock.Now
+	o.Listing = listing(p.m)
 	o.FS, o.BootID, o.Logger, o.HashSeed = p.faulty, p.boot, p.log, 7
 	return counter.Open(conf.Dir, o)
 }

@@ -7,8 +7,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/server"
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/wire"
+	"github.com/counterd/counterd/schema"
 )
 
 // page is some posts of one hash slot, of the counter p, which always have equal values in all counters: each change of the page changes all of
@@ -84,6 +87,11 @@ func (p *page) ids(words ...string) []string {
 		words = append(words, strconv.FormatUint(mid, 10))
 	}
 	return words
+}
+
+// rows reads the counters of the page as rows, without columns that are derived from them.
+func (p *page) rows() []string {
+	return append(append(p.ids("COUNTER.MGET", "p"), "COLUMNS"), pageColumns...)
 }
 
 // posts are the keys of the page's posts behind a word.
@@ -235,11 +243,120 @@ func (r *Run) readingPage(p *page, way int) [][]string {
 	case r.Config.Standalone: // a replica may answer an older state
 		return transaction(p.each("INCRBY", "0"))
 	case way == 1:
-		return [][]string{p.ids("COUNTER.MGET", "p")}
+		return [][]string{p.rows()}
 	case way == 2:
 		return [][]string{p.all("MGET")}
 	case way == 3:
-		return transaction([][]string{p.ids("COUNTER.MGET", "p"), p.all("MGET")})
+		return transaction([][]string{p.rows(), p.all("MGET")})
 	}
 	return transaction(p.each("GET"))
+}
+
+// Two derived columns of the counter p follow from the additions to pages: pw counts those to pa in a window, and ph adds up those to pa, twice, and to pb.
+// So ph is three times pw at most.
+//
+// Nobody deletes a page without an owner, and all changes of it are additions: where nothing leaves the window, pw is pa. The owner of a page
+// sets its counters, which counts nothing, or deletes its posts and adds the next version to them: pw is then one of the versions so far, and never
+// more than pa. The posts of a page always have equal values.
+var pageDerived = []string{"pw", "ph"}
+
+// glanceDerived reads a page with its derived columns on any node, as it is there.
+func (c *client) glanceDerived(p *page) {
+	m := Pick(c.dice, c.run.Machines)
+	words := append(p.ids("COUNTER.MGET", "p"), "COLUMNS", "pa", "pw", "ph")
+	v, err := c.say(m.host, words...)
+	if err != nil || failing(leaves(v)) != "" {
+		return
+	}
+	var rows []uint64
+	for _, post := range v.Array {
+		if post.Null || len(post.Array) == 0 {
+			rows = append(rows, 0, 0, 0)
+			continue
+		}
+		for _, one := range leaves(post) {
+			n, err := strconv.ParseUint(one.Text(), 10, 64)
+			if err != nil && !one.Null {
+				c.run.Fault("%s: %v was answered %+v", c.name, words, v)
+				return
+			}
+			rows = append(rows, n)
+		}
+	}
+	if wrong := p.wrongDerived(c.run, rows); wrong != "" {
+		c.run.Fault("%s: %v was answered on %s: %s", c.name, words, m.name, wrong)
+	}
+	c.run.Story.meet("simulation: a page was read with its derived columns")
+}
+
+// wrongDerived describes a mistake in the columns pa, pw and ph of the posts of a page.
+func (p *page) wrongDerived(r *Run, rows []uint64) string {
+	if len(rows) != 3*len(p.mids) {
+		return fmt.Sprintf("it has %d values", len(rows))
+	}
+	a, w, h := rows[0], rows[1], rows[2]
+	for i := 3; i < len(rows); i += 3 {
+		if rows[i] != a || rows[i+1] != w || rows[i+2] != h {
+			return fmt.Sprintf("half a change of %s is in %v", p.name, rows)
+		}
+	}
+	shared := p.owner == ""
+	switch {
+	case w > a || h > 3*a:
+		return fmt.Sprintf("%s has %d, %d in the window, and a sum of %d", p.name, a, w, h)
+	case shared && wholeWindow(r) && w < a:
+		return fmt.Sprintf("%s has %d, and %d in a window that nothing leaves", p.name, a, w)
+	case shared && lastingSums(r) && h+1 < 3*a-3*a/10:
+		return fmt.Sprintf("%s has %d, and a sum of %d that hardly decays", p.name, a, h)
+	}
+	return ""
+}
+
+// lastingSums tells whether hardly anything of a sum decays in the run.
+func lastingSums(r *Run) bool { return halfLife(r) == "366d" && rightClocks(r) }
+
+// addAnew are the commands by which the owner of a page deletes its posts, and adds a version to them.
+func (p *page) addAnew(n string) [][]string {
+	return transaction(append([][]string{p.posts("DEL")}, p.each("INCRBY", n)...))
+}
+
+// verifyDerivedPages compares the derived columns of all pages on all nodes.
+func verifyDerivedPages(r *Run) {
+	if r.Config.Window == "" || r.lossy || len(r.pages) == 0 {
+		return
+	}
+	r.await("all nodes have the derived columns of their pages", func() string {
+		return sameInShards(r, func(srv *server.Server) (all []uint64, wrong string) {
+			posts, err := derivedPages(srv.Store())
+			if err != nil {
+				return nil, err.Error()
+			}
+			for _, p := range r.pages {
+				var rows []uint64
+				found := 0
+				for _, mid := range p.mids {
+					row, ok := posts[mid]
+					found += toInt(ok)
+					rows = append(rows, row[:]...)
+				}
+				if found > 0 { // the shard has the page
+					wrong = max(wrong, p.wrongDerived(r, rows))
+				}
+				all = append(all, rows...)
+			}
+			return all, wrong
+		})
+	})
+}
+
+// derivedPages are the columns pa, pw and ph of all posts of p.
+func derivedPages(s *counter.Store) (map[uint64][3]uint64, error) {
+	def := s.Schema().Counter("p")
+	columns := []int16{column(def, "pa"), column(def, "pw"), column(def, "ph")}
+	posts := map[uint64][3]uint64{}
+	err := s.Find(counter.Query{Counter: def, To: schema.MaxMid, Columns: columns}, func(mid uint64, values []uint64) bool {
+		posts[mid] = [3]uint64(values)
+		return true
+	})
+	return posts, err
 }

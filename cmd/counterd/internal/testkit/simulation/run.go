@@ -159,7 +159,7 @@ func (r *Run) Play(skip map[int]bool) {
 	n.work()
 	r.steps = n.step
 	r.heal()
-	healthy := r.await("the cluster is whole", r.wholeAndHealed())
+	healthy := r.await("the cluster is whole", r.wholeAndHealed()) && ticking(r)
 	r.healed = r.now()
 	time.Sleep(2 * time.Second) // clients work on the healed cluster
 	if passes(r) {              // and their buckets come around
@@ -171,6 +171,7 @@ func (r *Run) Play(skip map[int]bool) {
 	}
 	working.Wait()
 	if healthy {
+		watchDerived(r)
 		evicted(r)
 		r.grown()
 		openFiles(r)
@@ -245,9 +246,7 @@ func (r *Run) addSchema() bool {
 	top := r.Config.listed()
 	lines := []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n" + top, "ADD COLUMN c m hint=8 max=32 suffix=m" + top,
 		"ADD COUNTER p", "ADD COLUMN p pa hint=4 max=32 suffix=pa" + top, "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
-	if r.Config.Window != "" {
-		lines = append(lines, "ADD COLUMN c w window="+r.Config.Window+" of=n suffix=w", "ADD COLUMN c h decay="+halfLife(r)+" of=n suffix=h top=3")
-	}
+	lines = append(lines, derivedLines(r)...)
 	for _, line := range lines {
 		if !r.await(line, func() string {
 			if _, err := r.operator.say(r.Machines[0].host, strings.Fields(line)...); err != nil {
@@ -369,6 +368,7 @@ func (r *Run) verify() {
 	r.await("the replicas have the same digests", r.same)
 	verifyWindows(r)
 	verifySums(r)
+	verifyDerivedPages(r)
 	verifyLists(r)
 	r.verifyFeed()
 	for _, message := range differences {

@@ -25,6 +25,12 @@ func (c *Config) listed() string {
 	return fmt.Sprint(" top=", c.Top)
 }
 
+// listing has the lists of a machine take up to 20 ms each time that they are built, so that posts change meanwhile, and come and go at once.
+func listing(m *Machine) func() {
+	d := NewDice(m.run.Seed, "listing "+m.name)
+	return func() { time.Sleep(d.Between(0, Pick(d, []time.Duration{0, time.Millisecond, 20 * time.Millisecond}))) }
+}
+
 // readTop asks a cluster for the best posts of both counters.
 func (c *client) readTop() {
 	r := c.run

@@ -21,6 +21,20 @@ const (
 	shortWindow = "10s/1s"
 )
 
+// derivedLines are the statements that add derived columns: to counter c, and to that of pages.
+func derivedLines(r *Run) []string {
+	if r.Config.Window == "" {
+		return nil
+	}
+	window, decay := "window="+r.Config.Window, "decay="+halfLife(r)
+	return []string{
+		fmt.Sprintf("ADD COLUMN c w %s of=n suffix=w", window),
+		fmt.Sprintf("ADD COLUMN c h %s of=n*%d suffix=h top=3", decay, hWeight),
+		fmt.Sprintf("ADD COLUMN p pw %s of=pa suffix=pw", window),
+		fmt.Sprintf("ADD COLUMN p ph %s of=pa*2+pb suffix=ph top=2", decay),
+	}
+}
+
 // wholeWindow tells whether nothing leaves the window: a clock of a long run may be set ahead by 300 days more than once.
 func wholeWindow(r *Run) bool {
 	switch r.Config.Window {
@@ -44,7 +58,7 @@ func windowed(r *Run) string {
 		if srv == nil {
 			return m.name + " does not run"
 		}
-		if def := srv.Store().Schema().Counter("c"); def == nil || column(def, "w") < 0 || column(def, "h") < 0 {
+		if sch := srv.Store().Schema(); lacksDerived(sch, "c", "w", "h") || lacksDerived(sch, "p", pageDerived...) {
 			return m.name + " lacks it"
 		}
 	}
@@ -78,19 +92,55 @@ func (c *client) readWindow(key string) {
 	c.run.Story.meet("simulation: a window was read")
 }
 
+// watchDerived looks at short windows, and at sums that decay soon, again and again while they pass. Clients have ended, and all nodes have all
+// changes that were acknowledged.
+func watchDerived(r *Run) {
+	if !moves(r) || r.lossy {
+		return
+	}
+	time.Sleep(time.Second)
+	for began := r.now(); r.now()-began < shortLength && len(r.Faults()) == 0; time.Sleep(400 * time.Millisecond) {
+		for _, m := range r.Machines {
+			srv := m.server()
+			if srv == nil {
+				continue
+			}
+			wrong, err := wrongDerived(r, srv.Store())
+			if err == nil && wrong != "" {
+				r.Fault("%s: %s", m.name, wrong)
+			}
+		}
+	}
+}
+
+// moves tells whether derived columns change as time passes, and that is the time of the run.
+func moves(r *Run) bool { return r.Config.Window != "" && halfLife(r) == "1m" && rightClocks(r) }
+
+// wrongDerived describes values in columns w and h that a store cannot have at its time, unless that moves on meanwhile.
+func wrongDerived(r *Run, s *counter.Store) (wrong string, err error) {
+	now := s.Windows().Time()
+	err = eachDerived(s, "h", func(mid, n, h uint64) {
+		if least, most := worth(r, mid, now); float64(h) < least-0.52 || float64(h) > most+0.51 { // it may have faded
+			wrong = fmt.Sprintf("the decaying sum of post %d is %d at %d, want %g to %g", mid, h, now, least, most)
+		}
+	})
+	if err == nil && passes(r) {
+		err = eachWindow(s, func(mid, n, w uint64) {
+			if least, most := recent(r, mid, now); w < least || w > most {
+				wrong = fmt.Sprintf("the window of post %d has %d of %d additions at %d; %d or more are in it, and %d at most", mid, w, n, now, least, most)
+			}
+		})
+	}
+	if s.Windows().Time() != now {
+		wrong = ""
+	}
+	return wrong, err
+}
+
 // verifyWindows compares column w with n on all nodes, and the nodes of a shard with each other.
 func verifyWindows(r *Run) {
 	if r.Config.Window == "" || r.lossy {
 		return
-	}
-	for _, m := range r.Machines { // at once: a while later the additions have left the window
-		if srv := m.server(); passes(r) && srv != nil {
-			_ = eachWindow(srv.Store(), func(mid, n, w uint64) {
-				if least, most := recent(r, mid); w < least || w > most {
-					r.Fault("%s: the window of post %d has %d of %d additions; %d or more were made just now, and %d at most", m.name, mid, w, n, least, most)
-				}
-			})
-		}
 	}
 	r.await("all nodes have the windows of their posts", func() string { return sameWindows(r) })
 	if !passes(r) {
@@ -111,29 +161,51 @@ func verifyWindows(r *Run) {
 }
 
 // shortLength is how long the shorter window lasts, and lateTicks how late the time of the log is at most, in a healthy system whose clocks
-// are right.
+// are right. Behind lateChanges, a healthy system makes no change that a client has given up.
 const (
 	shortLength = 10 * time.Second
 	lateTicks   = 2 * time.Second
+	lateChanges = 5 * time.Second
 )
 
 // passes tells whether additions leave the window within the run.
 func passes(r *Run) bool { return r.Config.Window == shortWindow && rightClocks(r) }
 
-// recent is how many additions to a post a short window must have at least, as they were acknowledged since the run was healed, and may have
-// at most.
-func recent(r *Run, mid uint64) (least, most uint64) {
-	if !passes(r) {
-		return 0, math.MaxUint64
+// ticking waits until all nodes have a time of the log that is hardly late: a primary whose disk has failed tries again after a minute.
+func ticking(r *Run) bool {
+	if !moves(r) {
+		return true
 	}
+	return r.await("the time of the log goes on", func() string {
+		for _, m := range r.Machines {
+			srv := m.server()
+			if srv == nil {
+				return m.name + " does not run"
+			}
+			if now := srv.Store().Windows().Time(); time.Since(time.Unix(now, 0)) > lateTicks {
+				return fmt.Sprintf("%s has %d", m.name, now)
+			}
+		}
+		return ""
+	})
+}
+
+// recent is how many additions to a post a short window must have at least at a time of the log, and may have at most. An addition is in the
+// bucket of that time when it was made: this is before its answer, and not much before it was sent.
+func recent(r *Run, mid uint64, now int64) (least, most uint64) {
+	out := now - int64(shortLength/time.Second) // the newest bucket that has left the window
 	for _, a := range r.History.of(fmt.Sprintf("{%d}.n", mid)) {
-		switch {
-		case a.read || a.outcome == refused:
+		if a.read || a.outcome == refused {
 			continue
-		case a.outcome == uncertain || a.till >= r.now()-shortLength-2*lateTicks: // an uncertain one may come at any time
+		}
+		till := a.till
+		if a.outcome == uncertain {
+			till = max(till, r.healed+lateChanges)
+		}
+		if r.began.Add(till).Unix() > out {
 			most++
 		}
-		if a.outcome == acknowledged && a.from > max(r.healed, r.now()-shortLength+2*lateTicks) {
+		if a.outcome == acknowledged && a.from > r.healed && r.began.Add(a.from-lateTicks).Unix() > out {
 			least++
 		}
 	}
@@ -187,7 +259,9 @@ func column(def *schema.Counter, name string) int16 {
 	return -1
 }
 
-// Column h of counter c is the sum of the additions to n, which decays. They are deleted together, so h never has more than n.
+// Column h of counter c is the sum of the additions to n, each worth hWeight at first, which decays. They are deleted together, so h never has more
+// than those to n.
+const hWeight = 20
 
 // halfLife is that of column h: so long that hardly anything decays in a run, or so short that sums fade.
 func halfLife(r *Run) string {
@@ -211,7 +285,7 @@ func sameSums(r *Run) string {
 		var sums []uint64
 		err := eachDerived(srv.Store(), "h", func(mid, n, h uint64) {
 			rows, sums = append(rows, mid, h), append(sums, h)
-			if h > n || halfLife(r) == "366d" && rightClocks(r) && h+1 < n-n/10 {
+			if most := hWeight * n; h > most || lastingSums(r) && h+1 < most-most/10 {
 				wrong = fmt.Sprintf("the decaying sum of post %d is %d, of %d additions", mid, h, n)
 			}
 		})
@@ -223,6 +297,29 @@ func sameSums(r *Run) string {
 		}
 		return rows, wrong
 	})
+}
+
+// worth is how much the additions to a post are worth at least and at most at a time of the log, with a half-life of a minute. See recent.
+func worth(r *Run, mid uint64, now int64) (least, most float64) {
+	const life = 60
+	at := func(moment time.Duration) float64 {
+		return math.Exp2(-max(0, float64(now)-float64(r.began.Add(moment).UnixMilli())/1000) / life)
+	}
+	for _, a := range r.History.of(fmt.Sprintf("{%d}.n", mid)) {
+		switch {
+		case a.read || a.outcome == refused:
+		case a.outcome == uncertain:
+			most += at(max(a.till, r.healed+lateChanges))
+		default:
+			if most += at(a.till); a.from > r.healed {
+				least += at(a.from - lateTicks)
+			}
+		}
+	}
+	if r.Config.Flushes || r.Config.Sentinel {
+		least = 0
+	}
+	return hWeight * least, hWeight * most
 }
 
 // wrongTop tells whether the posts with the largest sums, of which a list is kept, have other values than the largest of all.
@@ -243,4 +340,15 @@ func wrongTop(s *counter.Store, sums []uint64) (wrong string, err error) {
 		return fmt.Sprintf("the largest sums are %v, and the list has %v", want, got), nil
 	}
 	return "", nil
+}
+
+// lacksDerived tells whether a counter lacks one of some derived columns.
+func lacksDerived(s *schema.Schema, counterName string, names ...string) bool {
+	def := s.Counter(counterName)
+	for _, name := range names {
+		if def == nil || column(def, name) < 0 {
+			return true
+		}
+	}
+	return false
 }
