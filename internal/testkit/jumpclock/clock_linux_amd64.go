@@ -125,7 +125,7 @@ func clockGettime(image []byte) (int, error) {
 	return 0, fmt.Errorf("the vDSO has no clock_gettime among its %d functions", len(symbols))
 }
 
-// paused stops a process at a moment at which no thread is behind the first byte of what is to be overwritten, and lets it go on.
+// paused stops a process at a moment at which no thread is inside of the bytes that the jump takes, and lets it go on.
 func paused(pid int, entry int64, do func() error) error {
 	for try := 0; ; try++ {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestMain is also the process whose clock is set: it prints the time and what the monotonic clock says, for each line that it reads.
+// TestMain is also the process whose clock is set: it prints the time, and whether the monotonic clock goes on, for each line that it reads.
 func TestMain(m *testing.M) {
 	if os.Getenv("JUMPCLOCK_CHILD") == "" {
 		os.Exit(m.Run())

@@ -4,6 +4,7 @@
 //
 //	harness_test.go main_test.go            etcd and nodes, each in a network of its own or not
 //	chaos_test.go faults_test.go moves_test.go  faults again and again; the kinds of faults; moves of groups
+//	clocks_test.go                          clocks of nodes are set
 //	writers_test.go forwardwriter_test.go   clients that note their answers
 //	far_test.go etcdtls_test.go             etcd that is far away, and by TLS with users
 //	moveload_test.go                        a move under the highest load

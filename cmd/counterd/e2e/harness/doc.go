@@ -7,6 +7,7 @@
 //	process.go run.go openfiles.go lowport.go  a server process: start, log, resident memory, stop, ports, files
 //	wire.go pty.go     a bare connection: requests in, exact reply bytes out; a terminal for interactive programs
 //	schema.go items.go scribble.go hint.go tls.go  schemas, posts, damage, settings
+//	clock.go              the clock of one process
 //	bulk.go coldposts.go  load and check of very many posts, in memory and in files
 //	exactwriter.go repeatwriter.go  loads that know what each post must hold, over restarts; with numbers
 //	durable_helper.go durable_writers.go  counterctl on directories; loads over kills

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/testkit/freeport"
+	"github.com/counterd/counterd/internal/testkit/jumpclock"
 )
 
 const (
@@ -40,6 +41,8 @@ type Server struct {
 	dialed  []*Conn       // by dial
 
 	Signalled bool // SIGTERM has been sent
+
+	clock *jumpclock.Clock // of the process, once SetClock was called
 }
 
 // Start runs counterd in an empty directory with the given arguments after the common ones, and returns
