@@ -9,7 +9,7 @@
 //	items.go overflow.go                  the columns of the places; values wider than their column
 //	mem.go                                loads and stores of bits: all unsafe access
 //	prefetch_asm.go prefetch_other.go     requests for cache lines
-//	select.go                             items by their values
+//	select.go pick.go                     items by their values, as rows and as words
 //	repack.go widths.go                   all items; copies into other tables; widths of columns by what they hold
 //	image.go check.go                     a table as bytes; the invariants, verified
 //
@@ -109,7 +109,7 @@
 // A column's all-ones pattern, where its width is below its max, says: the value is in the overflow table, a
 // small hash table by (slot, column). Real posts put 0.1-0.6 % of values above 8 bits there, 0.02 % above 16.
 //
-// Select, which looks for items by their values, compares packed values eight slots at a time, in 2 ns an item. Where
+// Select and Pick, which look for items by their values, compare packed values eight slots at a time, in 2 ns an item. Where
 // only values that are marks can meet a condition, as most conditions are that few items meet, it goes over the
 // overflow table alone.
 //

@@ -23,6 +23,10 @@ const (
 	// twistInput makes the input of the twist's hash differ from a quotient. It is part of the image format, as hash is.
 	twistInput = 0x2545f4914f6cdd1d
 
+	// hashFirst and hashSecond are those of the hash.
+	hashFirst  = 0x9e3779b97f4a7c15
+	hashSecond = 0xd6e8feb86659fd93
+
 	// MaxBuckets bounds a table to 8 Mi slots, so that a slot number takes 23 bits.
 	MaxBuckets = 1 << 20
 )
@@ -78,9 +82,9 @@ func (g *geometry) twist(r uint64) uint64 { return g.hash(r^twistInput) >> (g.sh
 
 // hash mixes a twisted quotient; its high bits decide f(q), another multiple's high bits the step.
 func (g *geometry) hash(q uint64) uint64 {
-	h := (q ^ g.seed) * 0x9e3779b97f4a7c15
+	h := (q ^ g.seed) * hashFirst
 	h ^= h >> 32
-	return h * 0xd6e8feb86659fd93
+	return h * hashSecond
 }
 
 // offset is f(q) of the package comment: 0..m-1.
@@ -167,6 +171,27 @@ func (g *geometry) key(bucket, q uint64, probe uint) uint64 {
 		r = g.back(bucket, r)
 	}
 	return g.base + ((q-g.twist(r))&g.mask())*g.m + r
+}
+
+// firstKeys sets dst to the keys of items in their first buckets. It has no branches, and two loops so that each has its numbers in
+// registers.
+func (g *geometry) firstKeys(dst []uint64, items []place) {
+	dst = dst[:len(items)]
+	m, seed := g.m, g.seed
+	for i := range items {
+		h := (items[i].quotient ^ seed) * hashFirst
+		f, _ := bits.Mul64((h^h>>32)*hashSecond, m) // offset
+		r := uint64(items[i].bucket) - f
+		dst[i] = r + m&uint64(int64(r)>>63)
+	}
+	seed ^= twistInput
+	base, mask, twist := g.base, g.mask(), g.shift&63
+	for i := range items {
+		r := dst[i]
+		h := (r ^ seed) * hashFirst
+		h = (h ^ h>>32) * hashSecond
+		dst[i] = base + (items[i].quotient-h>>twist)&mask*m + r
+	}
 }
 
 // keys returns the keys of mids from lo to hi: from first on, below end.

@@ -91,48 +91,75 @@ func (q *Selection) rare(t *Table) int {
 //
 // It takes about 1 ns a slot where few items are found, 20 to 30 ns an item found.
 func (t *Table) Select(dst []uint64, from, to int, q *Selection) []uint64 {
-	if t.n == 0 {
+	if t.n == 0 || !q.prepare(t) {
 		return dst
-	}
-	q.packed, q.again = q.packed[:0], false
-	for i := range q.Ranges {
-		p, any := t.items.pack(&q.Ranges[i])
-		if !any {
-			return dst
-		}
-		q.packed, q.again = append(q.packed, p), q.again || p.again
 	}
 	all := q.Lo <= t.lo && q.Hi >= t.hi-1
 	words := q.inWords(t)
-	q.first, q.end = t.geo.keys(q.Lo, q.Hi)
 	if i := q.rare(t); i >= 0 {
 		if from == 0 {
 			dst = q.appendRare(dst, t, i, all)
 		}
 		return dst
 	}
-	for b := from; b < to; b++ {
-		off := t.items.at(uint64(b))
-		hits := usedBits(load64(t.items.base, off)) | usedBits(load64(t.items.base, off+8))<<4
-		for i := range q.packed {
-			if hits == 0 {
-				break
+	var found [filterBuckets]uint8
+	for ; from < to; from += filterBuckets {
+		for i, hits := range found[:q.filter(t, from, to, &found)] {
+			b := from + i
+			if words && hits != 0 {
+				dst = q.appendBucket(dst, t, uint64(b), uint64(hits), all)
+				continue
 			}
-			if t.items.column(q.packed[i].column).width <= 57 {
-				hits &^= t.items.misses(off, &q.packed[i])
-			} else {
-				hits &^= t.items.missesWide(b, &q.packed[i])
+			for ; hits != 0; hits &= hits - 1 {
+				dst = q.appendIf(dst, t, Ref(b<<3+bits.TrailingZeros8(hits)), all)
 			}
-		}
-		if words && hits != 0 {
-			dst = q.appendBucket(dst, t, uint64(b), hits, all)
-			continue
-		}
-		for ; hits != 0; hits &= hits - 1 {
-			dst = q.appendIf(dst, t, Ref(b<<3+bits.TrailingZeros64(hits)), all)
 		}
 	}
 	return dst
+}
+
+// prepare makes the conditions ready for t, and tells whether an item can meet them.
+func (q *Selection) prepare(t *Table) bool {
+	q.packed, q.again = q.packed[:0], false
+	for i := range q.Ranges {
+		p, any := t.items.pack(&q.Ranges[i])
+		if !any {
+			return false
+		}
+		q.packed, q.again = append(q.packed, p), q.again || p.again
+	}
+	q.first, q.end = t.geo.keys(q.Lo, q.Hi)
+	return true
+}
+
+// filterBuckets is how many buckets filter looks at.
+const filterBuckets = 64
+
+// filter sets, for each bucket from from on and below to, filterBuckets at most, the bits of the items whose packed values look right. It
+// returns how many buckets these are. It looks at all of them for one condition after the other.
+func (q *Selection) filter(t *Table, from, to int, hits *[filterBuckets]uint8) int {
+	n := min(to-from, filterBuckets)
+	x := &t.items
+	base, stride := x.base, uintptr(x.stride)
+	begin := x.at(uint64(from))
+	for i, off := 0, begin; i < n; i, off = i+1, off+stride {
+		hits[i&(filterBuckets-1)] = uint8(usedBits(load64(base, off)) | usedBits(load64(base, off+8))<<4)
+	}
+	for k := range q.packed {
+		p := &q.packed[k]
+		if x.column(p.column).width > 57 {
+			for i := range hits[:n] {
+				hits[i] &^= uint8(x.missesWide(from+i, p))
+			}
+			continue
+		}
+		for i, off := 0, begin; i < n; i, off = i+1, off+stride {
+			if k == 0 || hits[i&(filterBuckets-1)] != 0 { // nearly all buckets have items
+				hits[i&(filterBuckets-1)] &^= uint8(x.misses(off, p))
+			}
+		}
+	}
+	return n
 }
 
 // usedBits returns a bit for each of the four lanes of w that is used.

@@ -8,6 +8,7 @@ const (
 	SelectBuckets = 64
 	SelectCost    = 1000 // ns
 	FoundCost     = 25
+	PickedCost    = 5 // of an item that is found as a word
 	SelectHold    = 3000
 )
 
@@ -30,27 +31,41 @@ func (s *Search) enterHot(b View, left int) {
 	if blk.Tab.Rare(&s.hot) {
 		buckets = 1
 	}
-	if s.Front.Len() == 0 {
-		n := 1 // or more, if there is memory
-		if len(s.hot.Ranges) == 0 && s.lo <= blk.Lo && s.hi >= blk.Hi-1 {
-			n = min(blk.Tab.Len(), keep) // all are found
+	n := 1 // or more, if there is memory
+	if len(s.hot.Ranges) == 0 && s.lo <= blk.Lo && s.hi >= blk.Hi-1 {
+		n = min(blk.Tab.Len(), keep) // all are found
+	}
+	cost := FoundCost
+	if s.words.on = s.sink == nil && !s.excludes() && s.words.picked.Begin(&blk.Tab, &s.hot); s.words.on {
+		cost, s.words.desc = PickedCost, s.Query.Desc
+		keys, payload := s.words.picked.Bits()
+		if n = blk.Tab.Len(); len(s.hot.Ranges) > 0 {
+			n /= 8 // as a guess
 		}
+		s.words.heaps.reset(n, keys, payload)
+	} else if s.Front.Len() == 0 {
 		s.Front.flat = takeWords(s.Front.flat, n*s.Front.width)
 	}
 	for from, held := 0, 0; ; {
 		to := min(from+SelectBuckets, buckets)
-		before := s.Front.Len()
-		s.Front.flat = blk.Tab.Select(s.Front.flat, from, to, &s.hot)
+		before := s.found()
+		if s.words.on {
+			blk.Tab.Pick(&s.words.picked, from, to, &s.hot)
+			s.words.heaps.add(s.words.picked.Words)
+			s.words.picked.Words = s.words.picked.Words[:0]
+		} else {
+			s.Front.flat = blk.Tab.Select(s.Front.flat, from, to, &s.hot)
+		}
 		if from = to; from == buckets {
 			break
 		}
-		if held += SelectCost + FoundCost*(s.Front.Len()-before); held < SelectHold {
+		if held += SelectCost + cost*(s.found()-before); held < SelectHold {
 			continue
 		}
 		held = 0
 		blk.Mu.Unlock() // others have their turn
 		s.Pause()
-		if s.sink == nil && s.Front.Len() > 2*keep {
+		if s.sink == nil && s.found() > 2*keep {
 			s.drop()
 			s.sort()
 			s.shorten(keep)
@@ -68,16 +83,32 @@ func (s *Search) enterHot(b View, left int) {
 	s.drop()
 	switch {
 	case s.sink == nil:
-		if s.sort(); s.Front.Len() > keep {
+		if s.sort(); s.found() > keep {
 			s.shorten(keep)
+		}
+		if s.words.on {
+			s.words.open(edited)
 		}
 	case edited && !s.bare: // an item may be there twice
 		s.sort()
 	}
 }
 
+// found is how many items of a hot block were found so far.
+func (s *Search) found() int {
+	if s.words.on {
+		return s.words.heaps.n
+	}
+	return s.Front.Len()
+}
+
 // shorten leaves of front, which is sorted, so many rows, those that come first.
 func (s *Search) shorten(keep int) {
+	if s.words.on {
+		s.lo, s.hi = s.words.shorten(keep, s.lo, s.hi)
+		s.hot.Lo, s.hot.Hi = s.lo, s.hi
+		return
+	}
 	w := s.Front.width
 	if n := s.Front.Len(); n > keep {
 		if s.Query.Desc {
@@ -97,6 +128,15 @@ func (s *Search) giveFront(left int) {
 	if s.sink != nil {
 		s.Rows.flat = append(s.Rows.flat, s.Front.flat...)
 		s.done()
+		return
+	}
+	if s.words.on {
+		if !s.words.give(&s.Rows, min(left, max(s.Most-s.Rows.Len(), 1))) {
+			s.done()
+			return
+		}
+		mid, _ := s.Rows.At(s.Rows.Len() - 1)
+		s.passTo(mid)
 		return
 	}
 	w := s.Front.width
@@ -131,6 +171,9 @@ func (s *Search) done() {
 // sort makes the rows of front rising, with each mid once, and all of them rest. An item that was deleted and made again
 // while its block was looked at may be there twice; the row that was found later stays.
 func (s *Search) sort() {
+	if s.words.on { // heaps are sorted one by one
+		return
+	}
 	s.sorter.sort(&s.Front)
 	s.rest = s.Front.flat
 }

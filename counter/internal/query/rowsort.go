@@ -10,8 +10,9 @@ import (
 // rowSorter sorts rows by their mids. It keeps its memory.
 type rowSorter struct {
 	spare []uint64 // rows are moved there, and r.flat becomes spare
-	ends  []uint32 // of the parts
-	heaps []uint32 // the same of the parts that have parts
+	heaps heaps    // a word of each row: the mid, and the row's number
+	some  []uint64 // such words
+	inner wordSorter
 	order []placed
 	pause func() // while many rows are sorted, for others; nil: nobody waits
 }
@@ -25,62 +26,99 @@ type placed struct {
 const (
 	fewRows  = 64   // fewer are sorted as one part
 	manyRows = 32   // a part with more is sorted by comparisons of all
-	nearRows = 2048 // more are parted twice: rows that are moved to 65,000 places are one miss of the cache each
-	heapRows = 256  // about so many are in each of the first parts
 	restRows = 4096 // are sorted between two pauses: 60 us
+	rowBits  = 22   // of the number of a row
 )
 
 // sort makes r rising, with each mid once. Of rows with one mid the last stays.
 //
-// Mids of a block are spread about evenly: as many parts of their range as there are mids hold about one each. So each row
-// is moved to its part, and few are moved again. That takes a third of the time of sorting the mids and fetching the rows
-// after them, a tenth of that of comparing all.
+// A word of each row is sorted, with the row's number, and rows are moved once.
 func (o *rowSorter) sort(r *Rows) {
 	w, n := r.width, r.Len()
 	if n < 2 {
 		return
 	}
-	switch {
-	case n < fewRows:
+	if n < fewRows || n >= 1<<rowBits {
 		o.sortPart(r.flat, w)
-	case n < nearRows:
-		to := slices.Grow(o.spare[:0], len(r.flat))[:len(r.flat)]
-		o.spread(r.flat, to, w)
-		r.flat, o.spare = to, r.flat[:0]
-	default:
-		to := takeWords(o.spare, len(r.flat))[:len(r.flat)]
-		o.heaps = part(o.heaps, r.flat, to, w, n/heapRows)
-		begin, rested := 0, 0
-		for _, end := range o.heaps[:len(o.heaps)-1] {
-			end := int(end) * w
-			if o.pause != nil && end-rested > restRows*w {
-				rested = begin
-				o.pause()
-			}
-			o.spread(to[begin:end], r.flat[begin:end], w)
-			begin = end
-		}
-		o.spare = to[:0]
-	}
-	r.flat = lastOfEach(r.flat, w)
-}
-
-// spread sorts from into to.
-func (o *rowSorter) spread(from, to []uint64, w int) {
-	n := len(from) / w
-	if n < fewRows {
-		copy(to, from)
-		o.sortPart(to, w)
+		r.flat = lastOfEach(r.flat, w)
 		return
 	}
-	o.ends = part(o.ends, from, to, w, n)
-	begin := 0
-	for _, end := range o.ends[:len(o.ends)-1] {
-		end := int(end) * w
-		if end-begin > w {
-			o.sortPart(to[begin:end], w)
+	least, most := r.flat[0], r.flat[0]
+	for i := 0; i < len(r.flat); i += w {
+		least, most = min(least, r.flat[i]), max(most, r.flat[i])
+	}
+	keys := bits.Len64(most - least)
+	low := max(0, keys-(64-rowBits)) // bits of the mid that the word has no room for
+	o.heaps.reset(n, uint8(keys-low), rowBits)
+	o.some = slices.Grow(o.some[:0], restRows)
+	for i := 0; i < n; i += restRows {
+		if i > 0 {
+			o.rest()
 		}
-		begin = end
+		o.some = o.some[:0]
+		for k := i; k < min(n, i+restRows); k++ {
+			o.some = append(o.some, (r.flat[k*w]-least)>>(low&63)<<rowBits|uint64(k))
+		}
+		o.heaps.add(o.some)
+	}
+	to := takeWords(o.spare, len(r.flat))
+	rested := 0
+	for i := range o.heaps.len() {
+		o.some = o.inner.sort(o.heaps.take(o.some[:0], i))
+		to = appendRows(to, r.flat, w, o.some)
+		if len(to)-rested >= restRows*w && i+1 < o.heaps.len() {
+			rested = len(to)
+			o.rest()
+		}
+	}
+	if low > 0 {
+		o.sortNear(to, w, low)
+	}
+	r.flat, o.spare = lastOfEach(to, w), r.flat[:0]
+}
+
+// rest lets others have their turn.
+func (o *rowSorter) rest() {
+	if o.pause != nil {
+		o.pause()
+	}
+}
+
+// appendRows appends the rows whose numbers are in words.
+func appendRows(dst, rows []uint64, w int, words []uint64) []uint64 {
+	n := len(dst)
+	dst = dst[:n+w*len(words)]
+	to := dst[n:]
+	if w == 4 { // three columns: the copy is two moves
+		for _, word := range words {
+			row := *(*[4]uint64)(rows[word&(1<<rowBits-1)*4:])
+			*(*[4]uint64)(to) = row
+			to = to[4:]
+		}
+		return dst
+	}
+	for _, word := range words {
+		row := rows[int(word&(1<<rowBits-1))*w:][:w]
+		at := to[:w]
+		for k := range at { // shorter than a call that copies
+			at[k] = row[k]
+		}
+		to = to[w:]
+	}
+	return dst
+}
+
+// sortNear sorts rows that are sorted but for the low bits of their mids.
+func (o *rowSorter) sortNear(rows []uint64, w, low int) {
+	for len(rows) > 0 {
+		end := w
+		for end < len(rows) && (rows[end]^rows[0])>>(low&63) == 0 {
+			end += w
+		}
+		if end > w {
+			o.sortPart(rows[:end], w)
+		}
+		rows = rows[end:]
 	}
 }
 
@@ -99,50 +137,13 @@ func takeWords(b []uint64, n int) []uint64 {
 	return slices.Grow(b[:0], n)
 }
 
-// giveWords gives the memory of b back. Nobody may use it any more.
-func giveWords(b []uint64) {
-	if cap(b) >= nearRows {
-		b = b[:0]
-		words.Put(&b)
+// giveWords gives the memory of b back.
+func giveWords(b *[]uint64) {
+	if cap(*b) >= restRows {
+		old := (*b)[:0]
+		words.Put(&old)
 	}
-}
-
-// part moves the rows of from to about so many parts of to, in which they keep their order. The result is the end of each part, and one
-// number more. It has the memory of ends.
-func part(ends []uint32, from, to []uint64, w, parts int) []uint32 {
-	least, most := from[0], from[0]
-	for i := 0; i < len(from); i += w {
-		least, most = min(least, from[i]), max(most, from[i])
-	}
-	shift := max(0, bits.Len64(most-least)-bits.Len(uint(parts)))
-	parts = int((most-least)>>shift) + 1
-	ends = slices.Grow(ends[:0], parts+1)[:parts+1]
-	clear(ends)
-	for i := 0; i < len(from); i += w {
-		ends[(from[i]-least)>>shift+1]++
-	}
-	for i := 1; i < len(ends); i++ {
-		ends[i] += ends[i-1]
-	}
-	if w == 4 { // three columns: the copy is two moves
-		for ; len(from) >= 4; from = from[4:] {
-			row := (*[4]uint64)(from)
-			end := &ends[(row[0]-least)>>shift]
-			*(*[4]uint64)(to[int(*end)*4:]) = *row
-			*end++
-		}
-		return ends
-	}
-	for i := 0; i < len(from); i += w {
-		row := from[i : i+w : i+w]
-		end := &ends[(row[0]-least)>>shift]
-		at := to[int(*end)*w:][:w:w]
-		*end++
-		for k := range at { // shorter than a call that copies
-			at[k] = row[k]
-		}
-	}
-	return ends
+	*b = nil
 }
 
 // sortPart sorts rows of w words. Equal ones keep their order.

@@ -1,0 +1,103 @@
+package hot
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// TestPick compares the items that Pick and Select find in random tables.
+func TestPick(t *testing.T) {
+	rng := newRand(t)
+	begun, aside := 0, 0
+	for _, widths := range [][]uint8{{4, 32}, {16, 32, 8, 32, 2, 32}, {1, 64, 3, 20}, {7, 7}, {16, 32, 16, 32, 8, 32}, {64, 64}} {
+		for range 6 {
+			l := layout(t, widths...)
+			c := Config{Lo: 1000, Hi: 1000 + 1<<(15+rng.IntN(20)), Buckets: 1 + rng.IntN(60), Layout: l, Seed: rng.Uint64(), Overflow: rng.IntN(2) * 100}
+			c.OneGroup, c.Group = rng.IntN(2) == 0, uint8(rng.IntN(256))
+			tab := newTable(c)
+			m := model{}
+			mid := func() uint64 {
+				for {
+					mid := tab.lo + rng.Uint64N(2000)*7
+					if c.OneGroup {
+						mid = slot.Post(c.Group, slot.Number(mid))
+					}
+					if mid >= tab.lo && mid < tab.hi {
+						return mid
+					}
+				}
+			}
+			for i := range 1500 {
+				if !step(t, rng, tab, m, mid()) || i%20 > 0 {
+					continue
+				}
+				q := randomSelection(rng, tab, func(c int) uint64 { return randomValue(rng, &l.Fields[c]) }, mid)
+				q.NoMids = false
+				var p Picked
+				if !p.Begin(tab, q) {
+					continue
+				}
+				begun++
+				want, from := []uint64(nil), 0
+				for from < tab.Buckets() {
+					to := min(from+1+rng.IntN(20), tab.Buckets())
+					tab.Pick(&p, from, to, q)
+					want = tab.Select(want, from, to, q)
+					from = to
+				}
+				if len(p.aside) > 0 {
+					aside++
+				}
+				slices.Sort(p.Words)
+				got := p.AppendRows([]uint64{5}, p.Words)[1:]
+				w := 1 + len(q.Columns)
+				rows := slices.SortedFunc(slices.Chunk(want, w), slices.Compare[[]uint64])
+				if !slices.EqualFunc(slices.Collect(slices.Chunk(got, w)), rows, slices.Equal[[]uint64]) {
+					t.Fatalf("widths %v, %+v: got %v, want %v", widths, q, got, rows)
+				}
+				for k, word := range p.Words {
+					if got := p.Mid(word); got != rows[k][0] {
+						t.Fatalf("mid of word %d: got %d, want %d", k, got, rows[k][0])
+					}
+				}
+				if twice := p.Unique(slices.Sorted(slices.Values(append(p.Words, p.Words...)))); len(twice) != len(rows) {
+					t.Fatalf("of words that are there twice %d are left, want %d", len(twice), len(rows))
+				}
+			}
+		}
+	}
+	if begun < 100 || aside < 10 {
+		t.Fatalf("%d tables were picked from, %d with values in the overflow table", begun, aside)
+	}
+}
+
+// BenchmarkPick finds all items of a table.
+func BenchmarkPick(b *testing.B) {
+	const items = 65_536
+	rng := rand.New(rand.NewPCG(1, 2))
+	tab := newTable(Config{Lo: 1 << 40, Hi: 1<<40 + items*4000, Buckets: BucketsFor(items, 0.9), Layout: layout(b, 6, 32, 5, 32, 4, 32), Seed: 7})
+	for range items {
+		s, _, err := tab.Insert(tab.lo + rng.Uint64N(tab.hi-tab.lo))
+		if err != nil {
+			b.Fatal(err)
+		}
+		tab.Set(s, 0, rng.Uint64N(60))
+	}
+	q := &Selection{Hi: EndMid, Columns: []int{0, 1, 2}, Defaults: []uint64{0, 0, 0}}
+	var p Picked
+	var rows []uint64
+	for b.Loop() {
+		if !p.Begin(tab, q) {
+			b.Fatal("the items do not fit words")
+		}
+		for from := 0; from < tab.Buckets(); from += 64 {
+			tab.Pick(&p, from, min(from+64, tab.Buckets()), q)
+			rows = p.AppendRows(rows[:0], p.Words)
+			p.Words = p.Words[:0]
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(tab.Len()), "ns/item")
+}
