@@ -315,7 +315,10 @@ type swapped struct {
 	registry.Store
 }
 
+// swap lets all that comes be another store's. REQUIRES a bubble of synctest: it waits until a watch of the store before has begun, which may
+// happen behind the map that it goes on from.
 func (s *swapped) swap(to registry.Store) {
+	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Store = to
