@@ -3,10 +3,15 @@
 package counter
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/persist/format"
 )
 
 // TestScrubAsked: files are verified when that is asked for, and what rotted since is found.
@@ -16,41 +21,64 @@ func TestScrubAsked(t *testing.T) {
 	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
-	round := func() TierStats {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			switch err := s.Admin().Scrub(); {
-			case err == nil:
-			case errors.Is(err, ErrScrubbing) && time.Now().Before(end): // that of the start
-				continue
-			default:
-				t.Fatal(err)
-			}
-			break
-		}
-		for end := time.Now().Add(time.Minute); s.Admin().TierCounts().Scrubbing; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("the round does not end")
-			}
-		}
-		return s.Admin().TierCounts()
-	}
 	for range 2 {
 		before := s.Admin().TierCounts()
-		if st := round(); st.Scrubs < before.Scrubs+1 || st.ScrubErrors != 0 {
+		if st := scrubRound(t, s); st.Scrubs < before.Scrubs+1 || st.ScrubErrors != 0 {
 			t.Fatalf("%d files verified, %d damaged; before %d", st.Scrubs, st.ScrubErrors, before.Scrubs)
 		}
 	}
 	flip(t, s.scrubber.Files()[0].Name(), 5000)
-	if st := round(); st.ScrubErrors != 1 {
+	if st := scrubRound(t, s); st.ScrubErrors != 1 {
 		t.Errorf("%d damaged files found, want 1", st.ScrubErrors)
 	}
 	if err := s.data.Log.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	flip(t, s.data.Log.Segments().List()[0].Path, 100)
-	if st := round(); st.ScrubErrors != 3 { // the cold file again, and the log
+	if st := scrubRound(t, s); st.ScrubErrors != 3 { // the cold file again, and the log
 		t.Errorf("%d damaged files found, want 3", st.ScrubErrors)
+	}
+}
+
+// scrubRound has all files verified, and returns the counts behind it.
+func scrubRound(t *testing.T, s *Store) TierStats {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		err := s.Admin().Scrub()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrScrubbing) || time.Now().After(end) { // ErrScrubbing: the round of the start
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); s.Admin().TierCounts().Scrubbing; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the round does not end")
+		}
+	}
+	return s.Admin().TierCounts()
+}
+
+// TestScrubManifest: a manifest that is damaged while the store is open is found, and written again from memory.
+func TestScrubManifest(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{SnapshotGrowth: -1}, seedScript)
+	fill(t, s, 500, 3)
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, format.ManifestName(s.data.Dir.Manifests()[0].Generation))
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip(t, path, int64(len(whole)/2))
+	if st := scrubRound(t, s); st.ScrubErrors != 1 || st.ScrubMended != 1 {
+		t.Errorf("%d damaged files were found and %d mended, want 1", st.ScrubErrors, st.ScrubMended)
+	}
+	if now, err := os.ReadFile(path); !bytes.Equal(now, whole) {
+		t.Errorf("the manifest is %q, %v, want %q", now, err, whole)
 	}
 }
 
