@@ -79,7 +79,7 @@ func TestDurableKillCalls(t *testing.T) {
 		}
 		wait := w.Begin(t, s, r)
 		if c, err := harness.DialTimeout("tcp", s.Addr, harness.IoTimeout); err == nil {
-			for end := time.Now().Add(time.Second); s.Alive() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(10 * time.Second); s.Alive() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				if _, err := c.TryDo("SAVE"); err != nil {
 					break
 				}
