@@ -86,6 +86,11 @@ func (x *items) packed(s Ref, col *column) uint64 {
 	return loadBits(x.base, x.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(x.width)+uint(col.off), uint(col.width))
 }
 
+// restAt is the rest of the quotient of the item at place s of the bucket that begins at off. REQUIRES rest > 0.
+func (x *items) restAt(off uintptr, s uint) uint64 {
+	return loadBits(x.base, off+headerBytes, s*uint(x.width), uint(x.rest))
+}
+
 // overKey is the key of a value in the overflow table.
 func (x *items) overKey(s Ref, c int) uint64 { return uint64(s)*uint64(x.count) + uint64(c) }
 

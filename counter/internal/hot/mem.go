@@ -47,16 +47,16 @@ func loadBits(base unsafe.Pointer, off uintptr, bit, width uint) uint64 {
 	bit &= 7
 	v := load64(base, off) >> bit
 	if bit+width > 64 {
-		v |= uint64(load8(base, off+8)) << (64 - bit)
+		v |= uint64(load8(base, off+8)) << ((64 - bit) & 63)
 	}
-	return v & (^uint64(0) >> (64 - width))
+	return v & (^uint64(0) >> ((64 - width) & 63))
 }
 
 // storeBits writes width (1..64) bits of v; bits around them stay. v must fit.
 func storeBits(base unsafe.Pointer, off uintptr, bit, width uint, v uint64) {
 	off += uintptr(bit >> 3)
 	bit &= 7
-	mask := ^uint64(0) >> (64 - width)
+	mask := ^uint64(0) >> ((64 - width) & 63)
 	w := load64(base, off)
 	store64(base, off, w&^(mask<<bit)|v<<bit)
 	if bit+width > 64 {

@@ -182,21 +182,29 @@ func match(w, v uint64) uint64 {
 // Find returns the slot of mid, which must be in [Lo, Hi).
 func (t *Table) Find(mid uint64) (Ref, bool) { return t.FindAt(t.Home(mid)) }
 
-// FindAt is Find for the mid that h is of, in this table.
+// FindAt is Find for the mid that h is of, in this table. Three items in four are in their first bucket, and nearly always one lane there matches.
 func (t *Table) FindAt(h Home) (Ref, bool) {
 	b, q := uint64(h.bucket), h.quotient
+	off := t.items.at(b)
+	m := t.matches(off, (q<<probeBits&0xffff|1)*laneOnes)
+	if m != 0 {
+		if s := placeOf(m); t.geo.rest == 0 || t.items.restAt(off, s) == q>>quoBits {
+			return Ref(b<<3 + uint64(s)), true
+		}
+	}
+	return t.findFurther(h, off, m&(m-1))
+}
+
+// findFurther is FindAt where the first match in the first bucket, which begins at off, is not the item. The other matches there are m.
+//
+//go:noinline
+func (t *Table) findFurther(h Home, off uintptr, m uint64) (Ref, bool) {
+	b, q := uint64(h.bucket), h.quotient
 	lane := (q<<probeBits&0xffff | 1) * laneOnes
-	rest := q >> quoBits
 	var step uint64
 	for i := uint8(0); ; {
-		off := t.items.at(b)
-		if m := match(load64(t.items.base, off), lane); m != 0 {
-			if s, ok := t.verify(off, m, 0, rest); ok {
-				return Ref(b<<3 + uint64(s)), true
-			}
-		}
-		if m := match(load64(t.items.base, off+8), lane); m != 0 {
-			if s, ok := t.verify(off, m, 4, rest); ok {
+		for ; m != 0; m &= m - 1 {
+			if s := placeOf(m); t.geo.rest == 0 || t.items.restAt(off, s) == q>>quoBits {
 				return Ref(b<<3 + uint64(s)), true
 			}
 		}
@@ -206,22 +214,24 @@ func (t *Table) FindAt(h Home) (Ref, bool) {
 		if i == 1 {
 			step = t.geo.step(t.geo.hash(q))
 		}
-		if b += step; b >= t.geo.m {
-			b -= t.geo.m
-		}
+		b = t.geo.next(b, step)
 		lane += laneOnes
+		off = t.items.at(b)
+		m = t.matches(off, lane)
 	}
 }
 
-// verify looks for a slot, among the lanes that match, whose item has the quotient's other bits.
-func (t *Table) verify(off uintptr, m uint64, first uint, rest uint64) (uint, bool) {
-	for ; m != 0; m &= m - 1 {
-		s := first + uint(bits.TrailingZeros64(m))>>4
-		if t.geo.rest == 0 || loadBits(t.items.base, off+headerBytes, s*uint(t.items.width), uint(t.geo.rest)) == rest {
-			return s, true
-		}
-	}
-	return 0, false
+// matches compares all lanes of the bucket that begins at off with one value, repeated in lane. The result has bit 14 of a 16-bit lane set where
+// the lane of the first half of the bucket equals it, and bit 15 for the second half. To look at both at once takes no branch that no processor can
+// foretell: which half has an item is random.
+func (t *Table) matches(off uintptr, lane uint64) uint64 {
+	return match(load64(t.items.base, off), lane)>>1 | match(load64(t.items.base, off+8), lane)
+}
+
+// placeOf is the place, in its bucket, of the lowest match of m, which is not 0.
+func placeOf(m uint64) uint {
+	bit := uint(bits.TrailingZeros64(m))
+	return bit>>4 + bit&1<<2
 }
 
 // Insert returns the slot of mid, which must be in [Lo, Hi), and whether it was there already. A new item has

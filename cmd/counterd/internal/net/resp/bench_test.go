@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 
@@ -135,6 +136,25 @@ func BenchmarkAppendBulkUint(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				buf = redcon.AppendBulkUint(buf[:0], v)
+			}
+		})
+	}
+}
+
+// BenchmarkRows appends the rows of a page: 20 of three numbers with up to so many bits.
+func BenchmarkRows(b *testing.B) {
+	for _, most := range []int{3, 7, 20} {
+		b.Run("bits="+strconv.Itoa(most), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			values := make([]uint64, 60*1024)
+			for i := range values {
+				values[i] = rng.Uint64N(1 << rng.IntN(most+1))
+			}
+			var r Replies
+			for n := 0; n < b.N; n++ {
+				at := n % 1024 * 60
+				r.Rows(values[at:at+60], 20)
+				r.Cut(0)
 			}
 		})
 	}

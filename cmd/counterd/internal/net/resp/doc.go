@@ -112,7 +112,7 @@
 //	limits.go protocol_error.go    bounds on declared lengths; what is no command
 //	release.go                     the memory of a Reader, lent and taken back
 //	argument.go                    numbers and names in arguments
-//	reply.go replies.go            replies: their forms, those of a connection
+//	reply.go replies.go digits.go  replies: their forms, those of a connection; numbers in decimal
 //	arena.go large.go              memory that connections share, and memory of large replies
 //	packed.go                      rows of posts as nodes of a cluster send them
 //	size.go                        where a reply ends

@@ -180,21 +180,22 @@ func appendEachInt(dst []byte, values []uint64) []byte {
 	return putInts(slices.Grow(dst, len(values)*mostInt), values)
 }
 
-// putInts is appendEachInt where dst has room for all. A number of one digit, as
-// most counters are, is one store then.
+// putInts is appendEachInt where dst has room for all.
 func putInts(dst []byte, values []uint64) []byte {
 	for _, v := range values {
 		n := len(dst)
-		if v < 10 {
-			dst = dst[:n+4]
-			binary.LittleEndian.PutUint32(dst[n:], ':'|uint32('0'+v)<<8|crlf<<16)
+		if v < uint64(len(integers)) {
+			w := integers[v]
+			binary.LittleEndian.PutUint64(dst[n:n+8], w)
+			dst = dst[:n+int(w>>integerLength)]
 			continue
 		}
-		if v < 100 {
-			tens := v * 205 >> 11
-			dst = dst[:n+5]
-			binary.LittleEndian.PutUint32(dst[n:], ':'|uint32('0'+tens)<<8|uint32('0'+v-10*tens)<<16|'\r'<<24)
-			dst[n+4] = '\n'
+		if v < oneWordLimit {
+			text, width := oneWord(v)
+			dst = dst[:n+1+width+2]
+			dst[n] = ':'
+			binary.LittleEndian.PutUint64(dst[n+1:n+9], text)
+			binary.LittleEndian.PutUint16(dst[n+1+width:], crlf)
 			continue
 		}
 		end := n + 1 + decimalWidth(v)
@@ -206,22 +207,28 @@ func putInts(dst []byte, values []uint64) []byte {
 }
 
 // appendEachBulk writes bulk strings, as AppendBulkUint does, with room for all
-// of them. One of one or two digits is one store.
+// of them. One of up to three digits is two stores: the second is the bytes behind the
+// colon of the integer.
 //
-//	$ 1 CR LF 7 CR LF          $ 2 CR LF 4 2 CR LF
+//	$ 2 CR LF 4 2 CR LF
 func appendEachBulk(dst []byte, values []uint64) []byte {
 	const most = len("$20\r\n") + 20 + len("\r\n")
 	dst = slices.Grow(dst, len(values)*most)
 	for _, v := range values {
 		n := len(dst)
 		switch {
-		case v < 10:
-			binary.LittleEndian.PutUint64(dst[n:n+8], '$'|'1'<<8|crlf<<16|('0'+v)<<32|crlf<<40)
-			dst = dst[:n+7]
-		case v < 100:
-			tens := v * 205 >> 11
-			binary.LittleEndian.PutUint64(dst[n:n+8], '$'|'2'<<8|crlf<<16|('0'+tens)<<32|('0'+v-10*tens)<<40|crlf<<48)
-			dst = dst[:n+8]
+		case v < uint64(len(integers)):
+			w := integers[v]
+			length := w >> integerLength
+			binary.LittleEndian.PutUint32(dst[n:n+4], uint32('$'|('0'-3+length)<<8|crlf<<16))
+			binary.LittleEndian.PutUint64(dst[n+4:n+12], w>>8)
+			dst = dst[:n+3+int(length)]
+		case v < oneWordLimit:
+			text, width := oneWord(v)
+			dst = dst[:n+4+width+2]
+			binary.LittleEndian.PutUint32(dst[n:n+4], uint32('$'|('0'+width)<<8|crlf<<16))
+			binary.LittleEndian.PutUint64(dst[n+4:n+12], text)
+			binary.LittleEndian.PutUint16(dst[n+4+width:], crlf)
 		default:
 			dst = AppendBulkUint(dst, v)
 		}
