@@ -38,7 +38,6 @@ type Batch struct {
 	located int     // operations whose blocks were found
 	foreign bool    // some of those are of groups that are not owned: they have no block
 	derives bool    // some of those are of counters with derived columns
-	far     bool    // some of those may be of tables that are not in the processor's cache
 	pos     uint64  // log offset behind the last change, for Commit
 	// Of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed.
 	applied uint64
@@ -245,26 +244,21 @@ func (b *Batch) Refusal() error {
 	return b.refused
 }
 
-// peekAhead is how many operations before its turn an item is looked for in its first bucket (Table.PrefetchNext): what
-// is further on has about 0.3 us to come. It takes 60 instructions an operation, and is left out where the cache has all tables.
-const peekAhead = 8
+// peekAhead is how many items are looked for in their first buckets (Table.Peek) before the first of them is used: further buckets have
+// about 0.5 us to come.
+const peekAhead = 64
 
 // runEach executes the operations with numbers from from on, below to, each on its own.
 func (b *Batch) runEach(from, to int) {
 	var cur, found *block.Block // the one that is locked, and the one that the last operation was thought to be in
 	ops := b.ops[from:to]
-	next := len(ops)
-	if b.far {
-		for next = 0; next < min(peekAhead, len(ops)); next++ {
-			ops[next].peek()
-		}
-	}
-	looks := !b.seen.failing && !b.far
+	next := 0
+	looks := !b.seen.failing
 	adds := looks && b.refused == nil && !b.silent && b.data.Log != nil
 	for i := 0; i < len(ops); i++ {
-		if next < len(ops) {
-			ops[next].peek()
-			next++
+		if i == next {
+			next = min(i+peekAhead, len(ops))
+			peek(ops[i:next])
 		}
 		op := &ops[i]
 		if op.block == nil {
@@ -279,9 +273,9 @@ func (b *Batch) runEach(from, to int) {
 			n := 0
 			switch {
 			case op.Kind == OpGet || op.Kind == OpRead:
-				n = lookNeighbours(b, ops[i:], cur)
+				n = lookNeighbours(b, ops[i:next], cur)
 			case op.Kind == OpAdd && adds:
-				if n = addNeighbours(b, ops[i:], cur); n > 0 && cur.Tab.Crowded() {
+				if n = addNeighbours(b, ops[i:next], cur); n > 0 && cur.Tab.Crowded() {
 					b.stretch.log(cur)
 					cur = op.ks.Widen(cur, ops[i+n-1].Mid)
 				}

@@ -2,8 +2,6 @@ package core
 
 import (
 	"github.com/counterd/counterd/counter/internal/block"
-	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -43,13 +41,6 @@ func (b *Batch) fetch() {
 	}
 }
 
-// farBlocks is how many blocks of a counter are more than the processor's cache holds: 16 MB, where counters have the usual widths.
-const farBlocks = 32
-
-// farBuckets is farBlocks where posts are kept by groups: the table of a group has so many buckets when those of all groups hold as many posts as
-// so many blocks.
-const farBuckets = farBlocks * (64 << 10) / slot.Groups / hot.BucketItems
-
 // locate finds the blocks of all operations and prefetches what says where their buckets are, then the buckets, and finds
 // the pages of cold ones. DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight. Each step waits for
 // the one before, so they are taken for all operations in turn: 10 % of a GET at 100 million items.
@@ -60,9 +51,9 @@ func (b *Batch) locateThose(from, to int) {
 	b.located, b.foreign, b.derives, b.cold = len(b.ops), false, false, b.cold[:0]
 	ops := b.ops[from:to]
 	if hides := b.data.Own.Some && !b.silent && !b.carrier; hides || b.data.SlotGroups {
-		b.far = findInGroups(b, ops, hides)
+		findInGroups(b, ops, hides)
 	} else {
-		b.far = findBlocks(b, ops)
+		findBlocks(b, ops)
 	}
 	if b.derives && !b.follows {
 		b.windows.locate(ops)
@@ -80,8 +71,8 @@ func (b *Batch) locateThose(from, to int) {
 	}
 }
 
-// findBlocks finds the block of each operation, and tells whether that may be one of more than the processor's cache holds.
-func findBlocks(b *Batch, ops []Op) (far bool) {
+// findBlocks finds the block of each operation.
+func findBlocks(b *Batch, ops []Op) {
 	var ks *block.Keyspace
 	var dir *block.Directory
 	var def *schema.Counter
@@ -93,7 +84,6 @@ func findBlocks(b *Batch, ops []Op) (far bool) {
 			ks = b.data.Spaces[def.ID][0]
 			b.derives = b.derives || len(def.Derived) > 0
 			dir = ks.Dir.Load()
-			far = far || len(dir.Blocks) >= farBlocks
 		}
 		blk := dir.Find(op.Mid)
 		op.ks, op.block = ks, blk
@@ -102,12 +92,11 @@ func findBlocks(b *Batch, ops []Op) (far bool) {
 			last = blk
 		}
 	}
-	return far
 }
 
 // findInGroups is findBlocks where the groups of hash slots matter: posts are kept by them, or, with hides, those of some are not
 // to be touched.
-func findInGroups(b *Batch, ops []Op, hides bool) (far bool) {
+func findInGroups(b *Batch, ops []Op, hides bool) {
 	own, parted := &b.data.Own, b.data.SlotGroups
 	var sp block.Space
 	var def *schema.Counter
@@ -118,8 +107,7 @@ func findInGroups(b *Batch, ops []Op, hides bool) (far bool) {
 			disown(b, op)
 			continue
 		}
-		fresh := op.Counter != def
-		if fresh {
+		if op.Counter != def {
 			def = op.Counter
 			sp = b.data.Spaces[def.ID]
 			b.derives = b.derives || len(def.Derived) > 0
@@ -132,9 +120,5 @@ func findInGroups(b *Batch, ops []Op, hides bool) (far bool) {
 		blk := dir.Find(op.Mid)
 		op.ks, op.block = ks, blk
 		blk.Prefetch()
-		if fresh && parted { // groups are alike
-			far = far || len(dir.Blocks) > 1 || blk.Tab.Buckets() >= farBuckets
-		}
 	}
-	return far
 }

@@ -78,10 +78,13 @@ func (op *Op) group() uint8 {
 	return slot.Group(op.Mid)
 }
 
-// peek looks for the item in its first bucket, where that is in memory.
-func (op *Op) peek() {
-	if blk := op.block; blk != nil && blk.Cold == nil {
-		blk.Tab.PrefetchNext(op.home)
+// peek looks for the items of operations in their first buckets, where those are in memory.
+func peek(ops []Op) {
+	for i := range ops {
+		op := &ops[i]
+		if blk := op.block; blk != nil && blk.Cold == nil {
+			blk.Tab.Peek(&op.home)
+		}
 	}
 }
 

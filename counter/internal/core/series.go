@@ -61,6 +61,7 @@ func OnceSeries(b *Batch, first int, producer []byte, epoch, seq uint64) (o *Onc
 
 // runSeries runs a series.
 func (r *changeSets) runSeries(g changeSet) {
+	peek(r.b.ops[g.from:g.to])
 	for at := g.from; at < g.to; {
 		if at = r.runNeighbours(g, at); at < g.to {
 			r.runAlone(g, at)

@@ -93,8 +93,8 @@
 // One key in four of a full table is not in its first bucket. A caller that looks for many keys makes its requests in
 // stages, so that each waits as little as possible for the stage before: for the lines of the tables themselves
 // (PrefetchHeader), for the first buckets (Prefetch), and, shortly before a key's turn, for the second one if the first has
-// not got it (PrefetchNext). All of these need no lock, as they change nothing and only decide which cache lines are
-// requested.
+// not got it (Peek). All of these need no lock, as they change nothing of the table. They decide which cache lines are
+// requested, and where FindAt looks first.
 //
 // # Delete without trails
 //

@@ -122,12 +122,16 @@ func (g *geometry) place(mid uint64) (bucket, q, h uint64) {
 type Home struct {
 	quotient uint64
 	bucket   uint32
+	seen     uint8 // one more than the place in the first bucket where Peek saw the key; 0: it did not
 }
+
+// lane is the lane of the key in its first bucket.
+func (h *Home) lane() uint64 { return h.quotient<<probeBits&0xffff | 1 }
 
 // home returns the home of mid, which must be in the range.
 func (g *geometry) home(mid uint64) Home {
 	b, q, _ := g.place(mid)
-	return Home{q, uint32(b)}
+	return Home{quotient: q, bucket: uint32(b)}
 }
 
 // next returns the bucket that a key looks at after bucket b.

@@ -17,14 +17,3 @@ TEXT ·prefetchHeader(SB), NOSPLIT, $0-24
 	PREFETCHT0 (BX)
 	BYTE $0x0f; BYTE $0x0d; BYTE $0x09 // PREFETCHW (CX), which the assembler does not know
 	RET
-
-// func peek(p unsafe.Pointer) (lanes0, lanes1 uint64, passed uint8)
-TEXT ·peek(SB), NOSPLIT, $0-25
-	MOVQ p+0(FP), AX
-	MOVQ (AX), BX
-	MOVQ 8(AX), CX
-	MOVB 16(AX), DX
-	MOVQ BX, lanes0+8(FP)
-	MOVQ CX, lanes1+16(FP)
-	MOVB DX, passed+24(FP)
-	RET

@@ -14,8 +14,3 @@ func prefetch(first, last unsafe.Pointer)
 //
 //go:noescape
 func prefetchHeader(first, second, written unsafe.Pointer)
-
-// peek reads the head of the bucket at p as it is, which may be changing: it needs no lock, and its results are hints.
-//
-//go:noescape
-func peek(p unsafe.Pointer) (lanes0, lanes1 uint64, passed uint8)

@@ -8,6 +8,3 @@ import "unsafe"
 func prefetch(unsafe.Pointer, unsafe.Pointer) {}
 
 func prefetchHeader(unsafe.Pointer, unsafe.Pointer, unsafe.Pointer) {}
-
-// peek: a bucket that nobody passed is not gone beyond.
-func peek(unsafe.Pointer) (lanes0, lanes1 uint64, passed uint8) { return 0, 0, 0 }

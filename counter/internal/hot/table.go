@@ -47,8 +47,8 @@ func (c *Config) wide() bool {
 	return c.Buckets*slotsPerBucket*len(c.Layout.Fields) >= narrowKeyLimit
 }
 
-// Table is one hot block. It is NOT safe for concurrent use, with one exception: Prefetch, PrefetchHeader, Lo and Hi use
-// immutable fields only and may be called at any time.
+// Table is one hot block. It is NOT safe for concurrent use, with two exceptions: Prefetch, PrefetchHeader, Lo and Hi use
+// immutable fields only and may be called at any time, and so may Peek.
 //
 // Of a store of 100 million items there are 1,500 tables, and an operation on a random one waits for each of its cache
 // lines. The first has all fields that finding an item needs, and nobody writes to it. The second has the fields that
@@ -182,28 +182,28 @@ func match(w, v uint64) uint64 {
 // Find returns the slot of mid, which must be in [Lo, Hi).
 func (t *Table) Find(mid uint64) (Ref, bool) { return t.FindAt(t.Home(mid)) }
 
-// FindAt is Find for the mid that h is of, in this table. Three items in four are in their first bucket, and nearly always one lane there matches.
+// FindAt is Find for the mid that h is of, in this table. A hint of Peek is only verified.
 func (t *Table) FindAt(h Home) (Ref, bool) {
-	b, q := uint64(h.bucket), h.quotient
-	off := t.items.at(b)
-	m := t.matches(off, (q<<probeBits&0xffff|1)*laneOnes)
-	if m != 0 {
-		if s := placeOf(m); t.geo.rest == 0 || t.items.restAt(off, s) == q>>quoBits {
+	if h.seen != 0 {
+		b, s := uint64(h.bucket), uint(h.seen-1)
+		off := t.items.at(b)
+		if uint64(load16(t.items.base, off+2*uintptr(s))) == h.lane() && (t.geo.rest == 0 || t.items.restAt(off, s) == h.quotient>>quoBits) {
 			return Ref(b<<3 + uint64(s)), true
 		}
 	}
-	return t.findFurther(h, off, m&(m-1))
+	return t.search(h)
 }
 
-// findFurther is FindAt where the first match in the first bucket, which begins at off, is not the item. The other matches there are m.
+// search is FindAt without a hint of Peek.
 //
 //go:noinline
-func (t *Table) findFurther(h Home, off uintptr, m uint64) (Ref, bool) {
+func (t *Table) search(h Home) (Ref, bool) {
 	b, q := uint64(h.bucket), h.quotient
-	lane := (q<<probeBits&0xffff | 1) * laneOnes
+	lane := h.lane() * laneOnes
 	var step uint64
 	for i := uint8(0); ; {
-		for ; m != 0; m &= m - 1 {
+		off := t.items.at(b)
+		for m := t.matches(off, lane); m != 0; m &= m - 1 {
 			if s := placeOf(m); t.geo.rest == 0 || t.items.restAt(off, s) == q>>quoBits {
 				return Ref(b<<3 + uint64(s)), true
 			}
@@ -216,8 +216,6 @@ func (t *Table) findFurther(h Home, off uintptr, m uint64) (Ref, bool) {
 		}
 		b = t.geo.next(b, step)
 		lane += laneOnes
-		off = t.items.at(b)
-		m = t.matches(off, lane)
 	}
 }
 
@@ -330,16 +328,18 @@ func (t *Table) Mid(s Ref) uint64 {
 	return t.geo.unplace(b, q, probe)
 }
 
-// PrefetchNext starts to load the second bucket where FindAt will look for the mid of h, if the first does not hold it: one
-// item in four of a full table is not in its first bucket. It waits for that, which Prefetch has asked for. It needs no
-// lock.
-func (t *Table) PrefetchNext(h Home) {
-	lanes0, lanes1, passed := peek(unsafe.Add(t.items.base, t.items.at(uint64(h.bucket))))
-	if passed == 0 || t.geo.m == 1 {
+// Peek looks for the mid of h in its first bucket, which Prefetch has asked for. If it is not there, as one item in four of a full table, Peek starts
+// to load the second bucket where FindAt will look for it. It needs no lock: the bucket may be changing, and h has a hint afterwards, which
+// FindAt verifies.
+//
+//go:norace
+func (t *Table) Peek(h *Home) {
+	off := t.items.at(uint64(h.bucket))
+	if m := t.matches(off, h.lane()*laneOnes); m != 0 {
+		h.seen = uint8(placeOf(m)) + 1
 		return
 	}
-	lane := (h.quotient<<probeBits&0xffff | 1) * laneOnes
-	if match(lanes0, lane)|match(lanes1, lane) != 0 {
+	if load8(t.items.base, off+laneBytes) == 0 || t.geo.m == 1 {
 		return
 	}
 	at := t.items.at(t.geo.next(uint64(h.bucket), t.geo.step(t.geo.hash(h.quotient))))

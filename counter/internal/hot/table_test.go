@@ -439,3 +439,55 @@ func TestTableLines(t *testing.T) {
 		t.Errorf("the overflow table's header ends at %d, want at most %d", end, 2*line)
 	}
 }
+
+// TestPeek: Peek gives a hint. Items that have come, gone and changed places with others since then are found, or not, as without it.
+func TestPeek(t *testing.T) {
+	rng := newRand(t)
+	for _, span := range []uint64{300, 1 << 40} { // with a rest of the quotient in the items too
+		c := Config{Lo: 1000, Hi: 1000 + span, Buckets: BucketsFor(250, 0.95), Layout: layout(t, 4, 32), Seed: rng.Uint64()}
+		tab := New(c, make([]byte, c.Bytes()))
+		mids := make([]uint64, 300)
+		for i := range mids {
+			mids[i] = c.Lo + uint64(i)*(span/300)
+		}
+		homes := make([]Home, len(mids))
+		there := map[uint64]bool{}
+		hints, stale := 0, 0
+		for range 200_000 {
+			i := rng.IntN(len(mids))
+			mid := mids[i]
+			switch rng.IntN(4) {
+			case 0:
+				if _, _, err := tab.Insert(mid); err == nil {
+					there[mid] = true
+				}
+			case 1:
+				if s, found := tab.Find(mid); found {
+					tab.Delete(s)
+					delete(there, mid)
+				}
+			case 2:
+				homes[i] = tab.Prefetch(mid)
+				tab.Peek(&homes[i])
+			default:
+				h := homes[i]
+				if h == (Home{}) {
+					continue
+				}
+				s, found := tab.FindAt(h)
+				if found != there[mid] || found && tab.Mid(s) != mid {
+					t.Fatalf("post %d: found %v at %d, which has post %d; want %v", mid, found, s, tab.Mid(s), there[mid])
+				}
+				if h.seen > 0 {
+					hints++
+					if !found || uint8(s&7) != h.seen-1 {
+						stale++
+					}
+				}
+			}
+		}
+		if hints < 1000 || stale < 100 {
+			t.Errorf("span %d: %d hints, of which %d were stale, want 1000 and 100", span, hints, stale)
+		}
+	}
+}
