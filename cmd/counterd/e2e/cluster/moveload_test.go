@@ -79,7 +79,7 @@ func (w *moveWriter) send(posts []int) (refused []int, err error) {
 			continue
 		case strings.HasPrefix(line, "-MOVED"):
 			w.owner[groupOf(w.mids[post])] = 1 - to[i]
-		case strings.HasPrefix(line, "-MISCONF") && strings.Contains(line, "the disk is slow"): // that of the machine took over 2 s for a sync
+		case harness.RefusedByDisk(line):
 			time.Sleep(time.Millisecond)
 		case !strings.HasPrefix(line, "-TRYAGAIN") && !strings.HasPrefix(line, "-CLUSTERDOWN"):
 			return nil, fmt.Errorf("INCR answered %q", line)
