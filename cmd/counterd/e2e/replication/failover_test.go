@@ -339,7 +339,7 @@ func TestFailoverUnderLoad(t *testing.T) {
 						t.Errorf("%s: increment %d answered %d", key, want, n)
 						return
 					}
-				case strings.Contains(err.Error(), "READONLY"), strings.HasPrefix(err.Error(), "EXECABORT"):
+				case strings.Contains(err.Error(), "READONLY"), strings.HasPrefix(err.Error(), "EXECABORT"), harness.RefusedByDisk("-" + err.Error()):
 					refused.Add(1)
 					time.Sleep(time.Millisecond)
 				default:
