@@ -72,7 +72,7 @@ func (f *flow) pipeline(c *harness.Conn) error {
 	return f.read(c)
 }
 
-// read reads the replies, and takes over what was done.
+// read reads the replies, and takes over the changes that were made.
 func (f *flow) read(c *harness.Conn) error {
 	if err := c.Nc.SetReadDeadline(time.Now().Add(harness.IoTimeout)); err != nil {
 		return err
