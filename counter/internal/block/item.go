@@ -258,14 +258,7 @@ func (ks *Keyspace) insert(blk *Block, mid uint64) (*Block, hot.Ref, error) {
 	for try := 0; ; try++ {
 		ref, err := blk.Tab.AddAt(blk.Tab.Home(mid))
 		if err == nil {
-			blk.Edits++
-			if blk.Open() {
-				blk.arrived(mid)
-				if ks.SlotGroups {
-					blk.noteNewest(mid)
-				}
-				ks.ahead(blk)
-			}
+			added(ks, blk, mid)
 			return blk, ref, nil
 		}
 		if try == roomTries {
@@ -275,6 +268,32 @@ func (ks *Keyspace) insert(blk *Block, mid uint64) (*Block, hot.Ref, error) {
 			return blk, 0, err
 		}
 	}
+}
+
+// added notes that the item mid was made in the table of blk, which is hot.
+func added(ks *Keyspace, blk *Block, mid uint64) {
+	blk.Edits++
+	if blk.Open() {
+		blk.arrived(mid)
+		if ks.SlotGroups {
+			blk.noteNewest(mid)
+		}
+		ks.ahead(blk)
+	}
+}
+
+// TryAdd makes the item mid, which is absent, in the table of blk as it is. home is its home there. ok is false if there is no place for it, or blk is cold:
+// nothing was changed then, and Ensure makes room.
+func TryAdd(ks *Keyspace, blk *Block, mid uint64, home hot.Home) (ref hot.Ref, ok bool) {
+	if blk.Cold != nil {
+		return 0, false
+	}
+	ref, err := blk.Tab.AddAt(home)
+	if err != nil {
+		return 0, false
+	}
+	added(ks, blk, mid)
+	return ref, true
 }
 
 // noRoom is the error of an item that no table had a place for, however often room was made.

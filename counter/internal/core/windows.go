@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/window"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
@@ -29,6 +30,9 @@ type windows struct {
 	open    []place
 	crowded []spaceItem // whose blocks are to be widened, once all is logged
 	columns []format.ColumnValue
+	ready   []readyPlace // of the additions that locate has seen, in their order
+	next    int          // of ready
+	now     window.Moment
 
 	// Of a change set, and of an update: the records of derived changes, which it logs itself.
 	records []byte
@@ -36,6 +40,9 @@ type windows struct {
 	order   []spaceItem // by which it locks them
 	made    []spaceItem // that it has made
 }
+
+// mostReady is how many places stay allocated.
+const mostReady = 4096
 
 // addition is one to a column.
 type addition struct {
@@ -48,6 +55,14 @@ type place struct {
 	window.Place
 	add uint64
 	own bool // the block is locked for this operation alone: not by the stretch, and not by the change set
+}
+
+// readyPlace is where an item of a space is, or would be. blk may be dead since: the ranges of blocks, and homes in hot ones, never change.
+type readyPlace struct {
+	mid  uint64
+	ks   *block.Keyspace
+	blk  *block.Block
+	home hot.Home // in blk
 }
 
 // spaceItem is an item of a space, or its place.
@@ -74,7 +89,9 @@ func (w *windows) begin(blk *block.Block, def *schema.Counter, mid uint64, adds 
 			n = min(n+of.Counts(a.column, a.n), schema.MaxValue) // both are below 2^63
 		}
 		if n > 0 {
-			w.open = append(w.open, place{window.Place{Of: of, Ks: w.b.data.Spaces[of.Space.ID].Of(mid)}, n, false})
+			w.open = append(w.open, place{})
+			p := &w.open[len(w.open)-1]
+			p.Of, p.Ks, p.add = of, w.b.data.Spaces[of.Space.ID].Of(mid), n
 		}
 	}
 	if len(w.open) == 0 {
@@ -106,23 +123,24 @@ func (w *windows) lock(blk *block.Block, mid uint64, change bool) {
 	w.b.stretch.log(blk)
 	for i := range w.open {
 		p := &w.open[i]
-		p.Block, p.own = p.Ks.Lock(mid), true
+		p.Block, p.own, p.At, p.Made = p.Ks.Lock(mid), true, block.Location{}, false
 	}
 }
 
-// tryLock is lock without waiting; false: nothing is locked.
+// tryLock is lock without waiting. With change it finds the items, too, and makes them, where that leaves their blocks as they are; so it has to where the
+// stretch has the block. false: nothing is locked, and nothing was made.
 func (w *windows) tryLock(mid uint64, change bool) bool {
 	for i := range w.open {
 		p := &w.open[i]
-		b := p.Ks.Dir.Load().Find(mid)
-		if slices.Contains(w.b.stretch.blocks, b) {
-			if p.Block = b; change && !p.Stays(mid) {
-				p.Block = nil
-			}
+		b, home := w.find(p.Ks, mid)
+		held := slices.Contains(w.b.stretch.blocks, b)
+		if held {
+			p.Block = b
 		} else if p.Block = p.Ks.TryLock(b); p.Block != nil {
 			p.own = true
 		}
-		if p.Block == nil {
+		if p.Block == nil || change && !p.FindInTable(mid, home, !w.b.full) && held {
+			w.unmakeOpen(mid)
 			w.unlock(0)
 			return false
 		}
@@ -130,8 +148,26 @@ func (w *windows) tryLock(mid uint64, change bool) bool {
 	return true
 }
 
+// find returns the block where the item mid of a space is, or would be, and its home there, if that is hot.
+func (w *windows) find(ks *block.Keyspace, mid uint64) (blk *block.Block, home hot.Home) {
+	for w.next < len(w.ready) { // operations run in order: those that are passed over are not asked for again
+		r := &w.ready[w.next]
+		w.next++
+		if r.mid == mid && r.ks == ks {
+			return r.blk, r.home
+		}
+	}
+	if blk = ks.Dir.Load().Find(mid); blk.Cold == nil {
+		home = blk.Tab.Home(mid)
+	}
+	return blk, home
+}
+
 // ensure finds the item of p, and makes it if it is not there.
 func (w *windows) ensure(p *window.Place, mid uint64) error {
+	if p.At.Where == block.InTable { // lock has found it, or made it
+		return nil
+	}
 	if err := p.Find(mid); err != nil {
 		return err
 	}
@@ -147,21 +183,27 @@ func (w *windows) ensure(p *window.Place, mid uint64) error {
 
 // cancel takes back what begin did.
 func (w *windows) cancel(mid uint64) {
+	w.unmakeOpen(mid)
+	w.forget()
+}
+
+// unmakeOpen removes the items that were made for the operation at hand.
+func (w *windows) unmakeOpen(mid uint64) {
 	for i := range w.open {
 		if p := &w.open[i]; p.Made && !w.locked {
 			p.Unmake(mid)
 		}
 	}
-	w.forget()
 }
 
 // apply makes the changes that begin prepared. Their records go to the stretch, before that of the addition, and the stretch unlocks the
 // blocks. With apart they go to records, and logged unlocks the blocks.
 func (w *windows) apply(mid uint64, apart bool) {
-	b, now := w.b, w.b.data.Time.Seconds()
+	b := w.b
+	w.now.Set(b.data.Time.Seconds())
 	for i := range w.open {
 		p := &w.open[i]
-		w.columns = p.Add(p.add, now, w.columns[:0])
+		w.columns = p.Add(p.add, &w.now, w.columns[:0])
 		mark(b, p.Block, mid)
 		if p.Ks.Tops != nil {
 			decayTop(b, p.Ks.Tops, mid, w.columns[0].Value)
@@ -315,6 +357,9 @@ func (w *windows) forget() {
 // locate asks for the memory of spaces that the operations need, and refuses those that give derived columns a value. It has reads of a derived
 // column alone run as such.
 func (w *windows) locate(ops []Op) {
+	if w.ready, w.next = w.ready[:0], 0; cap(w.ready) > mostReady {
+		w.ready = nil
+	}
 	for i := range ops {
 		op := &ops[i]
 		def := op.Counter
@@ -332,11 +377,21 @@ func (w *windows) locate(ops []Op) {
 		case op.Kind != OpAdd && op.Kind != OpRead && op.Kind != OpAddWithin:
 			continue
 		}
+		adds := op.Kind == OpAdd || op.Kind == OpAddWithin
 		for k := range def.Derived {
-			blk := w.b.data.Spaces[def.Derived[k].Space.ID].Of(op.Mid).Dir.Load().Find(op.Mid)
-			if blk.Cold == nil {
-				blk.Prefetch()
-				blk.Tab.Prefetch(op.Mid)
+			of := &def.Derived[k]
+			if adds && of.Counts(int(op.Column), 1) == 0 {
+				continue
+			}
+			ks := w.b.data.Spaces[of.Space.ID].Of(op.Mid)
+			blk := ks.Dir.Load().Find(op.Mid)
+			if blk.Cold != nil {
+				continue
+			}
+			blk.Prefetch()
+			home := blk.Tab.Prefetch(op.Mid)
+			if adds {
+				w.ready = append(w.ready, readyPlace{op.Mid, ks, blk, home})
 			}
 		}
 	}

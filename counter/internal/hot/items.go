@@ -143,6 +143,36 @@ func (x *items) appendRow(dst []uint64, s Ref) []uint64 {
 	return dst
 }
 
+// nonzero tells which of up to 64 columns from first on are not 0 in the item at s, a bit for each. It looks at several in a word, as most are 0
+// where it is asked for.
+func (x *items) nonzero(s Ref, first, columns int) (set uint64) {
+	off := x.at(uint64(s>>3)) + headerBytes
+	item := uint(s&7) * uint(x.width)
+	for c, end := first, first+columns; c < end; {
+		bit := item + uint(x.column(c).off)
+		w := load64(x.base, off+uintptr(bit>>3)) >> (bit & 7)
+		for room := 64 - bit&7; c < end; c++ {
+			col := x.column(c)
+			width := uint(col.width)
+			if width > room {
+				if room == 64-bit&7 { // wider than a word
+					if x.packed(s, col) != 0 {
+						set |= 1 << (c - first)
+					}
+					c++
+				}
+				break
+			}
+			if w&col.mask() != 0 {
+				set |= 1 << (c - first)
+			}
+			w >>= width & 63
+			room -= width
+		}
+	}
+	return set
+}
+
 // unmark puts the values of the overflow table in the place of the marks in the row of the item at s.
 func (x *items) unmark(row []uint64, s Ref) {
 	for c := range row {

@@ -22,7 +22,7 @@ func TestAdd(t *testing.T) {
 }
 
 // TestTableAdd adds to random columns, beside Get and Set in another table: values in one word and in two, in the table and in its overflow table, and sums out
-// of range.
+// of range. Nonzero agrees with Get.
 func TestTableAdd(t *testing.T) {
 	rng := newRand(t)
 	for range 60 {
@@ -64,6 +64,17 @@ func TestTableAdd(t *testing.T) {
 				if got, want := tab.Get(s, k), other.Get(s, k); got != want {
 					t.Fatalf("column %d of %v: got %d, want %d", k, widths, got, want)
 				}
+			}
+			first := rng.IntN(len(l.Fields))
+			columns := rng.IntN(len(l.Fields) - first + 1)
+			want := uint64(0)
+			for k := range columns {
+				if tab.Get(s, first+k) != 0 {
+					want |= 1 << k
+				}
+			}
+			if got := tab.Nonzero(s, first, columns); got != want {
+				t.Fatalf("columns from %d on of %v that are not 0: got %b, want %b", first, widths, got, want)
 			}
 		}
 	}

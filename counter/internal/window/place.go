@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/counterd/counterd/counter/internal/block"
-	"github.com/counterd/counterd/internal/decay"
+	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
@@ -28,12 +28,22 @@ func (p *Place) Find(mid uint64) (err error) {
 	return err
 }
 
-// Stays tells whether a change of the item leaves its block as it is.
-func (p *Place) Stays(mid uint64) bool {
-	if p.Block.Cold != nil || p.Block.Shape != p.Ks.Layout {
+// FindInTable finds the item where a change leaves its block as it is: in the table of a block that has all columns and no file. home is the item's in
+// that table. With room an item that is not there is made, if the table has a place for it. Where ok is false, nothing was changed: Find and Ensure see
+// to the item then.
+func (p *Place) FindInTable(mid uint64, home hot.Home, room bool) (ok bool) {
+	blk := p.Block
+	if blk.Cold != nil || blk.Shape != p.Ks.Layout {
 		return false
 	}
-	_, ok := p.Block.Tab.Find(mid)
+	ref, ok := blk.Tab.FindAt(home)
+	if !ok && room {
+		ref, ok = block.TryAdd(p.Ks, blk, mid, home)
+		p.Made = ok
+	}
+	if ok {
+		p.At = block.Location{Where: block.InTable, Ref: ref}
+	}
 	return ok
 }
 
@@ -73,13 +83,13 @@ func (p *Place) Empty() bool {
 	return true
 }
 
-// Add counts n additions at a moment of the log's time, and appends the columns that it has changed, with their values, to dst.
-func (p *Place) Add(n uint64, now int64, dst []format.ColumnValue) []format.ColumnValue {
+// Add counts n additions at a moment, and appends the columns that it has changed, with their values, to dst.
+func (p *Place) Add(n uint64, at *Moment, dst []format.ColumnValue) []format.ColumnValue {
+	m := at.of(p.Of)
 	if p.Of.Decays() {
-		return p.set(dst, schema.DecayedSum, decay.At(now, p.Of.HalfLife).Add(p.value(schema.DecayedSum), n))
+		return p.set(dst, schema.DecayedSum, m.scale.Add(p.value(schema.DecayedSum), n))
 	}
-	buckets := int64(p.Of.Window.Buckets())
-	today := p.Of.Window.At(now)
+	buckets, today := m.buckets, m.today
 	last := today
 	if !p.Made {
 		last = p.bucket(today)
@@ -88,10 +98,8 @@ func (p *Place) Add(n uint64, now int64, dst []format.ColumnValue) []format.Colu
 	if p.Made || bucket != last {
 		dst = p.set(dst, schema.LastBucket, uint64(bucket)&(1<<schema.BucketBits-1))
 	}
-	for gone := max(last+1, bucket-buckets+1, 0); gone < bucket; gone++ {
-		if c := schema.FirstBucket + int(gone%buckets); p.value(c) > 0 {
-			dst = p.set(dst, c, 0)
-		}
+	if bucket != last {
+		dst = p.clear(max(last+1, bucket-buckets+1, 0), bucket, buckets, dst)
 	}
 	c := schema.FirstBucket + int(bucket%buckets)
 	was := uint64(0)
@@ -99,6 +107,24 @@ func (p *Place) Add(n uint64, now int64, dst []format.ColumnValue) []format.Colu
 		was = p.value(c)
 	}
 	return p.set(dst, c, min(was+n, math.MaxInt64)) // both are below 2^63
+}
+
+// clear clears the counts of the buckets with numbers from first on, below end: fewer than the window has.
+func (p *Place) clear(first, end, buckets int64, dst []format.ColumnValue) []format.ColumnValue {
+	set := p.Block.Tab.Nonzero(p.At.Ref, p.Ks.Field(p.Block, schema.FirstBucket), int(buckets))
+	if set == 0 || first >= end {
+		return dst
+	}
+	at := first % buckets
+	for range end - first {
+		if set>>at&1 != 0 {
+			dst = p.set(dst, schema.FirstBucket+int(at), 0)
+		}
+		if at++; at == buckets {
+			at = 0
+		}
+	}
+	return dst
 }
 
 func (p *Place) set(dst []format.ColumnValue, column int, v uint64) []format.ColumnValue {

@@ -49,6 +49,7 @@ func TestPlaceModel(t *testing.T) {
 			step = of.HalfLife / 3
 		}
 		added := map[uint64][]addition{}
+		at := Moment{}
 		now := 1_795_000_000 + rng.Int64N(1<<20)
 		for i := range 5000 {
 			switch rng.IntN(6) {
@@ -68,7 +69,8 @@ func TestPlaceModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.Add(n, now, nil)
+			at.Set(now)
+			p.Add(n, &at, nil)
 			p.Block.Mu.Unlock()
 			added[mid] = append(added[mid], addition{now, n})
 			mid = rng.Uint64N(7)

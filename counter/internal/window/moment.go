@@ -1,0 +1,40 @@
+package window
+
+import (
+	"github.com/counterd/counterd/internal/decay"
+	"github.com/counterd/counterd/schema"
+)
+
+// Moment is a moment of the log's time, with the numbers that a derived column makes of it. They are computed once for additions in a row, which have the same time and
+// mostly the same column. The zero value is the moment 0.
+//
+// Invariant: the fields behind seconds are those of column at it; nil: of none.
+type Moment struct {
+	seconds int64
+	column  *schema.Derived
+	scale   decay.Scale // of a column that decays
+
+	// Of a window.
+	buckets int64
+	today   int64 // the number of the bucket that the moment is in
+}
+
+// Set moves the moment.
+func (m *Moment) Set(seconds int64) {
+	if m.seconds != seconds {
+		*m = Moment{seconds: seconds}
+	}
+}
+
+// of is m with the fields of a column.
+func (m *Moment) of(d *schema.Derived) *Moment {
+	if m.column == d {
+		return m
+	}
+	if m.column = d; d.Decays() {
+		m.scale = decay.At(m.seconds, d.HalfLife)
+	} else {
+		m.buckets, m.today = int64(d.Window.Buckets()), d.Window.At(m.seconds)
+	}
+	return m
+}
