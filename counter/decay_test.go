@@ -35,17 +35,20 @@ func (p *windowPost) worth(of *schema.Derived, now int64) (sum float64) {
 	return sum
 }
 
-// tops asks for the posts with the largest values of columns that decay, as lists have them.
+// tops asks for the posts with the largest values of derived columns, as lists have them.
 func (p *windowPlay) tops(s *Store, def *schema.Counter, rows map[uint64][]uint64) {
 	p.t.Helper()
 	for i := range def.Derived {
-		if of := &def.Derived[i]; of.Decays() {
+		if of := &def.Derived[i]; of.Decays() || of.Top > 0 {
 			k, col := 1+p.rng.IntN(30), len(def.Columns)+i
 			var want, got []string
 			mids := slices.SortedFunc(maps.Keys(rows), func(a, b uint64) int {
 				sum := func(mid uint64) uint64 {
 					if rows[mid][col] == 0 {
 						return 0
+					}
+					if !of.Decays() {
+						return rows[mid][col]
 					}
 					return p.m.posts[def.Name][mid].sums[i]
 				}

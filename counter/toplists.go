@@ -40,13 +40,13 @@ func (l TopList) Names() (counter, column string) {
 // Version is cheap: as long as it stays, so do the posts of the list, and their values.
 func (s *Store) Version(l TopList) uint64 {
 	v := l.kept.List.Version()
-	if l.kept.Derived != nil {
+	if of := l.kept.Derived; of != nil && of.Decays() {
 		v += uint64(s.data.Time.Seconds()) // neither of them falls, so the sum stays only if both do
 	}
 	return v
 }
 
-// TopOf returns the posts of a list, the best first: as many as top= says, or all there are. Of a column that decays, posts with the value 0 are left out. It returns when they may be told, as an answer of
+// TopOf returns the posts of a list, the best first: as many as top= says, or all there are. Of a derived column, posts with the value 0 are left out. It returns when they may be told, as an answer of
 // Top. ok is false while the list is built. The error is that of Batch.Begin or Batch.Commit.
 func (s *Store) TopOf(l TopList) (top []TopEntry, ok bool, err error) {
 	b := s.NewBatch()
@@ -55,7 +55,7 @@ func (s *Store) TopOf(l TopList) (top []TopEntry, ok bool, err error) {
 	}
 	top, seen, ok := l.kept.List.Top(l.kept.List.Want)
 	core.NoteSeen(b, seen)
-	if of := l.kept.Derived; of != nil {
+	if of := l.kept.Derived; of != nil && of.Decays() {
 		now := s.data.Time.Seconds()
 		for i := range top {
 			if top[i].Value = of.Sum([]uint64{top[i].Value}, now); top[i].Value == 0 {

@@ -3,6 +3,7 @@
 package counter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/counter/internal/query"
@@ -40,6 +42,10 @@ func compareTops(t testing.TB, s *Store, built bool) {
 	for _, def := range b.Schema().All() {
 		tops := s.data.Spaces[def.ID][0].Tops
 		if tops == nil {
+			continue
+		}
+		if l := tops.Sum; l != nil {
+			compareSums(t, s, def, l, built)
 			continue
 		}
 		for c, l := range tops.Of {
@@ -82,6 +88,33 @@ func compareTops(t testing.TB, s *Store, built bool) {
 					t.Fatalf("%s.%s: the list has the top %d %v, want %v", def.Name, def.Columns[c].Name, k, got, want)
 				}
 			}
+		}
+	}
+}
+
+// compareSums is compareTops for the list of a window, whose space is def.
+func compareSums(t testing.TB, s *Store, def *schema.Counter, l *toplist.List, built bool) {
+	t.Helper()
+	var want []toplist.Entry
+	err := s.Find(Query{Counter: def, To: schema.MaxMid}, func(mid uint64, row []uint64) bool {
+		if sum := def.WindowSum(row, s.Windows().Time()); sum > 0 {
+			want = append(want, toplist.Entry{Value: sum, Mid: mid})
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(want, func(a, b toplist.Entry) int {
+		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(b.Mid, a.Mid))
+	})
+	for _, k := range []int{1, l.Want, 2 * l.Want, 3*l.Want + 1} {
+		got, _, ok := l.Top(k)
+		if !ok && built && k <= l.Want {
+			t.Fatalf("%s: the list of the top %d does not know the top %d", def.Name, l.Want, k)
+		}
+		if want := want[:min(k, len(want))]; ok && !slices.Equal(got, want) {
+			t.Fatalf("%s: the list has the top %d %v, want %v", def.Name, k, got, want)
 		}
 	}
 }
@@ -224,4 +257,93 @@ func TestTopListSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestTopListOfWindow: additions, deletions and buckets that end change the sums of a window. Its list is right after each step, on the primary and on a replica, and
+// it seldom has to be built again.
+func TestTopListOfWindow(t *testing.T) {
+	rng := newRand(t)
+	clock := int64(1_795_000_000)
+	opts := Options{FS: vfs.NewSim(), Manual: true, BlockItems: 20, AppendFsync: SyncAlways, RetainBytes: 1 << 40, Now: func() time.Time { return time.Unix(clock, 0) }}
+	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd column a v1h window=1h/5m of=v top=8\nadd column a w hint=8 max=32 suffix=w")
+	defer s.Close()
+	if err := s.Windows().Tick(time.Unix(clock, 0), nil); err != nil {
+		t.Fatal(err)
+	}
+	follower, err := Open("data", Options{FS: vfs.NewSim(), Manual: true, BlockItems: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	known := func(s *Store) int {
+		lists := s.TopLists()
+		if len(lists) == 0 {
+			return 0
+		}
+		compareTops(t, s, false)
+		_, ok, err := s.TopOf(lists[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			s.tops.All()
+			compareTops(t, s, true)
+			return 0
+		}
+		return 1
+	}
+	ticks, kept, behind := 0, 0, 0
+	for step := range 3000 {
+		def := s.Schema().Counter("a")
+		b := s.NewBatch()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		for range rng.IntN(12) {
+			mid := min(rng.Uint64N(150), rng.Uint64N(150))
+			switch rng.IntN(12) {
+			case 0:
+				b.Add(Op{Kind: OpDelete, Counter: def, Mid: mid, Column: -1})
+			case 1:
+				b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Column: int16(rng.IntN(2)), Arg: rng.Uint64N(50)})
+			default:
+				b.Add(Op{Kind: OpAdd, Counter: def, Mid: mid, Column: int16(rng.IntN(4) / 3), Arg: 1 + rng.Uint64N(9)})
+			}
+		}
+		b.Run()
+		b.End()
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		ticked := rng.IntN(3) == 0
+		if ticked {
+			clock += 300 * int64(1+rng.IntN(8)/7)
+			if rng.IntN(200) == 0 {
+				clock += 3000 // nearly all of the window
+			}
+			if err := s.Windows().Tick(time.Unix(clock, 0), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rng.IntN(300) == 0 {
+			from := rng.Uint64N(150)
+			if _, err := dropRange(s, "a", from, from+rng.Uint64N(60)+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ok := known(s); ticked {
+			ticks++
+			kept += ok
+		}
+		if step%7 == 0 {
+			if _, err := follower.repl.Follow(s.repl.Lineage()); err != nil {
+				t.Fatal(err)
+			}
+			ship(t, s, follower)
+			behind += known(follower)
+		}
+	}
+	if kept < ticks/2 || behind < 200 {
+		t.Errorf("the list was known behind %d of %d ticks, and at the replica %d times", kept, ticks, behind)
+	}
 }

@@ -20,8 +20,8 @@ add column a v hint=2 max=20 suffix=v
 add column a w hint=8 max=40 suffix=w
 add counter b
 add column b x hint=4 max=32 suffix=x
-add column a v1h window=1h/5m of=v
-add column a v10s window=10s/1s of=v suffix=vs
+add column a v1h window=1h/5m of=v top=9
+add column a v10s window=10s/1s of=v suffix=vs top=3
 add column a wd window=1d/1h of=w
 add column b x1h window=1h/1h of=x
 add column a heat decay=10m of=v*3+w top=20

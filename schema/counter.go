@@ -21,6 +21,7 @@ type Counter struct {
 	lastColumn  uint16           // highest column id ever given
 	fields      map[string]uint8 // index, for Col, by name and by suffix; names win
 	derivedOf   bool             // it is the space of a derived column
+	window      Window           // of that column, if it counts in a window
 }
 
 // Field finds a column, for Col, by its name or else by its suffix, as the fields of

@@ -130,8 +130,6 @@ func (d *Derived) Faded(now int64) uint64 { return decay.At(now, d.HalfLife).Fad
 func (d *draft) alterDerived(i, k int, st Statement) error {
 	old := d.counters[i].Derived[k]
 	switch {
-	case !old.Decays():
-		return fail(ErrAttribute, "top", "column %s counts in a window: it has no top", st.Column)
 	case old.Top == st.Top:
 		return nil
 	case old.Top == 0:

@@ -97,7 +97,6 @@ func TestDecayErrors(t *testing.T) {
 		"add column weibo repost1h decay=6h of=repost":             ErrSchemaMismatch,
 		"add column weibo repost decay=6h of=comment":              ErrSchemaMismatch,
 		"add column weibo heat hint=8":                             ErrSchemaMismatch,
-		"alter column weibo repost1h top=10":                       ErrAttribute,
 		"drop column weibo comment":                                ErrClash,
 	} {
 		s := parse(t, decayScript)

@@ -95,8 +95,13 @@ func (d *Derived) Sum(row []uint64, now int64) (sum uint64) {
 	if d.Decays() {
 		return decay.At(now, d.HalfLife).Value(row[DecayedSum])
 	}
-	n := int64(d.Window.Buckets())
-	today := d.Window.At(now)
+	return d.Window.sum(row, now)
+}
+
+// sum is Derived.Sum of a window.
+func (w Window) sum(row []uint64, now int64) (sum uint64) {
+	n := int64(w.Buckets())
+	today := w.At(now)
 	last := NearestBucket(row[LastBucket], today)
 	for at := max(max(last, today)-n+1, 0); at <= last; at++ { // a clock that was not set begins at 1970
 		sum = min(sum+row[FirstBucket+at%n], MaxValue)
@@ -155,14 +160,11 @@ func (st *Statement) checkDerived() error {
 	case st.Hint != 0 || st.Max != 0 || st.Default != 0:
 		return fail(ErrAttribute, attribute, "column %s is derived: it has no hint, max or default", st.Column)
 	}
-	if st.HalfLife != 0 {
-		if err := st.checkTop(); err != nil {
-			return err
-		}
-		return st.checkDecay()
+	if err := st.checkTop(); err != nil {
+		return err
 	}
-	if st.Top != 0 || st.SaysTop {
-		return fail(ErrAttribute, "window", "column %s counts in a window: it has no top", st.Column)
+	if st.HalfLife != 0 {
+		return st.checkDecay()
 	}
 	if err := checkName("column", st.Of); err != nil {
 		return err
@@ -193,7 +195,8 @@ func newDerived(c *Counter, st *Statement) Derived {
 		s.Columns = append(s.Columns, Column{ID: 1, Name: "sum", Hint: d.sumHint(), Max: 63, Top: st.Top})
 	} else {
 		d.Sources = []Source{{ID: c.Columns[c.column(st.Of)].ID, Weight: 1}}
-		s.Columns = append(s.Columns, Column{ID: 1, Name: "last", Hint: BucketBits, Max: BucketBits})
+		s.window = d.Window
+		s.Columns = append(s.Columns, Column{ID: 1, Name: "last", Hint: BucketBits, Max: BucketBits, Top: st.Top}) // the list is one of sums
 		for n := range st.Window.Buckets() {
 			name := "b" + strconv.Itoa(n)
 			s.Columns = append(s.Columns, Column{ID: uint16(2 + n), Name: name, Suffix: name, Hint: bucketHint, Max: 63})
@@ -235,6 +238,15 @@ func (c *Counter) Col(i int) *Column {
 
 // IsDerived tells whether column i is derived: only additions to another column change it.
 func (c *Counter) IsDerived(i int) bool { return i >= len(c.Columns) }
+
+// IsWindow tells whether the counter is the space of a column that counts in a window.
+func (c *Counter) IsWindow() bool { return c.window != Window{} }
+
+// WindowSum is Derived.Sum of the column whose space the counter is. REQUIRES IsWindow.
+func (c *Counter) WindowSum(row []uint64, now int64) uint64 { return c.window.sum(row, now) }
+
+// WindowMoves tells whether a bucket of the column ends between two moments. REQUIRES IsWindow.
+func (c *Counter) WindowMoves(from, to int64) bool { return c.window.At(from) != c.window.At(to) }
 
 // IsSpace tells whether the counter is the space of a derived column, which no user sees.
 func (c *Counter) IsSpace() bool { return c.derivedOf }

@@ -56,6 +56,38 @@ func TestDerived(t *testing.T) {
 	}
 }
 
+const hottestScript = `add counter weibo
+add column weibo repost hint=16 max=32 default=0 suffix=cntrn
+add column weibo repost1h window=1h/5m of=repost top=1000
+add column weibo heat decay=6h of=repost
+add column weibo day window=24h/1h of=repost
+`
+
+// TestWindowTop: a column that counts in a window may have a list of the posts with the largest sums, and its length can be changed.
+func TestWindowTop(t *testing.T) {
+	s := parse(t, hottestScript)
+	text := s.AppendText(nil)
+	golden(t, "hottest.v6.durable", text)
+	back, err := ParseDurable(text)
+	if err != nil || back.String() != s.String() {
+		t.Fatalf("%v: got\n%s\nwant\n%s", err, back, s)
+	}
+	if again := parseOnto(t, hottestScript, back); again != back {
+		t.Error("the same script again changes the schema")
+	}
+	c := s.Counter("weibo")
+	if got := c.Derived[0].Space.Columns[0].Top; got != 1000 || !c.Derived[0].Space.IsWindow() || c.Derived[1].Space.IsWindow() || c.IsWindow() {
+		t.Errorf("the list is for %d", got)
+	}
+	next := parseOnto(t, "alter column weibo repost1h top=off\nalter column weibo day top=5", s).Counter("weibo")
+	if a, b := next.Derived[0].Top, next.Derived[2].Top; a != 0 || b != 5 || next.Derived[2].Space.Columns[0].Top != 5 {
+		t.Errorf("the lists are for %d and %d", a, b)
+	}
+	if without := parseOnto(t, "alter column weibo repost1h top=off", s); without.format() != decayFormat {
+		t.Errorf("without a list the format is %d", without.format())
+	}
+}
+
 // TestDerivedErrors: statements and texts that are refused.
 func TestDerivedErrors(t *testing.T) {
 	for line, want := range map[string]error{
@@ -70,14 +102,13 @@ func TestDerivedErrors(t *testing.T) {
 		"add column weibo x window=1h/5m of=day":               ErrAttribute,
 		"add column weibo x window=1h/5m of=repost suffix=":    ErrAttribute,
 		"add column weibo x window=1h/5m of=repost hint=8":     ErrAttribute,
-		"add column weibo x window=1h/5m of=repost top=10":     ErrAttribute,
+		"add column weibo x window=1h/5m of=repost top=10001":  ErrAttribute,
 		"add column weibo x window=1h/5m of=repost primarykey": ErrAttribute,
 		"add column weibo x window=1h/5m of=repost suffix=d":   ErrClash,
 		"add column weibo repost1h window=2h/5m of=repost":     ErrSchemaMismatch,
 		"add column weibo repost1h window=1h/5m of=comment":    ErrSchemaMismatch,
 		"add column weibo repost1h hint=8":                     ErrSchemaMismatch,
 		"add column weibo repost window=1h/5m of=comment":      ErrSchemaMismatch,
-		"alter column weibo repost1h top=10":                   ErrAttribute,
 		"drop column weibo repost":                             ErrClash,
 	} {
 		s := parse(t, derivedScript)

@@ -47,6 +47,11 @@ import (
 //	schema format=5
 //	add column weibo heat decay=6h of=repost*2+comment suffix=heat top=1000 space=3 id=5
 //
+// Format 6 is that of a schema with top= of a column that counts in a window:
+//
+//	schema format=6
+//	add column weibo repost1h window=1h/5m of=repost suffix=repost1h top=1000 space=2 id=4
+//
 // There is exactly one such text for a schema: ParseDurable takes nothing that
 // AppendText would have written differently. These words are a file format and
 // must not change; a new form is a new format number. The text carries no
@@ -57,6 +62,7 @@ const (
 	topFormat     = 3 // a column has Top
 	derivedFormat = 4 // a counter has derived columns
 	decayFormat   = 5 // some of them decay
+	hottestFormat = 6 // some of them count in a window and have Top
 )
 
 // format is that of the durable form of s.
@@ -64,12 +70,14 @@ func (s *Schema) format() uint64 {
 	format := uint64(durableFormat)
 	for _, c := range s.counters {
 		for i := range c.Derived {
-			if c.Derived[i].Decays() {
-				return decayFormat
+			switch of := &c.Derived[i]; {
+			case of.Decays():
+				format = max(format, decayFormat)
+			case of.Top > 0:
+				format = hottestFormat
+			default:
+				format = max(format, derivedFormat)
 			}
-		}
-		if len(c.Derived) > 0 {
-			format = derivedFormat
 		}
 		if c.IDs != (IDs{}) {
 			format = max(format, agingFormat)
@@ -177,8 +185,8 @@ func checkFormat(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: the schema has format %s: want %d", ErrCorrupt, quote(string(number)), durableFormat)
 	}
-	if n < durableFormat || n > decayFormat {
-		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, decayFormat)
+	if n < durableFormat || n > hottestFormat {
+		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, hottestFormat)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func TestDurableGolden(t *testing.T) {
 	golden(t, "empty.v1.durable", Empty().AppendText(nil))
 	golden(t, "aging.v2.durable", parse(t, agingScript).AppendText(nil))
 	golden(t, "top.v3.durable", parse(t, topScript).AppendText(nil))
-	for _, name := range []string{"rich.v1", "empty.v1", "aging.v2", "top.v3", "derived.v4"} {
+	for _, name := range []string{"rich.v1", "empty.v1", "aging.v2", "top.v3", "derived.v4", "decay.v5", "hottest.v6"} {
 		text, err := os.ReadFile("testdata/" + name + ".durable")
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestParseDurableErrors(t *testing.T) {
 		"empty":              {"", ErrCorrupt},
 		"first line alone":   {"schema format=1", ErrCorrupt},
 		"no next line":       {"schema format=1\n", ErrCorrupt},
-		"newer format":       {change("format=1", "format=6"), ErrVersion},
+		"newer format":       {change("format=1", "format=7"), ErrVersion},
 		"format 3 of 1":      {change("format=1", "format=3"), ErrCorrupt},
 		"format 2 of 3":      {strings.Replace(string(parse(t, topScript).AppendText(nil)), "format=3", "format=2", 1), ErrCorrupt},
 		"top off":            {strings.Replace(string(parse(t, topScript).AppendText(nil)), "top=1000", "top=off", 1), ErrCorrupt},

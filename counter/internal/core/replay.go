@@ -87,7 +87,9 @@ func (r *Replayer) Apply(pos uint64, rec *format.Record) error {
 	case format.KindCursor:
 		r.s.Cursors.apply(rec, r.Batch.applied)
 	case format.KindTick:
+		was := r.s.Time.Seconds()
 		r.s.Time.Advance(rec.Value)
+		r.s.topsTick(was)
 	case format.KindSet:
 		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
 	case format.KindSetItem:

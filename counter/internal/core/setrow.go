@@ -150,7 +150,7 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 func rowChanged(b *Batch, blk *block.Block, op *Op, columns []int16, values []uint64, readable bool) {
 	mark(b, blk, op.Mid)
 	if t := op.ks.Tops; t != nil {
-		topSet(b, t, op, columns, values, readable)
+		topSet(b, t, blk, op, columns, values, readable)
 	}
 	if len(columns) > 1 && b.changeSets.number == 0 {
 		blk.ChangeSet = b.data.changeSets.Add(1)

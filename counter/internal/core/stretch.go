@@ -72,6 +72,9 @@ func (s *stretch) further(op *Op) *block.Block {
 // leave unlocks cur, if it is not nil and nothing in it waits to be logged.
 func (s *stretch) leave(cur *block.Block) {
 	if cur != nil && !s.held {
+		if s.b.silent && !s.b.tops.Empty() { // of windows: see topSum
+			tellTops(s.b, s.b.applied)
+		}
 		cur.Mu.Unlock()
 	}
 	s.held = false
@@ -142,7 +145,7 @@ func mark(b *Batch, blk *block.Block, mid uint64) {
 func changed(b *Batch, blk *block.Block, op *Op, old, value uint64) {
 	mark(b, blk, op.Mid)
 	if op.ks.Watched {
-		watchedChanged(b, op, old, value)
+		watchedChanged(b, blk, op, old, value)
 	}
 	logSet(b, blk, op, value)
 	if op.Done = true; op.ks.Watched && len(b.windows.crowded) > 0 {
@@ -161,9 +164,9 @@ func logSet(b *Batch, blk *block.Block, op *Op, value uint64) {
 }
 
 // watchedChanged is changed for top lists and derived columns.
-func watchedChanged(b *Batch, op *Op, old, value uint64) {
+func watchedChanged(b *Batch, blk *block.Block, op *Op, old, value uint64) {
 	if t := op.ks.Tops; t != nil {
-		topChanged(b, t, op, old, value)
+		topChanged(b, t, blk, op, old, value)
 	}
 	if len(b.windows.open) > 0 {
 		b.windows.apply(op.Mid, b.silent)

@@ -1,7 +1,9 @@
 package core
 
 import (
+	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/toplist"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -42,5 +44,44 @@ func (w Whole) Tick(seconds int64) error {
 		b.pos = pos // not Altered: a read need not wait for a tick. If the tick is lost, only time is, and the next one comes within a second
 	}
 	d.Time.Advance(uint64(seconds))
+	d.topsTick(was)
 	return nil
+}
+
+// topsTick reads the posts of the lists of windows again of which a bucket ended, as the time of the log moved on from was. REQUIRES that nothing else is
+// changed meanwhile.
+func (d *Data) topsTick(was int64) {
+	now := d.Time.Seconds()
+	for _, sp := range d.Spaces {
+		if sp == nil || sp[0].Tops == nil || sp[0].Tops.Sum == nil || !sp[0].Def.WindowMoves(was, now) {
+			continue
+		}
+		if d.RefreshSums(sp, sp[0].Tops.Sum); sp[0].Tops.Sum.Short() {
+			d.wakeLists()
+		}
+	}
+}
+
+// RefreshSums reads the sums of the posts of a list again, until the time stands still meanwhile. REQUIRES Data.Gate held, or a replay.
+func (d *Data) RefreshSums(sp block.Space, l *toplist.List) {
+	for {
+		now := d.Time.Seconds()
+		for _, mid := range l.Mids() {
+			ks := sp.Of(mid)
+			blk := ks.Lock(mid)
+			sum, err := SumOf(ks, blk, mid, now)
+			if err == nil {
+				l.Refresh(toplist.Entry{Value: sum, Mid: mid}, sum == 0)
+			}
+			blk.Mu.Unlock()
+			if err != nil {
+				l.Reset()
+				d.wakeLists()
+				return
+			}
+		}
+		if d.Time.Seconds() == now {
+			return
+		}
+	}
 }

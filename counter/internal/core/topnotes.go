@@ -12,6 +12,12 @@ import (
 // The lists are told where the records of the changes are in the log, and their blocks are locked still: nobody sees a change in a list that nobody
 // sees in the block, and the changes of a post reach a list in their order. A stretch tells at its append, a change
 // set and a numbered change behind their records, and a batch that logs nothing at once.
+//
+// # Windows
+//
+// The list of a column that counts in a window of time is one of the sums at the time of the log, and belongs to the space of the column.
+// Between ticks a sum changes only with the item, as a value of any list does. A tick ends a bucket, so sums can only fall: the posts of the list are read
+// again then. Those outside of it ranked below its marks, and still do. Posts with the sum 0 are not in it.
 type topNotes struct {
 	toplist.Notes
 	held bool // by a change set, or a numbered change, which tells them itself
@@ -21,7 +27,11 @@ type topNotes struct {
 const unknown = ^uint64(0)
 
 // topChanged notes that op, which was made, has changed its column from old to value.
-func topChanged(b *Batch, t *toplist.Lists, op *Op, old, value uint64) {
+func topChanged(b *Batch, t *toplist.Lists, blk *block.Block, op *Op, old, value uint64) {
+	if t.Sum != nil {
+		topSum(b, op.ks, blk, op.Mid)
+		return
+	}
 	if l := t.Of[op.Column]; l != nil && (l.Reaches(value) || l.Reaches(old)) && !b.data.Own.Hides(op.Mid) {
 		b.tops.Add(l, op.Mid, value)
 	}
@@ -47,7 +57,11 @@ func topMade(b *Batch, t *toplist.Lists, op *Op, set uint64, readable bool) {
 }
 
 // topSet notes that op has given several columns values.
-func topSet(b *Batch, t *toplist.Lists, op *Op, columns []int16, values []uint64, readable bool) {
+func topSet(b *Batch, t *toplist.Lists, blk *block.Block, op *Op, columns []int16, values []uint64, readable bool) {
+	if t.Sum != nil {
+		topSum(b, op.ks, blk, op.Mid)
+		return
+	}
 	set := uint64(0)
 	for i, c := range columns {
 		set |= 1 << c
@@ -73,6 +87,10 @@ func topGone(b *Batch, t *toplist.Lists, mid uint64) {
 
 // topIs notes the values of a post in blk, which is locked.
 func topIs(b *Batch, ks *block.Keyspace, blk *block.Block, mid uint64) {
+	if ks.Tops.Sum != nil {
+		topSum(b, ks, blk, mid)
+		return
+	}
 	p, err := ks.Find(blk, mid)
 	if err == nil && !p.Found() {
 		for _, l := range ks.Tops.All {
@@ -103,6 +121,56 @@ func decayTop(b *Batch, t *toplist.Lists, mid, sum uint64) {
 		b.tops.Add(l, mid, sum)
 	}
 	topDone(b)
+}
+
+// topSum notes the sum of a post in the space ks of a window. blk is its block, which is locked. A replay makes one record of a window by several
+// operations, which nobody is to see apart: their notes are told before the block is unlocked (stretch.leave).
+func topSum(b *Batch, ks *block.Keyspace, blk *block.Block, mid uint64) {
+	p, err := ks.Find(blk, mid)
+	topSumAt(b, ks, blk, mid, p, err)
+}
+
+// topSumAt is topSum for an item that was found at p, or not, by an error.
+func topSumAt(b *Batch, ks *block.Keyspace, blk *block.Block, mid uint64, p block.Location, err error) {
+	l := ks.Tops.Sum
+	if !l.Takes() || b.data.Own.Hides(mid) {
+		return
+	}
+	sum := uint64(0)
+	if err == nil {
+		sum, err = sumAt(ks, blk, mid, p, b.data.Time.Seconds())
+	}
+	switch {
+	case err != nil:
+		l.Reset()
+		b.data.wakeLists()
+	case sum == 0:
+		b.tops.Gone(l, mid)
+	case b.silent || l.Reaches(sum): // a client's addition makes a sum larger: a sum that does not reach the list was not in it
+		b.tops.Add(l, mid, sum)
+	}
+}
+
+// SumOf is the sum of a post in the space of a window at a moment of the log's time; 0: it has none. REQUIRES blk, its block, to be locked.
+func SumOf(ks *block.Keyspace, blk *block.Block, mid uint64, now int64) (uint64, error) {
+	p, err := ks.Find(blk, mid)
+	if err != nil {
+		return 0, err
+	}
+	return sumAt(ks, blk, mid, p, now)
+}
+
+// sumAt is SumOf for an item that was found at p.
+func sumAt(ks *block.Keyspace, blk *block.Block, mid uint64, p block.Location, now int64) (uint64, error) {
+	if !p.Found() {
+		return 0, nil
+	}
+	var row [schema.MaxColumns]uint64
+	read, err := ks.AppendRow(row[:0], blk, mid, p)
+	if err != nil {
+		return 0, err
+	}
+	return ks.Def.WindowSum(read, now), nil
 }
 
 // topDone tells the lists at once, where no log waits for the changes.

@@ -205,8 +205,13 @@ func (w *windows) apply(mid uint64, apart bool) {
 		p := &w.open[i]
 		w.columns = p.Add(p.add, &w.now, w.columns[:0])
 		mark(b, p.Block, mid)
-		if p.Ks.Tops != nil {
-			decayTop(b, p.Ks.Tops, mid, w.columns[0].Value)
+		switch t := p.Ks.Tops; {
+		case t == nil:
+		case t.Sum == nil:
+			decayTop(b, t, mid, w.columns[0].Value)
+		default:
+			topSumAt(b, p.Ks, p.Block, mid, p.At, nil)
+			topDone(b)
 		}
 		p.Block.Used = b.now
 		p.Block.Work++

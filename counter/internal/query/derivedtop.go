@@ -21,6 +21,7 @@ type joinedTop struct {
 	search *joined
 	sums   *Top            // the top of the space of a column that decays, before search finds those that are worth nothing; nil: search finds all
 	of     *schema.Derived // the column in the schema in force, if it decays and there was a post
+	listed bool            // the list of a window's sums is asked first, before search finds the posts
 	best   ranking
 	ranked map[uint64]bool // mids of the first search: their window may have ended since
 }
@@ -34,6 +35,7 @@ func newJoinedTop(q Query, column int16, k int) (t *joinedTop, err error) {
 		q.Where = append(slices.Clone(q.Where), Condition{column, Greater, 0})
 	}
 	if t.search, err = newJoined(q); err != nil || !t.decays() {
+		t.listed = t.some && t.q.all()
 		return t, err
 	}
 	t.search.exact = true
@@ -50,7 +52,29 @@ func (t *joinedTop) place() int { return int(t.column) - len(t.q.Counter.Columns
 func (t *joinedTop) decays() bool { return t.place() >= 0 && t.q.Counter.Derived[t.place()].Decays() }
 
 // scan has the search look at the posts, also where a list has them.
-func (t *joinedTop) scan() { t.sums = nil }
+func (t *joinedTop) scan() { t.sums, t.listed = nil, false }
+
+// askList asks the list of the window's sums for the posts, if the server keeps one. Where it does not have k, as there are no more, all posts with additions
+// in the window are ranked.
+func (t *joinedTop) askList(b View) (done bool, err error) {
+	t.listed = false
+	if err := t.search.bind(b); err != nil {
+		return false, err
+	}
+	tops := b.Space(t.search.derived[t.place()].Space.ID)[0].Tops
+	if tops == nil || tops.Sum == nil {
+		return false, nil
+	}
+	top, seen, ok := tops.Sum.Top(t.k)
+	if !ok {
+		return false, nil
+	}
+	b.NoteSeen(seen)
+	for _, e := range top {
+		t.best.add(Ranked{e.Value, e.Mid}, t.k)
+	}
+	return true, nil
+}
 
 // stepSums is a step of sums, and tells whether all that are worth anything are ranked.
 func (t *joinedTop) stepSums(b View) (done bool, err error) {
@@ -74,12 +98,19 @@ func (t *joinedTop) stepSums(b View) (done bool, err error) {
 
 // step is Top.Step. The rows are put in found.
 func (t *joinedTop) step(b View, found *Rows) (done bool, err error) {
-	if t.sums != nil {
+	switch {
+	case t.listed:
+		if done, err = t.askList(b); !done {
+			return false, err
+		}
+	case t.sums != nil:
 		if done, err = t.stepSums(b); !done {
 			return false, err
 		}
-	} else if done, err = t.search.step(b); err != nil {
-		return false, err
+	default:
+		if done, err = t.search.step(b); err != nil {
+			return false, err
+		}
 	}
 	if t.search.rows.Len() > 0 && t.decays() {
 		t.of = t.search.derived[t.place()]

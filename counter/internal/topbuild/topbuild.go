@@ -4,6 +4,7 @@
 package topbuild
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,31 +145,61 @@ func (r *Builder) stopped() bool {
 func (r *Builder) build(w Kept) bool {
 	number := w.List.Build()
 	want := 2 * w.List.Want
-	rows, seen, err := r.scan(w, want)
+	best, seen, err := r.scan(w, want)
 	if err == nil {
-		err = r.add(w, rows)
+		err = r.add(w, best)
 	}
 	if err != nil {
 		w.List.Abandon(number)
 		return false
 	}
 	from := toplist.Entry{} // all posts were found
-	if rows.Len() == want {
-		mid, values := rows.At(want - 1)
-		from = toplist.Entry{Value: values[0], Mid: mid}
+	if len(best) == want {
+		from = best[want-1]
 	}
 	r.builds.Add(1)
 	return w.List.Done(number, from, seen) && !w.List.Short()
 }
 
+// look is a search for the best of all posts.
+type look interface {
+	Step(b query.View) (done bool, err error)
+	best() []toplist.Entry
+}
+
+// values looks for those with the largest values of a column.
+type values struct{ *query.Top }
+
+func (v values) best() []toplist.Entry {
+	best := make([]toplist.Entry, v.Rows().Len())
+	for i := range best {
+		mid, values := v.Rows().At(i)
+		best[i] = toplist.Entry{Value: values[0], Mid: mid}
+	}
+	return best
+}
+
+// newLook prepares one for the best k of w.
+func newLook(w Kept, k int) (look, error) {
+	q := query.Query{Counter: w.Counter, To: schema.MaxMid}
+	if w.Counter.IsWindow() {
+		find, err := query.NewFind(q)
+		return &sums{Find: find, def: w.Counter, k: k}, err
+	}
+	t, err := query.NewTop(q, int16(w.Counter.Index(w.List.Column)), k)
+	if err != nil {
+		return nil, err
+	}
+	t.Scan()
+	return values{t}, nil
+}
+
 // scan finds the posts with the largest values. seen is the log offset behind all blocks that it has met.
-func (r *Builder) scan(w Kept, k int) (rows *query.Rows, seen uint64, err error) {
-	column := w.Counter.Index(w.List.Column)
-	t, err := query.NewTop(query.Query{Counter: w.Counter, To: schema.MaxMid}, int16(column), k)
+func (r *Builder) scan(w Kept, k int) (best []toplist.Entry, seen uint64, err error) {
+	t, err := newLook(w, k)
 	if err != nil {
 		return nil, 0, err
 	}
-	t.Scan()
 	b := r.s.NewBatch()
 	turns := pace.Pace{}
 	for {
@@ -180,7 +211,7 @@ func (r *Builder) scan(w Kept, k int) (rows *query.Rows, seen uint64, err error)
 		b.End()
 		b.Reset()
 		if err != nil || done {
-			return t.Rows(), core.SeenBy(b), err
+			return t.best(), core.SeenBy(b), err
 		}
 		if r.stopped() {
 			return nil, 0, core.ErrClosed
@@ -200,15 +231,15 @@ func (r *Builder) rest(turns *pace.Pace) {
 const addTurn = 256
 
 // add gives the posts to the list, each with the value that it has now, under the lock of its block.
-func (r *Builder) add(w Kept, rows *query.Rows) error {
+func (r *Builder) add(w Kept, best []toplist.Entry) error {
 	b := r.s.NewBatch()
 	turns := pace.Pace{}
-	for from := 0; from < rows.Len(); from += addTurn {
+	for posts := range slices.Chunk(best, addTurn) {
 		r.rest(&turns)
 		if err := b.Begin(); err != nil {
 			return err
 		}
-		err := r.addSome(b, w, rows, from, min(from+addTurn, rows.Len()))
+		err := r.addSome(b, w, posts)
 		b.End()
 		if err != nil {
 			return err
@@ -217,15 +248,15 @@ func (r *Builder) add(w Kept, rows *query.Rows) error {
 	return nil
 }
 
-// addSome is add for some rows. REQUIRES b to be open.
-func (r *Builder) addSome(b *core.Batch, w Kept, rows *query.Rows, from, to int) error {
+// addSome is add for some posts. REQUIRES b to be open.
+func (r *Builder) addSome(b *core.Batch, w Kept, posts []toplist.Entry) error {
 	def := b.Schema().CounterByID(w.Counter.ID)
 	if def == nil || def.Index(w.List.Column) < 0 {
 		return &query.DroppedError{Counter: w.Counter.Name}
 	}
-	column, sp := def.Index(w.List.Column), r.s.Spaces[def.ID]
-	for i := from; i < to; i++ {
-		mid, _ := rows.At(i)
+	column, sp, now := def.Index(w.List.Column), r.s.Spaces[def.ID], r.s.Time.Seconds()
+	for i := range posts {
+		mid := posts[i].Mid
 		if r.s.Own.Hides(mid) {
 			continue
 		}
@@ -234,7 +265,12 @@ func (r *Builder) addSome(b *core.Batch, w Kept, rows *query.Rows, from, to int)
 		p, err := ks.Find(blk, mid)
 		if err == nil && p.Found() {
 			var value uint64
-			if value, err = ks.Value(blk, mid, p, column); err == nil {
+			if def.IsWindow() {
+				value, err = core.SumOf(ks, blk, mid, now)
+			} else {
+				value, err = ks.Value(blk, mid, p, column)
+			}
+			if err == nil && (value > 0 || !def.IsWindow()) {
 				w.List.Add(toplist.Entry{Value: value, Mid: mid}, blk.Logged)
 			}
 		}
@@ -242,6 +278,9 @@ func (r *Builder) addSome(b *core.Batch, w Kept, rows *query.Rows, from, to int)
 		if err != nil {
 			return err
 		}
+	}
+	if def.IsWindow() && r.s.Time.Seconds() != now { // a replica's time moves on beside batches
+		r.s.RefreshSums(sp, w.List)
 	}
 	return nil
 }

@@ -163,6 +163,27 @@ func (l *List) Add(e Entry, logged uint64) {
 	l.note(e, false)
 }
 
+// Refresh tells the present value of a post that may be in the list, under the lock of its block; gone: there is none. Values fall by time alone, without a
+// change, in a window of time. The marks stay: a post that is not in the list ranked below them, and cannot rise by this.
+func (l *List) Refresh(e Entry, gone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at != nil {
+		l.note(e, gone)
+	}
+}
+
+// Mids are the posts of the list.
+func (l *List) Mids() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	mids := make([]uint64, len(l.entries))
+	for i := range l.entries {
+		mids[i] = l.entries[i].Mid
+	}
+	return mids
+}
+
 // Done says that every post that was not changed since Build, and ranks at or above from, was added. seen is the log offset behind all that the look has
 // met: a post that is in no entry, as it was removed before Build, must not be missed before its removal may be told. It answers false if the list was
 // reset since.
@@ -254,6 +275,9 @@ func (l *List) Version() uint64 {
 	defer l.mu.Unlock()
 	return l.version
 }
+
+// Best moves the best k of all to the front, the best first, and returns them.
+func Best(all []Entry, k int) []Entry { return pick(all, k) }
 
 // pick sorts the best k to the front of all, and returns them.
 func pick(all []Entry, k int) []Entry {

@@ -5,6 +5,7 @@ import "github.com/counterd/counterd/schema"
 // Lists are the top lists of a counter.
 type Lists struct {
 	Of  []*List // by index of the column; nil: it has none
+	Sum *List   // of the sums of a window, whose space the counter is; nil: it is none, or has no list
 	All []*List
 }
 
@@ -22,7 +23,11 @@ func For(def *schema.Counter, old *Lists) (lists *Lists) {
 		if l == nil {
 			l = New(col.ID, col.Default, int(col.Top))
 		}
-		lists.Of[i] = l
+		if def.IsWindow() {
+			lists.Sum = l
+		} else {
+			lists.Of[i] = l
+		}
 		lists.All = append(lists.All, l)
 	}
 	return lists

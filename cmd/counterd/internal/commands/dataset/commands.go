@@ -39,7 +39,7 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 			Summary: "Starts to verify the snapshots, the log and the cold files in the background. The server does this every hour by itself.", Run: run(scrub)},
 		{Name: "add", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
 			Summary: "Adds a counter, or a column to a counter.",
-			Syntax:  "COUNTER counter [ids=layout] [retain=time] | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [top=n] [primarykey] | COLUMN counter name window=length/bucket of=column [suffix=suffix] | COLUMN counter name decay=halflife of=column[*weight][+column[*weight]...] [suffix=suffix] [top=n]", Run: run(alter), Asks: command.AskCounter(2, command.NeedWrite)},
+			Syntax:  "COUNTER counter [ids=layout] [retain=time] | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [top=n] [primarykey] | COLUMN counter name window=length/bucket of=column [suffix=suffix] [top=n] | COLUMN counter name decay=halflife of=column[*weight][+column[*weight]...] [suffix=suffix] [top=n]", Run: run(alter), Asks: command.AskCounter(2, command.NeedWrite)},
 		{Name: "drop", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
 			Summary: "Drops a counter with all its posts, or a column of a counter.", Syntax: "COUNTER counter | COLUMN counter name", Run: run(alter), Asks: command.AskCounter(2, command.NeedWrite)},
 		{Name: "alter", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
