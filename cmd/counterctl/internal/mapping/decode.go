@@ -80,11 +80,17 @@ func (s single) decode(dst []Item, r *Rules, at place, value []byte, t *Tally) [
 // score is the number of a sorted set's member: a double. Above 2^53 it may be another than was added.
 type score struct{ column int }
 
+// maxScore is how many bytes a score has at most that is not a number in decimal: Redis writes 24. A longer one is refused, not cut: zeros may fill any limit.
+const maxScore = 64
+
 func (s score) decode(dst []Item, r *Rules, at place, value []byte, t *Tally) []Item {
 	if _, _, ok := parseNumber(value); ok {
 		return r.number(dst, at, s.column, value, value, t)
 	}
-	f, err := strconv.ParseFloat(string(value[:min(len(value), 64)]), 64)
+	f, err := math.NaN(), error(nil)
+	if len(value) <= maxScore {
+		f, err = strconv.ParseFloat(string(value), 64)
+	}
 	switch {
 	case err != nil || f != math.Trunc(f): // also NaN
 		t.Skip(NotANumber, at.key, at.field, value)

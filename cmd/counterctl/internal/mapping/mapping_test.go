@@ -81,6 +81,7 @@ func TestMap(t *testing.T) {
 		{"l:{mid/1000}#{mid}=weibo.attitude", "l:77", "78008", "9", "", "1 id out of range: l:77 78008 = 9"},
 		{"z@{mid}=video.plays", "z", "4", "1e+17", "video.plays 4=100000000000000000", ""},
 		{"z@{mid}=video.plays", "z", "4", "1.5", "", "1 not a whole number: z 4 = 1.5"},
+		{"z@{mid}=video.plays", "z", "4", "17." + strings.Repeat("0", 61) + "5", "", "1 not a whole number: z 4 = 17." + strings.Repeat("0", 61) + "... (65 bytes)"},
 		{"z@{mid}=video.plays", "z", "4", "nan", "", "1 not a whole number: z 4 = nan"},
 		{"z@{mid}=video.plays", "z", "4", "inf", "", "1 more than the column holds: z 4 = inf"},
 		{"z@{mid}=video.plays", "z", "4", "-1e3", "", "1 below 0: z 4 = -1e3"},
