@@ -73,7 +73,7 @@ func TestTableAdd(t *testing.T) {
 					want |= 1 << k
 				}
 			}
-			if got := tab.Nonzero(s, first, columns); got != want {
+			if got := Nonzero(tab, s, first, columns); got != want {
 				t.Fatalf("columns from %d on of %v that are not 0: got %b, want %b", first, widths, got, want)
 			}
 		}

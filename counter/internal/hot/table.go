@@ -367,7 +367,7 @@ func (t *Table) Add(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok bo
 func (t *Table) AppendRow(dst []uint64, s Ref) []uint64 { return t.items.appendRow(dst, s) }
 
 // Nonzero tells which of up to 64 columns from first on (indexes into Layout) are not 0 in the item at s, a bit for each.
-func (t *Table) Nonzero(s Ref, first, columns int) uint64 { return t.items.nonzero(s, first, columns) }
+func Nonzero(t *Table, s Ref, first, columns int) uint64 { return t.items.nonzero(s, first, columns) }
 
 // Limit is the largest value of column c.
 func (t *Table) Limit(c int) uint64 { return t.items.limit(c) }

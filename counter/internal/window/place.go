@@ -111,7 +111,7 @@ func (p *Place) Add(n uint64, at *Moment, dst []format.ColumnValue) []format.Col
 
 // clear clears the counts of the buckets with numbers from first on, below end: fewer than the window has.
 func (p *Place) clear(first, end, buckets int64, dst []format.ColumnValue) []format.ColumnValue {
-	set := p.Block.Tab.Nonzero(p.At.Ref, p.Ks.Field(p.Block, schema.FirstBucket), int(buckets))
+	set := hot.Nonzero(&p.Block.Tab, p.At.Ref, p.Ks.Field(p.Block, schema.FirstBucket), int(buckets))
 	if set == 0 || first >= end {
 		return dst
 	}
