@@ -16,8 +16,8 @@ import (
 type narrowRow struct{ mid, v, x uint64 }
 
 // narrowStore is a store whose columns are narrow, with its posts in the order of their mids.
-func narrowStore(t *testing.T, rng *rand.Rand, items int) (*Store, []narrowRow) {
-	s := openDir(t, "data", Options{BlockItems: 5000, HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true}, `add counter a
+func narrowStore(t *testing.T, rng *rand.Rand, items int, groups bool) (*Store, []narrowRow) {
+	s := openDir(t, "data", Options{BlockItems: 5000, HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true, SlotGroups: groups}, `add counter a
 add column a v hint=4 max=20 suffix=v
 add column a x hint=1 max=32 suffix=x`)
 	var rows []narrowRow
@@ -60,7 +60,7 @@ func setNarrow(t *testing.T, s *Store, rows ...narrowRow) {
 // TestQueryOfWords compares queries with a loop over all posts.
 func TestQueryOfWords(t *testing.T) {
 	rng := newRand(t)
-	s, rows := narrowStore(t, rng, 20_000)
+	s, rows := narrowStore(t, rng, 20_000, false)
 	def := s.Schema().Counter("a")
 	for range 60 {
 		q := query.Query{Counter: def, To: schema.MaxMid, Desc: rng.IntN(2) == 0}
@@ -109,7 +109,7 @@ func TestQueryOfWords(t *testing.T) {
 // other places then. Each is found once, in order.
 func TestQueryWhileMadeAgain(t *testing.T) {
 	rng := newRand(t)
-	s, rows := narrowStore(t, rng, 20_000)
+	s, rows := narrowStore(t, rng, 20_000, false)
 	def := s.Schema().Counter("a")
 	for _, desc := range []bool{false, true} {
 		f, err := query.NewFind(query.Query{Counter: def, To: schema.MaxMid, Desc: desc})

@@ -29,7 +29,7 @@
 //	windows.go windowset.go    changes of derived columns (package window) by a batch; by change sets
 //	tick.go                    the time of the log moves on
 //	droprange.go               ranges of mids whose posts are removed at once, and the newest mids, which tell time
-//	update.go updaterow.go     changes of the posts that a query finds, and a batch as queries see it
+//	update.go updaterow.go      changes of the posts that a query finds, and a batch as queries see it
 //	topnotes.go                notes of changes for the top lists of columns
 //	replay.go                  records of the log, made again at the start and on a replica
 package core

@@ -244,10 +244,15 @@ func (u *Update) Apply(b *Batch) error {
 	if err := u.attempt(b); err != nil {
 		return err
 	}
-	for _, mid := range u.Pending {
-		if err := u.updateItem(b, mid); err != nil {
+	for i := 0; i < len(u.Pending); {
+		if n := u.updateNeighbours(b, u.Pending[i:]); n > 0 {
+			i += n
+			continue
+		}
+		if err := u.updateItem(b, u.Pending[i]); err != nil {
 			return err
 		}
+		i++
 	}
 	u.Pending, u.fit = u.Pending[:0], 0
 	return nil

@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -93,4 +94,100 @@ func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid 
 		blk = ks.Widen(blk, mid)
 	}
 	return blk, nil
+}
+
+// updateAhead is how many items ahead the bucket of an item is asked for.
+const updateAhead = 8
+
+// updateNeighbours is updateItem of the first ones of mids, as far as they are in one hot block whose table has all columns, and nothing
+// but the log and the block has to know of their changes. It locks the block once, and appends their records together. It returns how many
+// of mids were looked at; 0: the first is none of those.
+func (u *Update) updateNeighbours(b *Batch, mids []uint64) int {
+	s := &u.Search
+	ks := s.Space.Of(mids[0])
+	if u.changes[0].Kind == OpDelete || b.refused != nil || b.data.Log == nil || b.data.Own.Some || ks.Watched || ks.Tops != nil || len(ks.Def.Derived) > 0 {
+		return 0
+	}
+	blk := ks.Lock(mids[0])
+	defer func() { blk.Mu.Unlock() }()
+	if blk.Cold != nil || blk.Shape != ks.Layout {
+		return 0
+	}
+	n := 1
+	for n < len(mids) && mids[n] >= blk.Lo && mids[n] < blk.Hi && s.Space.Of(mids[n]) == ks {
+		n++
+	}
+	mids = mids[:n]
+	b.seen.noteSeen(blk.Logged)
+	blk.Used = b.now
+	u.records = u.records[:0]
+	var homes [updateAhead]hot.Home
+	for i, mid := range mids[:min(updateAhead, n)] {
+		homes[i] = blk.Tab.Prefetch(mid)
+	}
+	for i, mid := range mids {
+		home := &homes[i%updateAhead]
+		ref, found := blk.Tab.FindAt(*home)
+		if next := i + updateAhead; next < n {
+			*home = blk.Tab.Prefetch(mids[next])
+		}
+		if !found || !u.updateAt(b, blk, mid, ref) {
+			continue
+		}
+		crowded := blk.Tab.Crowded()
+		if crowded || len(u.records) > maxStretchBytes {
+			u.logRecords(b, blk)
+		}
+		if crowded {
+			blk = ks.Widen(blk, mid)
+			return i + 1
+		}
+	}
+	u.logRecords(b, blk)
+	return n
+}
+
+// updateAt changes the item at ref of blk, if it meets the query and its values stay in their columns, and makes its record.
+func (u *Update) updateAt(b *Batch, blk *block.Block, mid uint64, ref hot.Ref) bool {
+	if u.row = blk.Tab.AppendRow(u.row[:0], ref); !query.Meets(&u.Search, mid, u.row) {
+		return false
+	}
+	blk.Work++
+	if !u.compute() {
+		u.unfit++
+		return false
+	}
+	for i, c := range u.places {
+		blk.Tab.Set(ref, c, u.values[i].Value)
+	}
+	mark(b, blk, mid)
+	if counter := u.Search.Ks.Def.ID; len(u.values) == 1 {
+		u.records = format.AppendSet(u.records, counter, u.values[0].Column, mid, u.values[0].Value)
+	} else {
+		u.records = format.AppendSetItem(u.records, counter, mid, u.values)
+	}
+	u.changed++
+	u.mids = append(u.mids, mid)
+	if u.ret == ReturnNothing {
+		return true
+	}
+	if u.ret == ReturnNew {
+		for i, c := range u.places {
+			u.row[c] = u.values[i].Value
+		}
+	}
+	query.Append(&u.rows, mid, u.row, u.shown)
+	return true
+}
+
+// logRecords appends the records of changes of blk, which is locked, to the log.
+func (u *Update) logRecords(b *Batch, blk *block.Block) {
+	if len(u.records) == 0 {
+		return
+	}
+	pos, err := b.data.Log.Append(u.records)
+	if err != nil {
+		panic("counter: BUG: records that the log does not take: " + err.Error())
+	}
+	b.pos, blk.Logged, u.records = pos, pos, u.records[:0]
 }

@@ -400,10 +400,8 @@ func (s *Search) row(rows *Rows, blk *block.Block, mid uint64, p block.Location)
 	if s.whole, err = s.Ks.AppendRow(s.whole[:0], blk, mid, p); err != nil {
 		return err
 	}
-	for i, c := range s.tested {
-		if !s.spans[i].holds(s.whole[c]) {
-			return nil
-		}
+	if !Meets(s, mid, s.whole) {
+		return nil
 	}
 	rows.flat = append(rows.flat, mid)
 	for _, c := range s.wanted {

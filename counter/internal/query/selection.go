@@ -55,6 +55,19 @@ func (s *Search) narrow(i int, lo, hi uint64) {
 	}
 }
 
+// Meets tells whether the item mid, whose columns are row, in the order of the counter's, meets the query. REQUIRES Bind.
+func Meets(s *Search, mid uint64, row []uint64) bool {
+	if s.excluded(mid) {
+		return false
+	}
+	for i, c := range s.tested {
+		if !s.spans[i].holds(row[c]) {
+			return false
+		}
+	}
+	return true
+}
+
 // drop removes excluded items of front.
 func (s *Search) drop() {
 	if !s.excludes() {
