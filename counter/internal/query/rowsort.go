@@ -72,7 +72,7 @@ func (o *rowSorter) sort(r *Rows) {
 		}
 	}
 	if low > 0 {
-		o.sortNear(to, w, low)
+		o.sortNear(to, w, least, low)
 	}
 	r.flat, o.spare = lastOfEach(to, w), r.flat[:0]
 }
@@ -108,11 +108,11 @@ func appendRows(dst, rows []uint64, w int, words []uint64) []uint64 {
 	return dst
 }
 
-// sortNear sorts rows that are sorted but for the low bits of their mids.
-func (o *rowSorter) sortNear(rows []uint64, w, low int) {
+// sortNear sorts rows that are sorted but for the low bits of their mids less least: those of the mids themselves may carry elsewhere.
+func (o *rowSorter) sortNear(rows []uint64, w int, least uint64, low int) {
 	for len(rows) > 0 {
-		end := w
-		for end < len(rows) && (rows[end]^rows[0])>>(low&63) == 0 {
+		end, high := w, (rows[0]-least)>>(low&63)
+		for end < len(rows) && (rows[end]-least)>>(low&63) == high {
 			end += w
 		}
 		if end > w {

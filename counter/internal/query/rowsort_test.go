@@ -19,6 +19,7 @@ func TestRowSorter(t *testing.T) {
 		"one":       func(i, n int) uint64 { return 7 },
 		"clustered": func(i, n int) uint64 { return uint64(r.IntN(3))<<62 + uint64(r.IntN(10*n)) },
 		"one far":   func(i, n int) uint64 { return uint64(n-i) << (uint(i/(n-1)) * 40) },
+		"far pairs": func(i, n int) uint64 { return 12_345 + uint64(r.IntN(n))<<45 + uint64(r.IntN(100_000)) },
 		"falling":   func(i, n int) uint64 { return uint64(n - i) },
 	} {
 		for _, width := range []int{1, 2, 3, 4} {
