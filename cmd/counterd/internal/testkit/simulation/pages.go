@@ -302,7 +302,7 @@ func (p *page) wrongDerived(r *Run, rows []uint64) string {
 	}
 	shared := p.owner == ""
 	switch {
-	case w > a || h > 3*a:
+	case w > a || h > 3*a && oneTime(r):
 		return fmt.Sprintf("%s has %d, %d in the window, and a sum of %d", p.name, a, w, h)
 	case shared && wholeWindow(r) && w < a:
 		return fmt.Sprintf("%s has %d, and %d in a window that nothing leaves", p.name, a, w)
