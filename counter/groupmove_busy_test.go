@@ -82,6 +82,7 @@ func (b *busyMovers) change(t *testing.T) {
 		t.Fatalf("%s: post %d: got %d, want %d", key, mid, value, row[0])
 	}
 	b.posts[mid] = row
+	b.count(mid, 0, 1)
 }
 
 // repeat sends a number again that its producer may send again, as it is not too old.
@@ -166,9 +167,8 @@ func (b *busyMovers) update(t *testing.T) {
 		changed++
 		switch change.Kind {
 		case OpAdd:
-			if row[change.Column] += change.Arg; change.Column == 1 {
-				b.added[mid] += change.Arg
-			}
+			row[change.Column] += change.Arg
+			b.count(mid, change.Column, change.Arg)
 			b.posts[mid] = row
 		case OpSet:
 			row[change.Column] = change.Arg

@@ -21,7 +21,7 @@ type movers struct {
 	nodes  [2]*moverNode
 	owner  [slot.Groups]int
 	posts  map[uint64][2]uint64 // what is to be there
-	added  map[uint64]uint64    // additions to w of posts that are there, in the window of wh
+	added  map[uint64][2]uint64 // additions to v and w of posts that are there
 	seqs   map[string]uint64
 	made   map[string]Once // by producer and number: what it answered
 	mids   map[string]uint64
@@ -52,11 +52,11 @@ type testMove struct {
 	failed   bool   // the destination had no place for a producer
 }
 
-const moversSchema = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a wh window=1d/1d of=w"
+const moversSchema = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a wh window=1d/1d of=w\nadd column a sum decay=366d of=v+w*3 top=3"
 
 func newMovers(t *testing.T, rng *rand.Rand, change ...func(*Options)) *movers {
 	t.Helper()
-	m := &movers{rng: rng, posts: map[uint64][2]uint64{}, added: map[uint64]uint64{}, seqs: map[string]uint64{}, made: map[string]Once{}, mids: map[string]uint64{}, counts: map[string]int{}}
+	m := &movers{rng: rng, posts: map[uint64][2]uint64{}, added: map[uint64][2]uint64{}, seqs: map[string]uint64{}, made: map[string]Once{}, mids: map[string]uint64{}, counts: map[string]int{}}
 	for i := range m.nodes {
 		n := &moverNode{sim: vfs.NewSim()}
 		n.opts = Options{BlockItems: 16 + rng.IntN(100), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: SyncAlways, SlotGroups: rng.IntN(2) == 0,
@@ -136,9 +136,8 @@ func (m *movers) write(t *testing.T) {
 	}
 	switch op.Kind {
 	case OpAdd:
-		if row[op.Column] += op.Arg; op.Column == 1 {
-			m.added[mid] += op.Arg
-		}
+		row[op.Column] += op.Arg
+		m.count(mid, op.Column, op.Arg)
 		if value != row[op.Column] {
 			t.Fatalf("post %d: got %d, want %d", mid, value, row[op.Column])
 		}
@@ -149,6 +148,13 @@ func (m *movers) write(t *testing.T) {
 	case OpDelete:
 		delete(m.posts, mid)
 	}
+}
+
+// count notes an addition, from which derived columns follow.
+func (m *movers) count(mid uint64, column int16, n uint64) {
+	sums := m.added[mid]
+	sums[column] += n
+	m.added[mid] = sums
 }
 
 // try makes an operation at the post's owner. done is false if its number was used before.
@@ -384,7 +390,7 @@ func (m *movers) check(t *testing.T) {
 	t.Helper()
 	want, got := map[string]string{}, map[string]string{}
 	for mid, row := range m.posts {
-		want[fmt.Sprint("a:", mid)] = fmt.Sprintf("v=%d w=%d wh=%d", row[0], row[1], m.added[mid])
+		want[fmt.Sprint("a:", mid)] = fmt.Sprintf("v=%d w=%d wh=%d sum=%d", row[0], row[1], m.added[mid][1], m.added[mid][0]+3*m.added[mid][1])
 	}
 	for i, n := range m.nodes {
 		for key, text := range dump(t, n.s) {

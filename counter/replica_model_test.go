@@ -79,10 +79,11 @@ func (m model) clone() model {
 }
 
 const pairSchemaScript = `add counter a
-add column a v hint=3 max=20 suffix=v
+add column a v hint=3 max=20 suffix=v top=3
 add column a w hint=64 max=64 default=9 suffix=w
 add column a v1h window=1h/5m of=v
 add column a v10s window=10s/1s of=v suffix=vs
+add column a heat decay=10m of=v*3 top=2
 add counter b
 add column b x hint=1 max=1 suffix=x`
 
@@ -159,6 +160,7 @@ func (n *pairNode) check(t *testing.T) {
 	if got := windowsText(t, n.s); got != st.windows {
 		t.Fatalf("at %d: got windows %q, want %q", n.s.data.Log.Position(), got, st.windows)
 	}
+	checkTops(t, n.s)
 	checkStore(t, n.s, st.m)
 }
 

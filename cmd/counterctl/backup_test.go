@@ -19,7 +19,7 @@ func TestBackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=4 max=32 suffix=c\nadd column weibo week window=7d/1d of=comment suffix=w"); err != nil {
+	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=4 max=32 suffix=c\nadd column weibo week window=7d/1d of=comment suffix=w\nadd column weibo heat decay=366d of=comment*2 suffix=h top=2"); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Windows().Tick(time.Unix(1_800_000_000, 0), nil); err != nil { // additions before the first one do not count
@@ -55,26 +55,26 @@ func TestBackup(t *testing.T) {
 	do(0, append([]string{"there"}, names...), "backups", place)
 	do(0, []string{"counter=weibo items=1 digest=", "the backup can be restored"}, "drill", place)
 	do(0, []string{names[0], "can be restored"}, "drill", place, "--backup", names[0], "--scratch", t.TempDir())
-	value := func(dir string) [2]uint64 { // a post and its window
+	value := func(dir string) [3]uint64 { // a post, its window and its sum that decays
 		t.Helper()
 		s, err := counter.Open(dir, counter.Options{Manual: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		values, err := s.MGet("7.c", "7.w")
+		values, err := s.MGet("7.c", "7.w", "7.h")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return [2]uint64{values[0].N, values[1].N}
+		return [3]uint64{values[0].N, values[1].N, values[2].N}
 	}
 	to := t.TempDir()
 	do(0, []string{"restored the state at offset " + ends[2]}, "restore", place, "--out", to+"/newest")
 	do(0, nil, "restore", place, "--to", ends[0], "--out", to+"/first")
 	do(0, nil, "restore", place, "--backup", names[1], "--out", to+"/named")
 	for name, want := range map[string]uint64{"newest": 15, "first": 5, "named": 10} {
-		if got := value(to + "/" + name); got != [2]uint64{want, want} {
-			t.Errorf("%s: got %d, want %d of both", name, got, want)
+		if got := value(to + "/" + name); got != [3]uint64{want, want, 2 * want} {
+			t.Errorf("%s: got %d, want %d of both, and twice that", name, got, want)
 		}
 	}
 	do(1, []string{"is there already"}, "restore", place, "--out", to+"/first")

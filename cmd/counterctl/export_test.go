@@ -30,7 +30,7 @@ func exportDir(t *testing.T) string {
 	}
 	must(store.Replication().AdmitCursors())
 	must(store.AlterScript("add counter weibo\nadd column weibo comment hint=4 max=32 suffix=c\nadd column weibo repost hint=16 max=63 suffix=r\n" +
-		"add column weibo month window=30d/30d of=repost suffix=m\n" +
+		"add column weibo month window=30d/30d of=repost suffix=m\nadd column weibo heat decay=366d of=comment*3+repost suffix=h top=2\n" +
 		"add counter video\nadd column video views hint=8 max=32 suffix=v"))
 	for key, by := range map[string]int64{"7.c": 5, "8.r": 70_000, "9.r": 1, "video:3.v": 2} {
 		_, err := store.Incr(key, by)
@@ -50,6 +50,7 @@ func TestExportDirectory(t *testing.T) {
 		"weibo --format csv":                      "mid,comment,repost\r\n7,6,0\r\n8,0,70000\r\n9,0,1\r\n",
 		"weibo --columns r":                       "mid\trepost\n7\t0\n8\t70000\n9\t1\n",
 		"weibo --columns c,m":                     "mid\tcomment\tmonth\n7\t6\t0\n8\t0\t70000\n9\t0\t1\n",
+		"weibo --columns h":                       "mid\theat\n7\t18\n8\t70000\n9\t1\n",
 		"weibo MID > 7 AND MID <= 8":              "mid\tcomment\trepost\n8\t0\t70000\n",
 		"weibo mid in 9 7 888 WHERE c = 0":        "mid\tcomment\trepost\n9\t0\t1\n",
 		"weibo WHERE repost < 70000 AND c != 6":   "mid\tcomment\trepost\n9\t0\t1\n",
@@ -76,7 +77,7 @@ func TestExportDirectory(t *testing.T) {
 // TestExportDerived: the commands of an export set what a server stores, and no derived column. They named all, and the server refused each post.
 func TestExportDerived(t *testing.T) {
 	out, note, status := ctl(t, "export", exportDir(t), "weibo", "--out", "-", "--format", "resp")
-	if status != 0 || !strings.Contains(out, "window=30d/30d") || strings.Count(out, "month") != 1 ||
+	if status != 0 || !strings.Contains(out, "window=30d/30d") || strings.Count(out, "month") != 1 || !strings.Contains(out, "decay=366d") || strings.Count(out, "heat") != 1 ||
 		!strings.Contains(out, "*6\r\n$4\r\nHSET\r\n$7\r\nweibo:8\r\n$7\r\ncomment\r\n$1\r\n0\r\n$6\r\nrepost\r\n$5\r\n70000\r\n") {
 		t.Errorf("%d: %q, %s", status, out, note)
 	}

@@ -22,8 +22,9 @@ const Mids = 300
 var Limits = counter.ProducerLimits{Producers: 5, MinIdle: 1}
 
 // Schema is the schema of a store before Work begins. Two columns count the additions to m: nothing leaves the window of
-// the first one within a test, and all additions leave that of the second one soon.
-const Schema = "add counter w\nadd column w n hint=8 max=30 suffix=n\nadd column w m hint=4 max=32 suffix=m top=3\nadd column w long window=1h/5m of=m\nadd column w short window=10s/1s of=m"
+// the first one within a test, and all additions leave that of the second one soon. A third one has the additions to both, which fade in some
+// minutes.
+const Schema = "add counter w\nadd column w n hint=8 max=30 suffix=n\nadd column w m hint=4 max=32 suffix=m top=3\nadd column w long window=1h/5m of=m\nadd column w short window=10s/1s of=m\nadd column w heat decay=1m of=m*3+n top=4"
 
 // Work makes changes. It sleeps now and then, so that producers become idle: run it in a bubble of synctest.
 type Work struct {
@@ -170,7 +171,7 @@ func (w *Work) Numbered(s *counter.Store, id string, seq uint64, key string) (do
 	return done, o.Repeat, nil
 }
 
-// Digest returns a text that two stores share if they hold the same schema, posts, counts of windows and state of producers.
+// Digest returns a text that two stores share if they hold the same schema, posts, counts of windows, top lists and state of producers.
 func Digest(s *counter.Store) (string, error) {
 	b := s.NewBatch()
 	if err := b.Begin(); err != nil {
@@ -189,6 +190,11 @@ func Digest(s *counter.Store) (string, error) {
 			return "", err
 		}
 		text += counts
+		best, err := tops(b, def)
+		if err != nil {
+			return "", err
+		}
+		text += best
 	}
 	producers, err := b.Producers().List(100)
 	if err != nil {
@@ -223,6 +229,28 @@ func windows(b *counter.Batch, def *schema.Counter) (text string, err error) {
 		}
 	}
 	return text, err
+}
+
+// tops is the best posts of each column that has a list.
+func tops(b *counter.Batch, def *schema.Counter) (text string, err error) {
+	for i := range def.Width() {
+		k := int(def.Col(i).Top)
+		if k == 0 {
+			continue
+		}
+		t, err := counter.NewTop(counter.Query{Counter: def, To: schema.MaxMid}, int16(i), k)
+		for done := false; err == nil && !done; {
+			done, err = t.Step(b)
+		}
+		if err != nil {
+			return "", err
+		}
+		for n := range t.Rows().Len() {
+			mid, values := t.Rows().At(n)
+			text += fmt.Sprintf("%s %d %d;", def.Col(i).Name, mid, values[0])
+		}
+	}
+	return text, nil
 }
 
 // DropPools empties every sync.Pool. Call it behind a bubble of synctest in which a log was compressed: the decoders that package format
