@@ -205,7 +205,7 @@ func recent(r *Run, mid uint64, now int64) (least, most uint64) {
 		if r.began.Add(till).Unix() > out {
 			most++
 		}
-		if a.outcome == acknowledged && a.from > r.healed && r.began.Add(a.from-lateTicks).Unix() > out {
+		if a.outcome == acknowledged && a.from > r.healed && r.began.Add(a.from-2*lateTicks).Unix() > out {
 			least++
 		}
 	}
@@ -315,7 +315,7 @@ func worth(r *Run, mid uint64, now int64) (least, most float64) {
 			most += at(max(a.till, r.healed+lateChanges))
 		default:
 			if most += at(a.till); a.from > r.healed {
-				least += at(a.from - lateTicks)
+				least += at(a.from - 2*lateTicks)
 			}
 		}
 	}
