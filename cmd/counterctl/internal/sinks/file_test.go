@@ -111,6 +111,9 @@ func TestTornFiles(t *testing.T) {
 				torn = bytes.Clone(data)
 				clear(torn[cut:min(len(data), cut+1+rng.IntN(100))])
 			}
+			if bytes.Equal(torn, data) { // zeros stood there
+				continue
+			}
 			if err := os.WriteFile(path, torn, 0o644); err != nil {
 				t.Fatal(err)
 			}
