@@ -418,11 +418,7 @@ func (r *changeSets) log(g changeSet, once *Once) {
 			}
 			r.columns = append(r.columns, next.result())
 		}
-		if c := r.columns[0]; len(r.columns) == 1 {
-			r.records = format.AppendSet(r.records, op.Counter.ID, c.Column, op.Mid, c.Value)
-		} else {
-			r.records = format.AppendSetItem(r.records, op.Counter.ID, op.Mid, r.columns)
-		}
+		r.records = appendValues(r.records, op.Counter.ID, op.Mid, r.columns)
 	}
 	r.records = append(r.records, b.windows.records...)
 	switch { // MaxChangeSet sees to it that they are not too long

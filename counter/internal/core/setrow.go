@@ -171,8 +171,13 @@ func (r *changeSets) appendRow(dst []byte, op *Op) []byte {
 	for i, c := range columns {
 		r.columns = append(r.columns, format.ColumnValue{Column: op.Counter.Columns[c].ID, Value: values[i]})
 	}
-	if len(r.columns) == 1 {
-		return format.AppendSet(dst, op.Counter.ID, r.columns[0].Column, op.Mid, r.columns[0].Value)
+	return appendValues(dst, op.Counter.ID, op.Mid, r.columns)
+}
+
+// appendValues appends the record that gives columns of an item values: the shorter one where it is one column.
+func appendValues(dst []byte, counter uint32, mid uint64, values []format.ColumnValue) []byte {
+	if len(values) == 1 {
+		return format.AppendSet(dst, counter, values[0].Column, mid, values[0].Value)
 	}
-	return format.AppendSetItem(dst, op.Counter.ID, op.Mid, r.columns)
+	return format.AppendSetItem(dst, counter, mid, values)
 }

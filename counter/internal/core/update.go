@@ -402,17 +402,7 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 			return err
 		}
 	}
-	u.changed++
-	u.mids = append(u.mids, mid)
-	if u.ret == ReturnNothing {
-		return nil
-	}
-	if u.ret == ReturnNew {
-		for i, c := range u.places {
-			u.row[c] = u.values[i].Value
-		}
-	}
-	query.Append(&u.rows, mid, u.row, u.shown)
+	u.note(mid)
 	return nil
 }
 

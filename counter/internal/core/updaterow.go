@@ -161,15 +161,17 @@ func (u *Update) updateAt(b *Batch, blk *block.Block, mid uint64, ref hot.Ref) b
 		blk.Tab.Set(ref, c, u.values[i].Value)
 	}
 	mark(b, blk, mid)
-	if counter := u.Search.Ks.Def.ID; len(u.values) == 1 {
-		u.records = format.AppendSet(u.records, counter, u.values[0].Column, mid, u.values[0].Value)
-	} else {
-		u.records = format.AppendSetItem(u.records, counter, mid, u.values)
-	}
+	u.records = appendValues(u.records, u.Search.Ks.Def.ID, mid, u.values)
+	u.note(mid)
+	return true
+}
+
+// note counts an item that was changed, and keeps its row if rows are to be returned.
+func (u *Update) note(mid uint64) {
 	u.changed++
 	u.mids = append(u.mids, mid)
 	if u.ret == ReturnNothing {
-		return true
+		return
 	}
 	if u.ret == ReturnNew {
 		for i, c := range u.places {
@@ -177,7 +179,6 @@ func (u *Update) updateAt(b *Batch, blk *block.Block, mid uint64, ref hot.Ref) b
 		}
 	}
 	query.Append(&u.rows, mid, u.row, u.shown)
-	return true
 }
 
 // logRecords appends the records of changes of blk, which is locked, to the log.
