@@ -167,10 +167,14 @@ func argument(t *testing.T, a resptest.Value) string {
 			text = "<" + text + ">"
 		}
 	}
-	if slices.Contains(flags, "multiple") {
+	again := slices.Contains(flags, "multiple_token")
+	if slices.Contains(flags, "multiple") && !again {
 		text += " [" + text + " ...]"
 	}
 	text = strings.TrimSpace(fields["token"].Text + " " + text)
+	if again {
+		text += " [" + text + " ...]"
+	}
 	if optional {
 		text = "[" + text + "]"
 	}

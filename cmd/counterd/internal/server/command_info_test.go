@@ -131,7 +131,7 @@ func TestCommandDocs(t *testing.T) {
 					}
 				case "flags":
 					for _, f := range value.List {
-						if f.Kind != '+' || f.Text != "optional" && f.Text != "multiple" {
+						if f.Kind != '+' || !slices.Contains([]string{"optional", "multiple", "multiple_token"}, f.Text) {
 							t.Fatalf("flag %v in %v", f, v)
 						}
 					}

@@ -74,6 +74,9 @@ func (a *Argument) reply(out *resp.Replies) {
 	if a.Multiple {
 		flags = append(flags, "multiple")
 	}
+	if a.Again {
+		flags = append(flags, "multiple_token")
+	}
 	pairs := 2
 	for _, there := range []bool{a.Kind == "key", a.Token != "", len(flags) > 0, len(a.Args) > 0} {
 		if there {

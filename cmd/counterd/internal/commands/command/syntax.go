@@ -13,6 +13,7 @@ type Argument struct {
 	Token    string // word that stands before it, or for it
 	Optional bool
 	Multiple bool
+	Again    bool       // Multiple, and each repetition begins with the token: Redis's flag multiple_token
 	Args     []Argument // of oneof and block
 }
 
@@ -22,7 +23,8 @@ type Argument struct {
 //	alternative = { TOKEN | word | "[" arguments [ "..." ] "]" }
 //
 // Words in capitals are tokens, and belong to the words that follow them up to the next token or bracket. A group that
-// repeats the words before it and ends in "..." says that these can be given again: "key value [key value ...]".
+// repeats the words before it and ends in "..." says that these can be given again: "key value [key value ...]". Where the
+// token before them stands in the group as well, each repetition begins with it: "SET column value [SET column value ...]".
 func ParseSyntax(syntax string) ([]Argument, error) {
 	p := syntaxParser{words: strings.Fields(strings.NewReplacer("[", " [ ", "]", " ] ").Replace(syntax))}
 	args, err := p.arguments()
@@ -78,6 +80,9 @@ func (p *syntaxParser) alternative() ([]Argument, error) {
 			if again {
 				p.words = p.words[1:]
 			}
+			if again && len(inner) == 0 {
+				return nil, fmt.Errorf("command: got nothing before ..., want what can be repeated")
+			}
 			if p.peek() != "]" {
 				return nil, fmt.Errorf("command: got %q, want a closing bracket", p.peek())
 			}
@@ -108,16 +113,19 @@ func (p *syntaxParser) token(token string) Argument {
 	return a
 }
 
-// addGroup adds what stood in brackets to the arguments before it.
+// addGroup adds what stood in brackets to the arguments before it. Words behind another token than before are no repetition
+// of these: "WHERE column [AND column ...]".
 func addGroup(args, inner []Argument, again bool) []Argument {
-	if n := len(args) - len(inner); again && n >= 0 && joinNames(args[n:]) == joinNames(inner) {
+	if n := len(args) - len(inner); again && n >= 0 && joinNames(args[n:]) == joinNames(inner) && (inner[0].Token == "" || inner[0].Token == args[n].Token) {
 		repeated := group(slices.Clone(args[n:]))
-		repeated.Multiple = true
+		repeated.Multiple, repeated.Again = true, len(inner) == 1 && inner[0].Token != ""
 		return append(args[:n], repeated)
 	}
 	g := group(inner)
 	g.Optional = true
-	g.Multiple = g.Multiple || again
+	if again {
+		g.Multiple, g.Again = true, g.Token != ""
+	}
 	return append(args, g)
 }
 

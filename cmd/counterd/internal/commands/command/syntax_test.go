@@ -19,6 +19,9 @@ func show(args []Argument) string {
 		if a.Multiple {
 			s += "+"
 		}
+		if a.Again {
+			s += "+"
+		}
 		if len(a.Args) > 0 {
 			s += "(" + show(a.Args) + ")"
 		}
@@ -40,6 +43,11 @@ func TestParseSyntax(t *testing.T) {
 		{"[NX | XX] [GET]", "nx_xx:oneof?(NX=nx:pure-token XX=xx:pure-token) GET=get:pure-token?"},
 		{"cursor [MATCH pattern] [COUNT count]", "cursor:integer MATCH=pattern:pattern? COUNT=count:integer?"},
 		{"[TYPE type] [ID client-id [client-id ...]]", "TYPE=type:string? ID=client-id:integer?+"},
+		{"[SET column value [SET column value ...]]", "SET=column_value:block?++(column:string value:string)"},
+		{"[RESET column [RESET column ...]] [DEL]", "RESET=column:string?++ DEL=del:pure-token?"},
+		{"[WHERE column value [AND column value ...]]",
+			"column_value_column_value:block?(WHERE=column_value:block(column:string value:string) AND=column_value:block?++(column:string value:string))"},
+		{"[MID mid [AND MID mid ...]]", "mid_and_mid:block?(MID=mid:integer and_mid:block?+(AND=and:pure-token MID=mid:integer))"},
 		{"[protover [AUTH username password] [SETNAME clientname]]",
 			"protover_username_password_clientname:block?(protover:integer AUTH=username_password:block?(username:string password:string) SETNAME=clientname:string?)"},
 		{"COUNTER counter | COLUMN counter name [max=bits]",
@@ -51,7 +59,7 @@ func TestParseSyntax(t *testing.T) {
 			t.Errorf("%q: got %s, %v, want %s", c.syntax, got, err, c.want)
 		}
 	}
-	for _, bad := range []string{"[key", "key]", "[key ... key]", "...", "[[key]"} {
+	for _, bad := range []string{"[key", "key]", "[key ... key]", "...", "[...]", "[[key]"} {
 		if args, err := ParseSyntax(bad); err == nil {
 			t.Errorf("%q: got %s, want an error", bad, show(args))
 		}
