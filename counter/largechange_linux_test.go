@@ -42,6 +42,7 @@ func BenchmarkLargeChange(b *testing.B) {
 		if set {
 			bt.ChangeSet(0)
 		}
+		bt.Locate(s.Schema(), func() {})
 		if err := begin(); err != nil {
 			b.Fatal(err)
 		}

@@ -36,6 +36,7 @@ type Batch struct {
 	now     int64   // Data.Clock, asked once a Run
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
+	early   bool    // before the batch was opened as it is now: see Locate
 	foreign bool    // some of those are of groups that are not owned: they have no block
 	derives bool    // some of those are of counters with derived columns
 	pos     uint64  // log offset behind the last change, for Commit
@@ -87,7 +88,10 @@ func (b *Batch) End() {
 	if !b.open {
 		return
 	}
-	b.open, b.changeSets.pending, b.located = false, false, 0
+	b.open, b.changeSets.pending = false, false
+	if !b.early {
+		b.located = 0
+	}
 	if b.exclusive {
 		b.exclusive = false
 		if b.data.Log != nil && !b.silent {
@@ -206,7 +210,7 @@ func (b *Batch) Reset() {
 	if cap(b.within) > retainedOps {
 		b.within = nil
 	}
-	b.ops, b.rows, b.within, b.cold, b.located = b.ops[:0], b.rows[:0], b.within[:0], b.cold[:0], 0
+	b.ops, b.rows, b.within, b.cold, b.located, b.early = b.ops[:0], b.rows[:0], b.within[:0], b.cold[:0], 0, false
 	b.sets.reset()
 	b.changeSets.reset()
 }
@@ -215,9 +219,10 @@ func (b *Batch) Reset() {
 // the batch to be open.
 func (b *Batch) Run() {
 	b.checkState()
-	if b.located != len(b.ops) {
-		b.locate()
+	if b.located != len(b.ops) || b.early && outdated(b) {
+		locate(b)
 	}
+	b.early = false
 	b.fetch()
 	at, list := 0, b.changeSets.list
 	for len(list) > 0 {
@@ -311,7 +316,7 @@ func (b *Batch) Commit() error {
 // another batch pushes out of it before Run is read all the same. REQUIRES the batch to be open. It does what Run begins
 // with, so asking costs nothing, and it does not touch the disk.
 func (b *Batch) Cold() bool {
-	b.locate()
+	locate(b)
 	for _, i := range b.cold {
 		if op := &b.ops[i]; !op.block.Cold.File.Cached(op.at) {
 			return true

@@ -172,8 +172,15 @@ func (r *changeSets) runChanges(g changeSet) {
 			return
 		}
 	}
+	if once == nil && deletesOnly(r, g) {
+		deleteAll(r, g)
+		return
+	}
 	r.made, r.lost = r.made[:0], 0
 	for i := g.from; i < g.to; i++ {
+		if r.located && (i-g.from)%peekAhead == 0 {
+			peek(b.ops[i:min(i+peekAhead, g.to)])
+		}
 		op := &b.ops[i]
 		if op.Err = r.prepare(int32(i)); op.Err != nil {
 			r.unmake()
@@ -421,21 +428,5 @@ func (r *changeSets) log(g changeSet, once *Once) {
 		r.records = appendValues(r.records, op.Counter.ID, op.Mid, r.columns)
 	}
 	r.records = append(r.records, b.windows.records...)
-	switch { // MaxChangeSet sees to it that they are not too long
-	case once != nil:
-		r.append(records)
-		r.remember(once)
-	case records == 0:
-		return
-	case records == 1: // one change anyway, which can share a frame
-		b.pos, _ = b.data.Log.Append(r.records)
-	default:
-		b.pos, _ = b.data.Log.AppendWhole(r.records)
-	}
-	if b.data.Log == nil {
-		return
-	}
-	for _, blk := range r.locked {
-		blk.Logged = b.pos
-	}
+	appendRecords(r, records, once)
 }

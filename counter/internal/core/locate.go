@@ -5,10 +5,49 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
+// Locate finds the blocks of the operations, which were planned with the schema names, before the batch is opened, so that a later Run need
+// not. That is a sixth to a third of the time of 10,000 operations, and nobody waits for it. pause lets others go on.
+func (b *Batch) Locate(names *schema.Schema, pause func()) {
+	for from := 0; from < len(b.ops); from += sliceOps {
+		if from > 0 {
+			pause()
+		}
+		if b.Begin() != nil { // the next one says why
+			b.early, b.located = false, 0
+			return
+		}
+		if b.early = b.Schema() == names && !b.data.Own.Some; b.early {
+			b.locateThose(from, min(from+sliceOps, len(b.ops)))
+			b.early = !b.derives && len(b.cold) == 0
+		}
+		if b.End(); !b.early {
+			return
+		}
+	}
+}
+
+// outdated tells whether the operations have to be located again, after Locate. Blocks may have been replaced since: that is found out under their
+// locks, as for other operations. A keyspace that was replaced as a whole has dead blocks, and no others.
+func outdated(b *Batch) bool {
+	if b.data.Own.Some {
+		return true
+	}
+	var last *block.Keyspace
+	for i := range b.ops {
+		if ks := b.ops[i].ks; ks != last {
+			if ks == nil || !b.data.Serves(ks) {
+				return true
+			}
+			last = ks
+		}
+	}
+	return false
+}
+
 // Fetch waits for the pages of cold files that the operations need: what is run soon after, with others kept out, need
 // not wait for the disk. REQUIRES the batch to be open.
 func (b *Batch) Fetch() {
-	b.locate()
+	locate(b)
 	b.fetch()
 }
 
@@ -44,7 +83,7 @@ func (b *Batch) fetch() {
 // locate finds the blocks of all operations and prefetches what says where their buckets are, then the buckets, and finds
 // the pages of cold ones. DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight. Each step waits for
 // the one before, so they are taken for all operations in turn: 10 % of a GET at 100 million items.
-func (b *Batch) locate() { b.locateThose(0, len(b.ops)) }
+func locate(b *Batch) { b.locateThose(0, len(b.ops)) }
 
 // locateThose is locate of the operations with numbers from from on, below to.
 func (b *Batch) locateThose(from, to int) {

@@ -173,7 +173,7 @@ func (r *longRead) alone() {
 	for i := range b.ops {
 		from[i] = b.ops[i].block
 	}
-	b.locate()
+	locate(b)
 	all := changeSet{from: 0, to: len(b.ops)}
 	if b.changeSets.disowned(all) {
 		return

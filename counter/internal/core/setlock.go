@@ -5,9 +5,10 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/persist/format"
 )
 
-// The locks of a change set. Its blocks are locked in order of counter, group of hash slots and mid: change sets that share some
+// The locks of a change set, and large deletions. Its blocks are locked in order of counter, group of hash slots and mid: change sets that share some
 // cannot wait for each other.
 
 // largeSet is how many operations a change set has at least that sorts its blocks and not its operations. To sort 10,000 operations
@@ -71,14 +72,16 @@ func (r *changeSets) touched(g changeSet) {
 	clear(r.among)
 	ops := r.b.ops
 	r.order = r.order[:0]
-	last := (*block.Block)(nil)
+	var recent [64]*block.Block // nearly all operations are on these, which need no look at the map
 	for i := g.from; i < g.to; i++ {
-		if ops[i].block == last {
+		blk := ops[i].block
+		if place := &recent[blk.ID%uint64(len(recent))]; *place == blk {
 			continue
+		} else {
+			*place = blk
 		}
-		last = ops[i].block
-		if _, known := r.among[last]; !known {
-			r.among[last] = struct{}{}
+		if _, known := r.among[blk]; !known {
+			r.among[blk] = struct{}{}
 			r.order = append(r.order, int32(i))
 		}
 	}
@@ -135,4 +138,78 @@ func (r *changeSets) Replaced(old *block.Block, news []*block.Block) {
 	old.Holder = nil
 	i := slices.Index(r.locked, old)
 	r.locked = slices.Replace(r.locked, i, i+1, news...)
+}
+
+// deletesOnly tells whether a change set, whose blocks are locked, has nothing but deletions of posts of hot blocks, and nothing but the log and
+// the block has to know of them. None of these can fail, so there is nothing to be prepared.
+func deletesOnly(r *changeSets, g changeSet) bool {
+	b := r.b
+	if !r.located || b.silent || b.refused != nil {
+		return false
+	}
+	for _, blk := range r.locked {
+		if blk.Cold != nil {
+			return false
+		}
+	}
+	ops := b.ops[g.from:g.to]
+	for i := range ops {
+		if op := &ops[i]; op.Kind != OpDelete || op.ks.Watched {
+			return false
+		}
+	}
+	return true
+}
+
+// deleteAll is runChanges of a change set of deletesOnly: each post is looked up once, and its record is made where it is removed.
+func deleteAll(r *changeSets, g changeSet) {
+	b := r.b
+	r.number = b.data.changeSets.Add(1)
+	r.records = r.records[:0]
+	records := 0
+	for from := g.from; from < g.to; from += peekAhead {
+		ops := b.ops[from:min(from+peekAhead, g.to)]
+		peek(ops)
+		for i := range ops {
+			op := &ops[i]
+			blk := op.block
+			ref, found := blk.Tab.FindAt(op.home)
+			if op.Found = found; !found {
+				continue
+			}
+			blk.Used = b.now
+			blk.Work++
+			_ = op.ks.Remove(blk, op.Mid, block.Location{Where: block.InTable, Ref: ref}) // of a hot block: it needs no memory
+			mark(b, blk, op.Mid)
+			op.Done = true
+			records++
+			r.records = format.AppendDelete(r.records, op.Counter.ID, op.Mid)
+		}
+	}
+	if b.data.Log != nil {
+		appendRecords(r, records, nil)
+	}
+	r.noteSeen()
+}
+
+// appendRecords appends r.records, which are so many, to the log.
+func appendRecords(r *changeSets, records int, once *Once) {
+	b := r.b
+	switch { // MaxChangeSet sees to it that they are not too long
+	case once != nil:
+		r.append(records)
+		r.remember(once)
+	case records == 0:
+		return
+	case records == 1: // one change anyway, which can share a frame
+		b.pos, _ = b.data.Log.Append(r.records)
+	default:
+		b.pos, _ = b.data.Log.AppendWhole(r.records)
+	}
+	if b.data.Log == nil {
+		return
+	}
+	for _, blk := range r.locked {
+		blk.Logged = b.pos
+	}
 }

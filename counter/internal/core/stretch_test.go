@@ -57,7 +57,7 @@ func TestStretchBeforeFile(t *testing.T) {
 		b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Arg: 1})
 	}
 	b.checkState()
-	b.locate()
+	locate(b)
 	var cur *block.Block
 	for i := range 2 {
 		cur = b.stretch.next(b.Op(i), cur)

@@ -17,7 +17,8 @@ func (c *call) sliced(cmd *row, args [][]byte) bool {
 }
 
 // runLong executes a command on very many items, and lets others have their turn meanwhile. It is planned and answered with pauses,
-// without the store's gate. A read is run in slices (counter.Batch.RunLong). A change is one change set, so it is run in one piece.
+// without the store's gate. A read is run in slices (counter.Batch.RunLong). A change is one change set, so it is run in one piece, when its blocks
+// were found.
 // false: the meaning of its keys, or the node's role, has changed while it was planned, and it has to be decided on again.
 // REQUIRES not InLoop.
 func (c *call) runLong(cmd *row, args [][]byte) (done bool) {
@@ -49,6 +50,9 @@ func (c *call) tryLong(cmd *row, args [][]byte) (done bool, err error) {
 	names := c.items.Batch.Schema()
 	c.items.Batch.Grow(len(args))
 	cmd.Plan(&c.items, args)
+	if !cmd.Reads() {
+		c.items.Batch.Locate(names, c.items.Pause)
+	}
 	if err := c.items.Batch.Begin(); err != nil {
 		return false, err
 	}

@@ -233,7 +233,11 @@ func (x execution) execLong() (done bool) {
 			return false
 		}
 	}
-	if !x.fetchLong(names) || b.BeginExclusive() != nil { // exec says why
+	if !x.fetchLong(names) {
+		return false
+	}
+	b.Locate(names, k.items.Pause)
+	if b.BeginExclusive() != nil { // exec says why
 		return false
 	}
 	// With the store held, nobody can change a watched key any more. All else may have changed since it was asked.
