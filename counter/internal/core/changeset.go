@@ -317,10 +317,22 @@ func (r *changeSets) prepare(i int32) error {
 	if b.full && p.Where != block.InTable && op.Kind != OpDelete {
 		return ErrMaxMemory
 	}
-	if !p.Readable() {
+	if p.Readable() {
+		err = r.ensure(i, blk, p, stays)
+	} else {
 		r.lost++
-		return ks.Builder.ReserveOverlay(blk, ks.Over, r.lost)
+		err = ks.Builder.ReserveOverlay(blk, ks.Over, r.lost)
 	}
+	if err == nil && op.derives() {
+		err = b.windows.prepare(op)
+	}
+	return err
+}
+
+// ensure is the part of prepare that makes the item, or copies it from its file. stays: the table need not have a field for the column.
+func (r *changeSets) ensure(i int32, blk *block.Block, p block.Location, stays bool) (err error) {
+	op := &r.b.ops[i]
+	ks := op.ks
 	if blk, _, err = ks.Ensure(blk, op.Mid, p); err != nil {
 		return err
 	}
@@ -328,16 +340,13 @@ func (r *changeSets) prepare(i int32) error {
 		r.made = append(r.made, i)
 	}
 	if op.Kind == OpSetRow {
-		columns, values := b.sets.of(op)
+		columns, values := r.b.sets.of(op)
 		stays = !ks.Lacking(blk, columns, values)
 	} else if !stays {
 		stays = ks.Field(blk, int(op.Column)) >= 0
 	}
 	if !stays {
 		_, err = ks.Repack(blk, op.Mid)
-	}
-	if err == nil && op.derives() {
-		err = b.windows.prepare(op)
 	}
 	return err
 }

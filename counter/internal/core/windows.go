@@ -312,7 +312,7 @@ func (w *windows) appendRow(blk *block.Block, op *Op) {
 	}
 }
 
-// beginRemoval locks the places of a post that is about to be removed. On an error nothing was changed. Behind it comes remove, or forget.
+// beginRemoval locks the places of a post that is about to be removed, and makes memory for their removal. On an error nothing was changed. Behind it comes remove, or forget.
 func (w *windows) beginRemoval(blk *block.Block, def *schema.Counter, mid uint64) error {
 	for i := range def.Derived {
 		of := &def.Derived[i]
@@ -320,7 +320,7 @@ func (w *windows) beginRemoval(blk *block.Block, def *schema.Counter, mid uint64
 	}
 	w.lock(blk, mid, false)
 	for i := range w.open {
-		if err := w.open[i].Find(mid); err != nil {
+		if err := w.open[i].FindToRemove(mid); err != nil {
 			w.forget()
 			return err
 		}
@@ -333,7 +333,7 @@ func (w *windows) remove(mid uint64, apart bool) {
 	b := w.b
 	for i := range w.open {
 		p := &w.open[i]
-		if !p.At.Found() || p.Ks.Remove(p.Block, mid, p.At) != nil { // without memory for the overlay of a file it stays: nobody reads it
+		if !p.At.Found() || p.Ks.Remove(p.Block, mid, p.At) != nil { // no error: beginRemoval made memory for it
 			continue
 		}
 		mark(b, p.Block, mid)

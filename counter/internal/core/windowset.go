@@ -64,18 +64,25 @@ func (w *windows) lockSet(g changeSet) {
 // endSet forgets what a change set did. Its records are logged: whatever this batch logs next must not have them again.
 func (w *windows) endSet() { w.locked, w.records = false, w.records[:0] }
 
-// prepare makes the items that an operation of a change set may change, so that nothing can fail later.
+// prepare makes the items that an operation of a change set may change, and memory for removing those that it may remove, so that nothing can fail later.
 func (w *windows) prepare(op *Op) error {
-	if w.b.data.Time.Seconds() == 0 || op.Kind == OpAdd && int64(op.Arg) <= 0 || op.Kind == OpDelete {
+	removes := op.Kind == OpDelete
+	if !removes && (w.b.data.Time.Seconds() == 0 || op.Kind == OpAdd && int64(op.Arg) <= 0) {
 		return nil
 	}
 	for i := range op.Counter.Derived {
 		of := &op.Counter.Derived[i]
-		if of.Counts(int(op.Column), 1) == 0 {
+		if !removes && of.Counts(int(op.Column), 1) == 0 {
 			continue
 		}
 		p := window.Place{Of: of, Ks: w.b.data.Spaces[of.Space.ID].Of(op.Mid)}
 		p.Block = p.Ks.Dir.Load().Find(op.Mid)
+		if removes {
+			if err := p.FindToRemove(op.Mid); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := w.ensure(&p, op.Mid); err != nil {
 			return err
 		}

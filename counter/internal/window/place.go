@@ -63,6 +63,20 @@ func (p *Place) Ensure(mid uint64) (err error) {
 	return nil
 }
 
+// FindToRemove finds the item, and brings it to where its removal takes no memory: out of its file. On an error nothing was changed.
+func (p *Place) FindToRemove(mid uint64) error {
+	if err := p.Find(mid); err != nil {
+		return err
+	}
+	switch p.At.Where {
+	case block.InFile:
+		return p.Ensure(mid)
+	case block.InPartial: // it has no values to bring
+		return p.Ks.Builder.ReserveOverlay(p.Block, p.Ks.Over, 1)
+	}
+	return nil
+}
+
 // Unmake removes the item if it counts nothing: it was made, and not changed since.
 func (p *Place) Unmake(mid uint64) {
 	if p.At.Where == block.InTable && p.Empty() {
