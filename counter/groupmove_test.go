@@ -53,6 +53,9 @@ func TestGroupMoves(t *testing.T) {
 			default:
 				m.crash(t)
 			}
+			if m.rng.IntN(10) == 0 {
+				checkTops(t, m.nodes[m.rng.IntN(2)].s)
+			}
 		}
 		m.check(t)
 		for _, n := range m.nodes {

@@ -52,7 +52,7 @@ type testMove struct {
 	failed   bool   // the destination had no place for a producer
 }
 
-const moversSchema = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a wh window=1d/1d of=w\nadd column a sum decay=366d of=v+w*3 top=3"
+const moversSchema = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a wh window=1d/1d of=w top=2\nadd column a sum decay=366d of=v+w*3 top=3"
 
 func newMovers(t *testing.T, rng *rand.Rand, change ...func(*Options)) *movers {
 	t.Helper()
@@ -393,6 +393,7 @@ func (m *movers) check(t *testing.T) {
 		want[fmt.Sprint("a:", mid)] = fmt.Sprintf("v=%d w=%d wh=%d sum=%d", row[0], row[1], m.added[mid][1], m.added[mid][0]+3*m.added[mid][1])
 	}
 	for i, n := range m.nodes {
+		checkTops(t, n.s)
 		for key, text := range dump(t, n.s) {
 			if key == "schema" || key == "producers" {
 				continue

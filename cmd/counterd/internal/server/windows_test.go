@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWindowColumn(t *testing.T) {
@@ -95,4 +96,39 @@ func TestWindowTracked(t *testing.T) {
 	c.nothing()
 	w.want("INCR 10.cntcm", ":2")
 	c.told(invalid("10.comment1h"))
+}
+
+// TestWindowHotlist: subscribers on a primary and a replica are told which posts enter and leave the list of a window, also by time alone.
+func TestWindowHotlist(t *testing.T) {
+	const bucket = 20 * 24 * time.Hour // time does not pass but by halve
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	w := a.dial()
+	w.want("ADD COLUMN weibo recent window=60d/20d of=repost top=2", "+OK")
+	w.want("COUNTER.MINCRBY 1.cntrn 10 2.cntrn 20 3.cntrn 1", "[:10 :20 :1]")
+	until(t, "the replica follows", func() bool { return b.dial().do("GET 3.cntrn").Text == "1" })
+	var listeners []*wireClient
+	for _, n := range []*replNode{a, b} {
+		c := n.dial()
+		c.send("SUBSCRIBE __hot__:weibo.recent")
+		c.read()
+		listeners = append(listeners, c)
+	}
+	hear := func(want string) {
+		t.Helper()
+		for i, c := range listeners {
+			got := strings.ReplaceAll(strings.Trim(c.read().String(), "[]<>"), `\"`, `"`)
+			if want := `"message" "__hot__:weibo.recent" "` + want + `"`; got != want && got+"]" != want {
+				t.Fatalf("listener %d: got %s, want %s", i, got, want)
+			}
+		}
+	}
+	hear(`{"whole":true,"entered":[[2,20],[1,10]],"left":[]}`)
+	halve(t, a.srv.Store(), bucket)
+	w.want("INCRBY 3.cntrn 50", ":51")
+	hear(`{"whole":false,"entered":[[3,51]],"left":[1]}`)
+	halve(t, a.srv.Store(), 2*bucket)
+	hear(`{"whole":false,"entered":[],"left":[2]}`)
+	w.want("COUNTER.TOP weibo recent 2", "[[:3 :50] [:2 :0]]")
+	same(t, a, b)
 }

@@ -28,9 +28,9 @@ func derivedLines(r *Run) []string {
 	}
 	window, decay := "window="+r.Config.Window, "decay="+halfLife(r)
 	return []string{
-		fmt.Sprintf("ADD COLUMN c w %s of=n suffix=w", window),
+		fmt.Sprintf("ADD COLUMN c w %s of=n suffix=w top=3", window),
 		fmt.Sprintf("ADD COLUMN c h %s of=n*%d suffix=h top=3", decay, hWeight),
-		fmt.Sprintf("ADD COLUMN p pw %s of=pa suffix=pw", window),
+		fmt.Sprintf("ADD COLUMN p pw %s of=pa suffix=pw top=2", window),
 		fmt.Sprintf("ADD COLUMN p ph %s of=pa*2+pb suffix=ph top=2", decay),
 	}
 }
