@@ -75,11 +75,11 @@ func (r *changeSets) touched(g changeSet) {
 	var recent [64]*block.Block // nearly all operations are on these, which need no look at the map
 	for i := g.from; i < g.to; i++ {
 		blk := ops[i].block
-		if place := &recent[blk.ID%uint64(len(recent))]; *place == blk {
+		place := &recent[blk.ID%uint64(len(recent))]
+		if *place == blk {
 			continue
-		} else {
-			*place = blk
 		}
+		*place = blk
 		if _, known := r.among[blk]; !known {
 			r.among[blk] = struct{}{}
 			r.order = append(r.order, int32(i))
