@@ -126,22 +126,7 @@ func TestDecayHotlist(t *testing.T) {
 	w.want("ADD COLUMN weibo heat decay=60d of=repost*2+comment top=2", "+OK")
 	w.want("COUNTER.MINCRBY 1.cntrn 5 2.cntcm 20 3.cntrn 1", "[:5 :20 :1]")
 	until(t, "the replica follows", func() bool { return b.dial().do("GET 3.cntrn").Text == "1" })
-	var listeners []*wireClient
-	for _, n := range []*replNode{a, b} {
-		c := n.dial()
-		c.send("SUBSCRIBE __hot__:weibo.heat")
-		c.read()
-		listeners = append(listeners, c)
-	}
-	hear := func(want string) {
-		t.Helper()
-		for i, c := range listeners {
-			got := strings.ReplaceAll(strings.Trim(c.read().String(), "[]<>"), `\"`, `"`)
-			if want := `"message" "__hot__:weibo.heat" "` + want + `"`; got != want && got+"]" != want {
-				t.Fatalf("listener %d: got %s, want %s", i, got, want)
-			}
-		}
-	}
+	hear := hotSubscribers(t, "__hot__:weibo.heat", a, b)
 	hear(`{"whole":true,"entered":[[2,20],[1,10]],"left":[]}`)
 	halve(t, a.srv.Store(), 60*24*time.Hour)
 	w.want("INCRBY 3.cntcm 50", ":50")

@@ -7,6 +7,40 @@ import (
 	"testing"
 )
 
+// hotListener is a subscriber of top lists. Each message to it begins with before, and the news follow.
+type hotListener struct {
+	c      *wireClient
+	before string
+}
+
+type hotListeners []hotListener
+
+// hear reads the next message to each listener: it is want.
+func (list hotListeners) hear(t *testing.T, want string) {
+	t.Helper()
+	for i, l := range list {
+		got := strings.ReplaceAll(strings.Trim(l.c.read().String(), "[]<>"), `\"`, `"`)
+		if want := l.before + `"` + want + `"`; got != want && got+"]" != want {
+			t.Fatalf("listener %d: got %s, want %s", i, got, want)
+		}
+	}
+}
+
+// hotSubscribers subscribes to a channel on each node, and returns the method hear of the subscribers.
+func hotSubscribers(t *testing.T, channel string, nodes ...*replNode) (hear func(want string)) {
+	var list hotListeners
+	for _, n := range nodes {
+		c := n.dial()
+		c.send("SUBSCRIBE " + channel)
+		c.read()
+		list = append(list, hotListener{c, `"message" "` + channel + `" `})
+	}
+	return func(want string) {
+		t.Helper()
+		list.hear(t, want)
+	}
+}
+
 // TestHotlistChannels: subscribers of a primary and of a replica, by RESP2 and RESP3, by name and by pattern, are told the whole list
 // first, and then the posts that enter and leave. A column without a list says nothing, and a user needs the right to the channel.
 func TestHotlistChannels(t *testing.T) {
@@ -17,11 +51,7 @@ func TestHotlistChannels(t *testing.T) {
 	w.want("COUNTER.MINCRBY 1.cntrn 10 2.cntrn 20 3.cntrn 5", "[:10 :20 :5]")
 	until(t, "the replica follows", func() bool { return b.dial().do("GET 3.cntrn").Text == "5" })
 	const name = "__hot__:weibo.repost"
-	type listener struct {
-		c      *wireClient
-		before string
-	}
-	var listeners []listener
+	var listeners hotListeners
 	for _, n := range []*replNode{a, b} {
 		for _, proto := range []int{2, 3} {
 			c, p := n.dial(), n.dial()
@@ -35,17 +65,12 @@ func TestHotlistChannels(t *testing.T) {
 			}
 			p.send("PSUBSCRIBE __hot__:*")
 			p.read()
-			listeners = append(listeners, listener{c, `"message" "` + name + `" `}, listener{p, `"pmessage" "__hot__:*" "` + name + `" `})
+			listeners = append(listeners, hotListener{c, `"message" "` + name + `" `}, hotListener{p, `"pmessage" "__hot__:*" "` + name + `" `})
 		}
 	}
 	hear := func(want string) {
 		t.Helper()
-		for i, l := range listeners {
-			got := strings.ReplaceAll(strings.Trim(l.c.read().String(), "[]<>"), `\"`, `"`)
-			if want := l.before + `"` + want + `"`; got != want && got+"]" != want {
-				t.Fatalf("listener %d: got %s, want %s", i, got, want)
-			}
-		}
+		listeners.hear(t, want)
 	}
 	hear(`{"whole":true,"entered":[[2,20],[1,10]],"left":[]}`)
 	w.want("INCRBY 1.cntrn 3", ":13") // neither enters nor leaves

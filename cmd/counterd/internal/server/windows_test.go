@@ -107,22 +107,7 @@ func TestWindowHotlist(t *testing.T) {
 	w.want("ADD COLUMN weibo recent window=60d/20d of=repost top=2", "+OK")
 	w.want("COUNTER.MINCRBY 1.cntrn 10 2.cntrn 20 3.cntrn 1", "[:10 :20 :1]")
 	until(t, "the replica follows", func() bool { return b.dial().do("GET 3.cntrn").Text == "1" })
-	var listeners []*wireClient
-	for _, n := range []*replNode{a, b} {
-		c := n.dial()
-		c.send("SUBSCRIBE __hot__:weibo.recent")
-		c.read()
-		listeners = append(listeners, c)
-	}
-	hear := func(want string) {
-		t.Helper()
-		for i, c := range listeners {
-			got := strings.ReplaceAll(strings.Trim(c.read().String(), "[]<>"), `\"`, `"`)
-			if want := `"message" "__hot__:weibo.recent" "` + want + `"`; got != want && got+"]" != want {
-				t.Fatalf("listener %d: got %s, want %s", i, got, want)
-			}
-		}
-	}
+	hear := hotSubscribers(t, "__hot__:weibo.recent", a, b)
 	hear(`{"whole":true,"entered":[[2,20],[1,10]],"left":[]}`)
 	halve(t, a.srv.Store(), bucket)
 	w.want("INCRBY 3.cntrn 50", ":51")
