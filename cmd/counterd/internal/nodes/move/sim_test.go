@@ -202,9 +202,15 @@ func (n *simNode) serve() {
 	}
 }
 
-func (n *simNode) Store() *counter.Store { return n.store }
-func (n *simNode) Refresh()              {}
-func (n *simNode) Expect(slot.Set)       {}
+func (n *simNode) Refresh()        {}
+func (n *simNode) Expect(slot.Set) {}
+
+// Store is the present process's: a call of the other node may come late, at the mover of the one before.
+func (n *simNode) Store() *counter.Store {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.store
+}
 
 func (n *simNode) Withhold(groups slot.Set) {
 	n.mu.Lock()

@@ -58,7 +58,7 @@ type hold struct {
 	revision int64 // of the move
 	end      uint64
 	timer    *time.Timer
-	undoing  bool
+	undoing  bool // guarded by Mover.mu
 }
 
 // RefusedError says why the source does not go on at present. Nothing was changed.
@@ -180,11 +180,12 @@ func (m *Mover) Hold(id string) (end uint64, revision int64, err error) {
 	}
 	m.mu.Lock()
 	old, led := m.holds[id], m.epoch
+	undoing := old != nil && old.undoing
 	m.mu.Unlock()
 	switch {
 	case led != leads(st):
 		return 0, 0, refused("the node's role changes")
-	case old != nil && old.revision == v.Revision && !old.undoing: // the answer did not come
+	case old != nil && old.revision == v.Revision && !undoing: // the answer did not come
 		return old.end, old.revision, nil
 	case old != nil:
 		return 0, 0, refused("the hold before is being taken back")
