@@ -51,6 +51,25 @@ func parseStat(stat []byte) (Usage, error) {
 	return Usage{User: time.Duration(user) * ticks, System: time.Duration(system) * ticks, RSS: pages * int64(os.Getpagesize())}, nil
 }
 
+// ReadPrivate reads the resident bytes of a process on this machine that are no pages of files. Pages of its program, which the
+// kernel or the process itself may drop at any time, are not among them: counterd drops 14 MB of them two seconds after its start.
+func ReadPrivate(pid int) (int64, error) {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseStatm(statm)
+}
+
+// parseStatm reads /proc/PID/statm: "size resident shared ..." of proc(5), in pages. Shared are those of files and of shared memory.
+func parseStatm(statm []byte) (int64, error) {
+	var size, resident, shared int64
+	if _, err := fmt.Sscan(string(statm), &size, &resident, &shared); err != nil || shared > resident {
+		return 0, fmt.Errorf("statm of a process: got %.80q, want its size, resident and shared pages", statm)
+	}
+	return (resident - shared) * int64(os.Getpagesize()), nil
+}
+
 // Info is a server's reply to INFO.
 type Info map[string]string
 

@@ -1,6 +1,7 @@
 package procstat
 
 import (
+	"errors"
 	"net"
 	"os"
 	"strings"
@@ -24,6 +25,21 @@ func TestProcess(t *testing.T) {
 	self, err := Read(os.Getpid())
 	if err != nil || self.RSS < 1<<20 {
 		t.Errorf("this process: %+v, %v", self, err)
+	}
+}
+
+func TestPrivate(t *testing.T) {
+	if got, err := parseStatm([]byte("9000 1000 400 700 0 4000 0\n")); err != nil || got != int64(600*os.Getpagesize()) {
+		t.Errorf("got %d, %v, want 600 pages", got, err)
+	}
+	for _, bad := range []string{"", "9000 1000", "9000 400 1000 7", "a b c"} {
+		if _, err := parseStatm([]byte(bad)); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+	self, err := Read(os.Getpid())
+	if got, err2 := ReadPrivate(os.Getpid()); errors.Join(err, err2) != nil || got < 1<<18 || got > 2*self.RSS {
+		t.Errorf("this process: %d of %+v, %v, %v", got, self, err, err2)
 	}
 }
 

@@ -79,8 +79,8 @@ func (c *child) waitReady(ctx context.Context) error {
 	}
 }
 
-// usage returns what the server uses now.
-func (c *child) usage() (procstat.Usage, error) { return procstat.Read(c.cmd.Process.Pid) }
+// private returns the resident bytes of the server that are no pages of files.
+func (c *child) private() (int64, error) { return procstat.ReadPrivate(c.cmd.Process.Pid) }
 
 // lastLines returns the end of the server's output, to follow an error.
 func (c *child) lastLines() string {

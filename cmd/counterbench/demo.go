@@ -87,7 +87,7 @@ func demo(ctx context.Context, out output, opts demoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	result := demoResult{plan: plan, name: "posts of " + file.name, counterd: memory{basis: "measured: growth of its process"}}
+	result := demoResult{plan: plan, name: "posts of " + file.name, counterd: memory{basis: "measured: growth of its private memory"}}
 	if opts.sample == "" {
 		result.name = "real posts of Reddit"
 	}
@@ -166,9 +166,9 @@ func runScript(addr, script string) error {
 	return nil
 }
 
-// loadChild loads the file and returns by how much the server's process grew.
+// loadChild loads the file and returns by how much the private memory of the server's process grew.
 func loadChild(ctx context.Context, out output, server *child, plan *loadPlan, progress bool) (bench.LoadResult, int64, error) {
-	before, err := server.usage()
+	before, err := server.private()
 	if err != nil {
 		return bench.LoadResult{}, 0, err
 	}
@@ -180,7 +180,7 @@ func loadChild(ctx context.Context, out output, server *child, plan *loadPlan, p
 		return result, 0, err
 	}
 	after, err := settled(ctx, server)
-	return result, after - before.RSS, err
+	return result, after - before, err
 }
 
 // settled waits until a server has given back the memory that it needs only under load, such as log buffers: until its
@@ -189,12 +189,12 @@ func settled(ctx context.Context, server *child) (int64, error) {
 	const look, atRest, most = 250 * time.Millisecond, 10, 40
 	var least int64
 	for i, last := 0, 0; i-last < atRest && i < most; i++ {
-		now, err := server.usage()
+		now, err := server.private()
 		if err != nil {
 			return 0, err
 		}
-		if least == 0 || now.RSS < least {
-			least, last = now.RSS, i
+		if least == 0 || now < least {
+			least, last = now, i
 		}
 		select {
 		case <-ctx.Done():

@@ -42,7 +42,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("status %d\n%s%s", status, out, errs)
 	}
 	for _, want := range []string{"280,000 real posts of Reddit, 3 counters each\n", "bytes a post", "estimated", "measured", "pages/s",
-		"p50", "p99", "top posts", "126,3", "With --stay"} {
+		"less by", "p50", "p99", "top posts", "126,3", "With --stay"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
