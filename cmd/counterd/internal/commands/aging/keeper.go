@@ -48,9 +48,12 @@ type State struct {
 	from   time.Time // no cut is made before
 }
 
+// cutPause is how long a keeper waits after a cut that failed. Posts that stay a minute longer hurt nobody.
+const cutPause = time.Minute
+
 // NewKeeper makes the keeper of a server.
 func NewKeeper(host Host, log *slog.Logger) *Keeper {
-	return &Keeper{host: host, log: log, states: make(map[uint32]*State)}
+	return &Keeper{task: task{pause: cutPause}, host: host, log: log, states: make(map[uint32]*State)}
 }
 
 // Look begins to drop posts where a cut is due, in the background. It takes some nanoseconds a counter where none is due.

@@ -8,20 +8,19 @@ import (
 
 // task is work that begins in the background now and then, and of which at most one run is under way. All methods are safe for concurrent use.
 type task struct {
+	pause time.Duration // how long it waits after a failure: a disk that is full, or a damaged file
+
 	lock  sync.Mutex    // guards the rest; it is not held while the work runs
 	done  chan struct{} // closed when the run under way ends; nil: none is
 	again time.Time     // after a failure: not before
 	ended bool
 }
 
-// retryAfter is how long a task waits after a failure: a disk that is full, or a damaged file.
-const retryAfter = time.Minute
-
 // ready tells whether a run may begin at a moment. A clock that was set back does not make a failure last longer.
 func (t *task) ready(now time.Time) bool {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	return t.done == nil && !t.ended && !(now.Before(t.again) && t.again.Sub(now) <= retryAfter)
+	return t.done == nil && !t.ended && !(now.Before(t.again) && t.again.Sub(now) <= t.pause)
 }
 
 // start begins a run, unless one is under way or the task was closed. now is when; an error of the work delays the next run.
@@ -38,7 +37,7 @@ func (t *task) start(now time.Time, work func() error) {
 		t.lock.Lock()
 		defer t.lock.Unlock()
 		if t.done = nil; err != nil {
-			t.again = now.Add(retryAfter)
+			t.again = now.Add(t.pause)
 		}
 		close(done)
 	}()

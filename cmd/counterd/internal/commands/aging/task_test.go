@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestTask: one run at a time, none for a minute after a failure, and none once the task was closed.
+// TestTask: one run at a time, none for its pause after a failure, and none once the task was closed.
 func TestTask(t *testing.T) {
-	var k task
+	k := task{pause: time.Minute}
 	now := time.Unix(1e9, 0)
 	runs := 0
 	run := func(err error) {
@@ -21,7 +21,7 @@ func TestTask(t *testing.T) {
 	}
 	run(nil)
 	run(errors.New("the disk is full"))
-	if runs != 2 || k.ready(now) || k.ready(now.Add(retryAfter-1)) || !k.ready(now.Add(retryAfter)) {
+	if runs != 2 || k.ready(now) || k.ready(now.Add(k.pause-1)) || !k.ready(now.Add(k.pause)) {
 		t.Errorf("%d runs, and the next may follow a failure at once", runs)
 	}
 	if !k.ready(now.Add(-time.Second)) {

@@ -17,6 +17,8 @@ import (
 // when it has stayed there for ten minutes: a server that was stopped for days waits so long with its first tick, and a clock that
 // jumps, and is set right before, does nothing. The log's time never goes back.
 //
+// A tick that fails is tried again with the next Look, a second later: until it is made, readers see additions that have left their windows.
+//
 // Invariant: at most one goroutine ticks and sweeps, and mu is not held by it meanwhile.
 type Windows struct {
 	task
@@ -27,14 +29,20 @@ type Windows struct {
 	ahead   time.Time            // since when the clock has been far ahead of the log's time; zero: it is not
 	swept   map[uint32]time.Time // when what no window counts was last removed, by space
 	removed int64                // so many items since the start
+	told    time.Time            // when the log was last told of a failure
 }
 
 // believeAfter is how long a clock that is far ahead must have been there.
 const believeAfter = 10 * time.Minute
 
+const (
+	tickPause = time.Second // between a failed tick and the next
+	tellAgain = time.Minute // between two lines of the log about ticks that fail
+)
+
 // NewWindows makes the keeper of a server's windows.
 func NewWindows(host Host, log *slog.Logger) *Windows {
-	return &Windows{host: host, log: log, swept: make(map[uint32]time.Time)}
+	return &Windows{task: task{pause: tickPause}, host: host, log: log, swept: make(map[uint32]time.Time)}
 }
 
 // Look begins a tick in the background, if one is due. It takes some nanoseconds where there is no derived column.
@@ -78,10 +86,21 @@ func (k *Windows) run(store *counter.Store, now time.Time) error {
 	if errors.As(err, &dropped) {
 		err = nil
 	}
-	if err != nil && !errors.Is(err, counter.ErrClosed) && !errors.Is(err, counter.ErrReplica) {
-		k.log.Warn("windows of time cannot go on; the next attempt follows in a minute", "error", err)
+	if err != nil && !errors.Is(err, counter.ErrClosed) && !errors.Is(err, counter.ErrReplica) && k.news(now) {
+		k.log.Warn("windows of time cannot go on; attempts follow each second", "error", err)
 	}
 	return err
+}
+
+// news tells whether a failure at a moment is to be told: the last line about one is a minute old.
+func (k *Windows) news(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !now.Before(k.told) && now.Sub(k.told) < tellAgain {
+		return false
+	}
+	k.told = now
+	return true
 }
 
 // dueSweeps are the derived columns whose spaces are to be swept now: each eight times in a window, or twice in a half-life, with ten seconds in between at least.

@@ -2,10 +2,13 @@ package aging
 
 import (
 	"log/slog"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // look looks until nothing is due, and waits.
@@ -105,4 +108,40 @@ func TestWindowsAlterAhead(t *testing.T) {
 	same(begin)
 	s.alter(t, "add column a w1h window=1h/5m of=w")
 	same(s.now)
+}
+
+// TestWindowsFailedTick: a tick that fails is tried again when a second is over. It waited for a minute, in which no bucket of any window ended.
+func TestWindowsFailedTick(t *testing.T) {
+	disk := vfs.NewFaulty(vfs.NewSim())
+	s := &server{now: time.Unix(1_700_000_000, 0)}
+	s.open(t, disk, counter.Options{})
+	defer s.store.Close()
+	s.alter(t, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd column a v10s window=10s/1s of=v")
+	var lines strings.Builder
+	k := NewWindows(s, slog.New(slog.NewTextHandler(&lines, nil)))
+	defer k.Close(t.Context())
+	second := func() {
+		s.now = s.now.Add(time.Second)
+		k.lookAll()
+	}
+	for range 3 {
+		second()
+		disk.Inject(vfs.Rule{Ops: vfs.OpWrite | vfs.OpSync, Every: 1, Err: syscall.EIO})
+		second()
+		disk.Clear()
+		for n := 0; takesChanges(s.store) != nil; n++ { // until the log is well again, by the clock of the store
+			if n == 1000 {
+				t.Fatal("the log stays out of service")
+			}
+			s.now = s.now.Add(10 * time.Millisecond)
+			s.store.Tick()
+		}
+		second()
+		if got := time.Unix(s.store.Windows().Time(), 0); got.Unix() != s.now.Unix() {
+			t.Fatalf("a second after the failure the log's time is %v, want %v", got.UTC(), s.now.UTC())
+		}
+	}
+	if disk.Fired() == 0 || strings.Count(lines.String(), "cannot go on") != 1 {
+		t.Errorf("%d calls failed; the log has the lines %q, want one in a minute", disk.Fired(), lines.String())
+	}
 }
