@@ -47,6 +47,7 @@ type Batch struct {
 	seen       sight
 	changeSets changeSets
 	stretch    stretch
+	chains     chains
 	tops       topNotes
 	windows    windows
 }

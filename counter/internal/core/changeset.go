@@ -101,10 +101,14 @@ func (r *changeSets) run(list []changeSet) (n int) {
 		r.runOne(g)
 		return 1
 	}
+	if n := pagesOf(r.b, list); n > 0 && list[n-1].to-g.from >= leastChained {
+		readPages(r, list[:n])
+		return n
+	}
 	if g.once > 0 || anyChanges(r.b.ops[g.from:g.to]) {
 		r.runChanges(g)
 	} else {
-		r.runReads(g)
+		runReads(r, g)
 	}
 	return 1
 }
@@ -117,24 +121,6 @@ func anyChanges(ops []Op) bool {
 		}
 	}
 	return false
-}
-
-func (r *changeSets) runReads(g changeSet) {
-	b := r.b
-	seen, rows := b.data.changeSets.Load(), len(b.rows)
-	b.runEach(g.from, g.to)
-	if b.exclusive || b.data.changeSets.Load() == seen {
-		return
-	}
-	b.rows = b.rows[:rows]
-	r.lock(g)
-	for i := g.from; i < g.to; i++ {
-		op := &b.ops[i]
-		op.forget()
-		b.apply(op.ks.Dir.Load().Find(op.Mid), op)
-	}
-	r.noteSeen()
-	r.unlock()
 }
 
 func (r *changeSets) runChanges(g changeSet) {

@@ -21,7 +21,7 @@
 //	locate.go                  the blocks of operations, and the pages of cold files that a batch waits for
 //	stretch.go sight.go        changes that are logged at once; how far the log must be for the results
 //	changeset.go setlock.go    operations that stand or fall together; the locks of their blocks, and large deletions
-//	longread.go                very many reads of one moment
+//	longread.go                very many reads of one moment; pages of a pipeline, read group by group of hash slots
 //	once.go ledger.go          numbered changes, and the table of their producers
 //	definelog.go               which producer a number in the log stood for
 //	series.go                  numbered additions of one producer, whose numbers follow each other

@@ -1,7 +1,11 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -191,4 +195,133 @@ func (r *longRead) alone() {
 		b.apply(blk, op)
 	}
 	b.changeSets.noteSeen()
+}
+
+// Pages of a pipeline are neighbouring change sets of reads. Where posts are kept by groups of hash slots, neighbouring posts of a page are in
+// different blocks, and nearly each read would lock one: half of the difference to a page of one table. So all posts are read group by group,
+// across the pages:
+//
+//	pages               | a1 b1 c1 | b2 a2 | c2 b1 |      letters are groups
+//	order of the reads    a1 a2   b1 b2 b1   c1 c2
+//
+// Reads of one post keep their order. Change sets are seen as a whole or not at all, as Data.changeSets is looked at before and behind all pages.
+//
+// A chain links the reads of a group: it takes two passes over the operations, and no sorting.
+
+const (
+	// leastChained is how many reads are chained at least: of fewer, too few are of the same group.
+	leastChained = 48
+	// mostChained is how many are chained at most: a batch of commands has 256, and those of its last command.
+	mostChained = 1024
+)
+
+// chains is memory for reads by groups.
+type chains struct {
+	first [slot.Groups]int16 // by group: number of its first read, from 1 on; 0: there is none
+	next  []int16            // by read: the same of the next read of its group
+}
+
+// pagesOf counts the first change sets of list that readPages can read together: neighbours that read posts of one counter.
+func pagesOf(b *Batch, list []changeSet) (n int) {
+	if !b.data.SlotGroups || b.foreign || b.exclusive || b.seen.failing {
+		return 0
+	}
+	from := list[0].from
+	to, counter := from, b.ops[from].Counter
+	if len(counter.Derived) > 0 {
+		return 0
+	}
+	for ; n < len(list) && list[n].from == to && list[n].to-from <= mostChained && list[n].once == 0 && !list[n].series; n++ {
+		for to = list[n].from; to < list[n].to; to++ {
+			if op := &b.ops[to]; op.Kind != OpRead || op.Counter != counter {
+				return n
+			}
+		}
+	}
+	return n
+}
+
+// readPages reads the posts of change sets that pagesOf has found.
+func readPages(r *changeSets, list []changeSet) {
+	b := r.b
+	seen, rows := b.data.changeSets.Load(), len(b.rows)
+	readInGroups(b, b.ops[list[0].from:list[len(list)-1].to])
+	if b.data.changeSets.Load() == seen {
+		return
+	}
+	b.rows = b.rows[:rows]
+	for _, g := range list {
+		readLocked(r, g)
+	}
+}
+
+// runReads reads the posts of one change set.
+func runReads(r *changeSets, g changeSet) {
+	b := r.b
+	seen, rows := b.data.changeSets.Load(), len(b.rows)
+	b.runEach(g.from, g.to)
+	if b.exclusive || b.data.changeSets.Load() == seen {
+		return
+	}
+	b.rows = b.rows[:rows]
+	readLocked(r, g)
+}
+
+// readLocked makes the reads of a change set again, with all its blocks locked.
+func readLocked(r *changeSets, g changeSet) {
+	b := r.b
+	r.lock(g)
+	for i := g.from; i < g.to; i++ {
+		op := &b.ops[i]
+		op.forget()
+		b.apply(op.ks.Dir.Load().Find(op.Mid), op)
+	}
+	r.noteSeen()
+	r.unlock()
+}
+
+// readInGroups executes OpReads of one counter, group by group.
+func readInGroups(b *Batch, ops []Op) {
+	peek(ops)
+	chain := &b.chains
+	clear(chain.first[:])
+	if cap(chain.next) < len(ops) {
+		chain.next = make([]int16, max(len(ops), 2*cap(chain.next)))
+	}
+	next := chain.next[:len(ops)]
+	for i := len(ops) - 1; i >= 0; i-- {
+		first := &chain.first[ops[i].in]
+		next[i], *first = *first, int16(i+1)
+	}
+	width, at := ops[0].Counter.Width(), len(b.rows)
+	// Each row has its place, as if the posts were read in their order.
+	b.rows = slices.Grow(b.rows, len(ops)*width+hot.RowRoom)[:at+len(ops)*width]
+	var cur, found *block.Block
+	simple := false // all posts of cur are in its table, with all columns
+	for i := range ops {
+		if chain.first[ops[i].in] != int16(i+1) {
+			continue
+		}
+		for j := i + 1; j > 0; j = int(next[j-1]) {
+			op := &ops[j-1]
+			if op.block != found || cur != found && (op.Mid < cur.Lo || op.Mid >= cur.Hi) {
+				cur, found = b.stretch.next(op, cur), op.block
+				simple = cur == found && cur.Shape == op.ks.Layout && cur.Cold == nil
+				cur.Used = b.now
+				b.seen.noteSeen(cur.Logged)
+			}
+			if !simple {
+				cur = b.apply(cur, op)
+				continue
+			}
+			cur.Work++
+			ref, there := cur.Tab.FindAt(op.home)
+			if op.Found = there; there {
+				row := at + (j-1)*width
+				op.row = int32(row)
+				cur.Tab.AppendRow(b.rows[:row], ref)
+			}
+		}
+	}
+	b.stretch.end(cur)
 }

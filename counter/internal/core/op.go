@@ -6,7 +6,6 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
@@ -54,7 +53,7 @@ type Op struct {
 
 	Found bool   // the item existed before; one that cannot be read is taken to
 	Done  bool   // a change was made
-	in    uint8  // the group of hash slots that Mid is of, if Cond is known: see ReadIn
+	in    uint8  // the group of hash slots that Mid is of: from the beginning if Cond is known (see ReadIn), else from findInGroups on
 	Value uint64 // see Kind; 0 where the item is absent
 	Err   error  // ErrOutOfRange, ErrNoMemory, ErrCold, ...; nothing was changed then
 
@@ -68,14 +67,6 @@ type Op struct {
 // ReadIn makes an empty operation an OpRead of a post whose group of hash slots the caller knows.
 func (op *Op) ReadIn(def *schema.Counter, mid uint64, group uint8) {
 	op.Kind, op.Counter, op.Mid, op.Column, op.Cond, op.in = OpRead, def, mid, -1, known, group
-}
-
-// group is the group of hash slots that the post is of.
-func (op *Op) group() uint8 {
-	if op.Cond == known {
-		return op.in
-	}
-	return slot.Group(op.Mid)
 }
 
 // peek looks for the items of operations in their first buckets, where those are in memory.

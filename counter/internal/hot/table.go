@@ -363,6 +363,9 @@ func (t *Table) Add(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok bo
 	return t.items.add(s, c, n, limit)
 }
 
+// RowRoom is how many values have room behind a slice, if AppendRow is not to take memory for it: AppendRow asks for the room of a whole row at once.
+const RowRoom = nearColumns
+
 // AppendRow appends all columns of the item at s, in the order of Layout.
 func (t *Table) AppendRow(dst []uint64, s Ref) []uint64 { return t.items.appendRow(dst, s) }
 
