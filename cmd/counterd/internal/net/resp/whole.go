@@ -169,7 +169,11 @@ func (r *Reader) Series(most int) (keys, lasts [][]byte) {
 	}
 	r.args = slices.Grow(r.args, 2*most)
 	keys, lasts = r.args[first:first+most], r.args[first+most:first+2*most]
-	n, end := h.cutPairs(keys, lasts, b, r.pos, r.limits.MaxBulk)
+	n, end := h.cutPairsEarly(keys, lasts, r.buf, r.pos, r.end, r.limits.MaxBulk)
+	if n < most {
+		more, last := h.cutPairs(keys[n:], lasts[n:], b, end, r.limits.MaxBulk)
+		n, end = n+more, last
+	}
 	r.args = r.args[:first+most+n]
 	r.examined += headMost + middleMost + 2*(8+2)
 	r.start, r.pos = end, end
@@ -241,6 +245,55 @@ func (h *head) cutEarly(args [][]byte, b []byte, i, stop, most int) (n, end int)
 
 // earlyRoom is more bytes than a command of a head and an argument of less than 100 bytes has: a power of two saves checks of bounds.
 const earlyRoom = 128
+
+// cutPairsEarly is cutEarly of commands of pairArguments arguments: it finds their second and last ones. It takes two thirds of the instructions of cutPairs.
+//
+//go:noinline
+func (h *head) cutPairsEarly(keys, lasts [][]byte, b []byte, i, stop, most int) (n, end int) {
+	key, last := noArgument, noArgument
+	size, part := uint(h.size)%(2*headMost), uint(h.part)
+	if part < 16 || part > middleMost { // a producer of one byte makes 17
+		return 0, i
+	}
+	lasts = lasts[:len(keys)]
+	// Three words are the whole middle of a producer of 8 bytes.
+	first, second, final := binary.LittleEndian.Uint64(h.middle[:]), binary.LittleEndian.Uint64(h.middle[8:]), binary.LittleEndian.Uint64(h.middle[part-8:])
+	for n < len(keys) && i+pairRoom <= len(b) {
+		a := (*[pairRoom]byte)(b[i:])
+		if binary.LittleEndian.Uint64(a[:]) != h.words[0] || (binary.LittleEndian.Uint64(a[8:])^h.words[1])&h.mask != 0 {
+			break
+		}
+		if w := binary.LittleEndian.Uint64(a[size : size+8]); w&key.mask != key.header && !key.read(w, most) {
+			break
+		}
+		tail := (size + uint(key.length)) % 128
+		if a[tail] != '\r' || a[tail+1] != '\n' {
+			break
+		}
+		from := (tail + 2 + part) % 256
+		if binary.LittleEndian.Uint64(a[tail+2:]) != first || binary.LittleEndian.Uint64(a[tail+10:]) != second || binary.LittleEndian.Uint64(a[(from-8)%256:]) != final {
+			break
+		}
+		if part > 24 && string(a[tail+18:from-8]) != string(h.middle[16:part-8]) {
+			break
+		}
+		if w := binary.LittleEndian.Uint64(a[from : from+8]); w&last.mask != last.header && !last.read(w, most) {
+			break
+		}
+		edge := (from + uint(last.length)) % pairRoom
+		next := i + int(edge) + 2
+		if next > stop || a[edge] != '\r' || a[(edge+1)%pairRoom] != '\n' {
+			break
+		}
+		keys[n] = a[size+uint(key.width) : tail : tail]
+		lasts[n] = a[from+uint(last.width) : edge : edge]
+		n, i = n+1, next
+	}
+	return n, i
+}
+
+// pairRoom is more bytes than a command of a head, a middle and two arguments of less than 100 bytes has: see earlyRoom.
+const pairRoom = 512
 
 // cutPairs is cut of commands of pairArguments arguments: it finds their second and last ones.
 //

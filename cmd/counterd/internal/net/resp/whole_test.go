@@ -2,8 +2,11 @@ package resp
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestSeries: in a pipeline of one command of two arguments, all but the first are of its series. A command with another name, or another
@@ -124,4 +127,61 @@ func TestSeriesOfPairs(t *testing.T) {
 	arrives("\n")
 	series(0)
 	next("INCR", "1", "IDMP", "p", "1")
+}
+
+// TestSeriesOfProducers compares random commands of pairs with Next: of producers of each length, and of a second producer in between, one byte of which differs.
+func TestSeriesOfProducers(t *testing.T) {
+	seed := seed.Of(t)
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for size := range 33 {
+		producer := strings.Repeat("p", size)
+		for other := range size + 1 { // the last round has no other producer
+			fast, slow := NewReader(DefaultLimits()), NewReader(DefaultLimits())
+			var input []byte
+			count := 3 + rng.IntN(40)
+			odd := 1 + rng.IntN(count-1)
+			for i := range count {
+				name := []byte(producer)
+				if i == odd && other < size {
+					name[other] = 'q'
+				}
+				input = append(input, encode("INCR", strings.Repeat("k", rng.IntN(100)), "IDMP", string(name), strings.Repeat("9", rng.IntN(100)))...)
+			}
+			for _, r := range []*Reader{fast, slow} { // the bytes stay in its buffer, behind those of the next input
+				r.Filled(copy(r.Space(len(input)), input))
+				for err := error(nil); err == nil; {
+					_, err = r.Next()
+				}
+			}
+			input = input[:len(input)-rng.IntN(9)] // the last one may be a part
+			for _, r := range []*Reader{fast, slow} {
+				r.Filled(copy(r.Space(len(input)), input))
+			}
+			got := 0
+			for {
+				args, err := fast.Next()
+				want, wantErr := slow.Next()
+				if err != wantErr || strings.Join(copyArgs(args), " ") != strings.Join(copyArgs(want), " ") {
+					t.Fatalf("producer of %d bytes, other at %d, command %d: got %q, %v, want %q, %v", size, other, got, args, err, want, wantErr)
+				}
+				if err != nil {
+					break
+				}
+				got++
+				name := string(want[3])
+				keys, lasts := fast.Series(1 + rng.IntN(50))
+				for i := range keys {
+					want, err := slow.Next()
+					if err != nil || len(want) != 5 || string(want[1]) != string(keys[i]) || string(want[3]) != name || string(want[4]) != string(lasts[i]) {
+						t.Fatalf("producer of %d bytes, other at %d, command %d: got %q and %q behind producer %q, want %q, %v", size, other, got, keys[i], lasts[i], name, want, err)
+					}
+					got++
+				}
+			}
+			if got < count-1 {
+				t.Fatalf("producer of %d bytes, other at %d: got %d commands, want %d", size, other, got, count)
+			}
+		}
+	}
 }
