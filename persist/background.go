@@ -12,14 +12,19 @@ func (l *Log) syncLoop() {
 	defer l.loops.Done()
 	ticker := time.NewTicker(l.opts.SyncEvery)
 	defer ticker.Stop()
+	defer l.hurry.timer.Stop()
 	for {
 		select {
 		case <-l.stop:
 			return
 		case <-ticker.C:
 			l.names.check()
+			l.readers.spare.sweep(l.progress.layout.Load())
 			l.tick(true)
 		case <-l.kick:
+			l.tick(false)
+		case <-l.hurry.timer.C:
+			l.hurry.due.Store(true)
 			l.tick(false)
 		}
 	}
@@ -29,6 +34,7 @@ func (l *Log) syncLoop() {
 func (l *Log) Tick() {
 	l.preparer.makeSegment()
 	l.names.check()
+	l.readers.spare.sweep(l.progress.layout.Load())
 	l.tick(true)
 	l.preparer.makeClaim()
 }
@@ -72,6 +78,7 @@ func (l *Log) Close() error {
 	l.admission.refuse(reasonClosed, format.ErrClosed)
 	l.mu.Unlock()
 	l.quorum.endWaits()
+	l.readers.spare.end()
 	if !l.opts.Manual {
 		close(l.stop)
 		l.loops.Wait()

@@ -91,34 +91,46 @@ func AwaitDurable(ctx context.Context, l *Log, pos uint64) error {
 // background calls the disk, so a caller can leave when its context ends, also while the disk hangs.
 //
 // One sync serves all that wait, and hurryEvery bounds how many there are. A slow disk is asked less often: it has half of the time for others.
+// The background itself waits until a sync may begin. A caller that waited first, and asked then, was woken up twice for each sync.
 //
-// Invariant: whenever after changes, a hurried sync begins behind the change. So a caller whose bytes were written before the change needs
-// no other one.
+// Invariant: wanted says that a sync begins later than the call of ask that saw it. So a caller whose bytes were written before needs no other one.
 type hurry struct {
 	wanted atomic.Bool
+	due    atomic.Bool  // the sync may begin
 	after  atomic.Int64 // by the log's clock, nanoseconds since 1970: no hurried sync begins before
+	timer  *time.Timer  // tells the background when it may
+}
+
+// init makes the timer. No sync is wanted yet.
+func (h *hurry) init() {
+	h.timer = time.NewTimer(time.Hour)
+	h.timer.Stop()
 }
 
 // hurryEvery is the shortest time from the beginning of a hurried sync to that of the next. A change waits for it, and for the sync: it
 // is shown after 10 ms at most where a sync takes 5 ms at most.
 const hurryEvery = 5 * time.Millisecond
 
-// ask asks for a sync, unless another caller did so since after was read. Without that, callers that waited for the same moment would
-// each have a sync.
-func (h *hurry) ask(after int64, now time.Time) bool {
-	if !h.after.CompareAndSwap(after, now.Add(hurryEvery).UnixNano()) {
+// ask asks for a sync, unless one is wanted already. It tells whether the background has to be woken up: else the timer tells it.
+func (h *hurry) ask(now time.Time) (wake bool) {
+	if h.wanted.Swap(true) {
 		return false
 	}
-	h.wanted.Store(true)
+	if d := time.Duration(h.after.Load() - now.UnixNano()); d > 0 {
+		h.timer.Reset(d)
+		return false
+	}
+	h.due.Store(true)
 	return true
 }
 
-// take tells whether a caller waits, and begins the time until the next sync. last is how long the last sync took.
+// take tells whether a sync has to begin, and begins the time until the next one. last is how long the last sync took.
 func (h *hurry) take(now time.Time, last time.Duration) bool {
-	if !h.wanted.Swap(false) {
+	if !h.due.Swap(false) {
 		return false
 	}
 	h.after.Store(now.Add(max(hurryEvery, 2*last)).UnixNano())
+	h.wanted.Store(false) // behind after, which the next ask reads, and before the sync learns how far the log is written
 	return true
 }
 
@@ -128,23 +140,8 @@ func HurryDurable(ctx context.Context, l *Log, pos uint64) error {
 	if err := l.readers.await(ctx, func() bool { return l.progress.written.Load() > pos }); err != nil || l.Durable() > pos {
 		return err
 	}
-	if l.Policy() != SyncAlways && !l.opts.Manual {
-		after := l.hurry.after.Load()
-		if d := time.Duration(after - l.opts.Now().UnixNano()); d > 0 {
-			timer := time.NewTimer(d)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		if l.Durable() > pos {
-			return nil
-		}
-		if l.hurry.ask(after, l.opts.Now()) {
-			wake(l.kick)
-		}
+	if l.Policy() != SyncAlways && !l.opts.Manual && l.hurry.ask(l.opts.Now()) {
+		wake(l.kick)
 	}
 	return AwaitDurable(ctx, l, pos)
 }

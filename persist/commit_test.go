@@ -73,20 +73,31 @@ func testHurry(t *testing.T) {
 	must(t, HurryDurable(t.Context(), l, l.Durable()-1))
 }
 
-// TestHurrySlow: a slow disk is asked for a sync half of the time at most.
+// TestHurrySlow: a slow disk is asked for a sync half of the time at most, once for all that wait, and nobody is woken up before a sync may begin.
 func TestHurrySlow(t *testing.T) {
 	var h hurry
+	h.init()
 	now := time.Unix(1000, 0)
 	if h.take(now, 0) {
 		t.Error("nobody waits")
 	}
 	for last, want := range map[time.Duration]time.Duration{0: hurryEvery, 100 * time.Millisecond: 200 * time.Millisecond} {
-		h.wanted.Store(true)
-		if !h.take(now, last) {
-			t.Error("somebody waits")
+		if !h.ask(now) || h.ask(now) {
+			t.Error("two ask for the first sync: the background is to be woken up once")
+		}
+		if !h.take(now, last) || h.take(now, last) {
+			t.Error("somebody waits for one sync")
 		}
 		if got := time.Duration(h.after.Load() - now.UnixNano()); got != want {
 			t.Errorf("behind a sync of %s the next one begins after %s, want %s", last, got, want)
 		}
+		if h.ask(now) || h.take(now, last) {
+			t.Error("a sync begins right behind the last one")
+		}
+		if !h.timer.Stop() {
+			t.Error("nothing tells the background when the sync may begin")
+		}
+		h.wanted.Store(false)
+		now = now.Add(want)
 	}
 }

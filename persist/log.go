@@ -60,6 +60,7 @@ type Log struct {
 // newLog connects the parts of a log, which starts where it was opened. Nothing runs yet.
 func newLog(opts LogOptions, o *opened) *Log {
 	l := &Log{opts: opts, kick: make(chan struct{}, 1), stop: make(chan struct{})}
+	l.hurry.init()
 	l.admission.logger = opts.Logger
 	l.progress.policy.Store(int32(opts.Policy))
 	l.progress.written.Store(o.end)
@@ -90,7 +91,7 @@ func newLog(opts LogOptions, o *opened) *Log {
 	l.claims.made = o.claimed
 	l.preparer = preparer{files: &l.files, calls: &c.calls, admission: &l.admission, judge: &l.judge, claims: &l.claims, logger: opts.Logger, wanted: c.prepare}
 	l.names = nameWatch{files: &l.files, calls: &c.calls, admission: &l.admission}
-	l.readers = readers{files: &l.files, progress: &l.progress, committer: c}
+	l.readers.files, l.readers.progress, l.readers.committer = &l.files, &l.progress, c
 	l.segments.files, l.segments.admission, l.segments.calls = &l.files, &l.admission, &c.calls
 	l.packer.list, l.packer.maker, l.packer.chunk = &l.segments, o.maker, opts.packChunk
 	if o.active != nil {
