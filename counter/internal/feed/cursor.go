@@ -26,6 +26,9 @@ func (l Source) Cursor(name string, at Position) (format.Cursor, error) {
 
 // verify tells whether the position of a feed that was just opened is a place between two changes of the log.
 func (f *Feed) verify() error {
+	if err := f.open(); err != nil {
+		return err
+	}
 	if past := f.log.repl.Lineage(); f.reader == nil && f.at.Epoch > past.Current().Epoch {
 		return ErrUnsettled // a newer primary has made it, of which this node does not know yet
 	}

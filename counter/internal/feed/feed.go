@@ -36,7 +36,8 @@ func (l Source) moves() bool { return l.data.SlotGroups || l.data.Config.Elected
 // Open opens a feed of the changes behind a position. The error is a *GoneError, *HistoryError or *MalformedError, ErrInMemory
 // where there is no log, or one of package persist.
 //
-// A position that is ahead of this log is no error: the feed gives nothing until the log has come to it.
+// A position that is ahead of this log is no error: the feed gives nothing until the log has come to it. Open reads no file: Next opens the
+// log when there is something to give.
 func (l Source) Open(at Position, filter Filter) (*Feed, error) {
 	if l.data.Log == nil {
 		return nil, core.ErrInMemory
@@ -44,22 +45,30 @@ func (l Source) Open(at Position, filter Filter) (*Feed, error) {
 	f := &Feed{log: l}
 	f.numbers.data = l.data
 	f.at, f.filter = at, filter
-	if err := f.open(); err != nil {
+	ahead, err := f.check()
+	if err == nil && !ahead && at.Frame < l.repl.First() {
+		err = l.gone(format.ErrGone)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
+// check tells whether the position is of this log: see Position.check.
+func (f *Feed) check() (ahead bool, err error) {
+	end := f.log.repl.Written() // before the lineage, which then has the terms of all written log
+	past := f.log.repl.Lineage()
+	return f.at.check(&past, end, f.log.moves())
+}
+
 // open opens the log at the position, if it has come to it.
 func (f *Feed) open() error {
-	repl := f.log.repl
-	end := repl.Written() // before the lineage, which then has the terms of all written log
-	past := repl.Lineage()
-	ahead, err := f.at.check(&past, end, f.log.moves())
+	ahead, err := f.check()
 	if ahead || err != nil {
 		return err
 	}
-	r, err := repl.NewReaderAt(f.at.Frame)
+	r, err := f.log.repl.NewReaderAt(f.at.Frame)
 	switch {
 	case errors.Is(err, format.ErrGone):
 		return f.log.gone(err)

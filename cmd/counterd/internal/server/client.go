@@ -32,6 +32,7 @@ type client struct {
 	replyMode  front.ReplyMode // CLIENT REPLY
 	info       clientInfo      // data for CLIENT LIST; has its own lock
 	watch      watch.Mark      // a watched key changed; set by others
+	rests      rests           // of a reader of the feed
 
 	lastName []byte // name of the last command, as sent
 	last     *row

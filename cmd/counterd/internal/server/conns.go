@@ -351,28 +351,25 @@ const slotStep = 1000
 var errSlotHeld = items.Refusal("ERR posts of a hash slot are not looked for in a transaction, which keeps others waiting")
 
 // feedConn is a client as COUNTER.FEED sees it, for one command.
-type feedConn struct {
-	c     *client
-	rests rests
-}
+type feedConn struct{ c *client }
 
-var _ feed.Conn = (*feedConn)(nil)
+var _ feed.Conn = feedConn{}
 
 // onFeed is the connection that COUNTER.FEED works on.
-func onFeed(h front.Handler) feed.Conn { return &feedConn{c: h.(*client)} }
+func onFeed(h front.Handler) feed.Conn { return feedConn{h.(*client)} }
 
-func (f *feedConn) Call() *items.Call     { return &f.c.call.items }
-func (f *feedConn) Store() *counter.Store { return f.c.srv.store() }
-func (f *feedConn) GiveWay()              { f.c.srv.front.GiveWay() }
+func (f feedConn) Call() *items.Call     { return &f.c.call.items }
+func (f feedConn) Store() *counter.Store { return f.c.srv.store() }
+func (f feedConn) GiveWay()              { f.c.srv.front.GiveWay() }
 
-func (f *feedConn) WithStore(exclusive bool, do func(b *counter.Batch) error) error {
+func (f feedConn) WithStore(exclusive bool, do func(b *counter.Batch) error) error {
 	return f.c.call.withStore(exclusive, do)
 }
 
 // errSafeReplica answers SAFE on a replica, which does not know what others have.
 const errSafeReplica = items.Refusal("ERR SAFE is answered by a primary only: a replica does not know what other replicas have acknowledged")
 
-func (f *feedConn) Safe(replicas int) (offset uint64, err error) {
+func (f feedConn) Safe(replicas int) (offset uint64, err error) {
 	peers := f.c.srv.role.Peers()
 	offset = peers.Safe()
 	if replicas == 0 {
@@ -385,7 +382,7 @@ func (f *feedConn) Safe(replicas int) (offset uint64, err error) {
 }
 
 // Busy ends the connection if the client has gone.
-func (f *feedConn) Busy(work func(ctx context.Context)) {
+func (f feedConn) Busy(work func(ctx context.Context)) {
 	done := false
 	f.c.session.Busy(func(ctx context.Context) {
 		work(ctx)
@@ -397,19 +394,20 @@ func (f *feedConn) Busy(work func(ctx context.Context)) {
 }
 
 // Turn takes one of the places of queries, so that a loop always finds a processor, and rests as they do.
-func (f *feedConn) Turn(ctx context.Context, work func()) {
+func (f feedConn) Turn(ctx context.Context, work func()) {
 	select {
 	case f.c.srv.queries <- struct{}{}:
 		defer func() { <-f.c.srv.queries }()
 		began := time.Now()
 		work()
 		now := time.Now()
-		time.Sleep(f.rests.next(f.c.srv.pace.rest(now, f.c.srv.stats.InBytes.Load(), now.Sub(began))))
+		time.Sleep(f.c.rests.next(f.c.srv.pace.rest(now, f.c.srv.stats.InBytes.Load(), now.Sub(began))))
 	case <-ctx.Done():
 	}
 }
 
 // Await lets CLIENT UNBLOCK end the wait.
-func (f *feedConn) Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool) {
+func (f feedConn) Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool) {
+	f.c.rests.wait() // to wait is to rest
 	return f.c.blocking.blockFor(d, wait)
 }

@@ -279,7 +279,7 @@ func provokeFeeds(p provoker) {
 	p.heard(r.do("COUNTER.FEED SAFE 1 FROM OLDEST").String(), "ERR SAFE is answered by a primary only")
 }
 
-// TestRests: short rests are put together, and none is forgotten.
+// TestRests: short rests of a connection are put together, and none is forgotten but for a wait.
 func TestRests(t *testing.T) {
 	var r rests
 	for i, c := range []struct{ due, want time.Duration }{
@@ -288,5 +288,14 @@ func TestRests(t *testing.T) {
 		if got := r.next(c.due); got != c.want {
 			t.Errorf("rest %d: got %v, want %v", i, got, c.want)
 		}
+	}
+	c := new(client)
+	half := func() time.Duration { return onFeed(c).(feedConn).c.rests.next(leastRest / 2) }
+	if first, second := half(), half(); first != 0 || second != leastRest {
+		t.Errorf("two commands of a connection: got %v and %v, want nothing and %v", first, second, leastRest)
+	}
+	half()
+	if c.rests.wait(); half() != 0 {
+		t.Error("a command that has waited for changes rests for what was before")
 	}
 }

@@ -222,8 +222,12 @@ func (p *pace) rest(now time.Time, bytes int64, worked time.Duration) time.Durat
 // behind each of its turns took as much of a processor as the turns, and its reply waited meanwhile.
 const leastRest = time.Millisecond
 
-// rests puts the short rests of a command together. It belongs to one goroutine.
+// rests puts the short rests of a connection together, of one command and of those behind it: a client that polls the feed with short commands rests
+// as one does that reads long replies. It belongs to the goroutine that executes the command.
 type rests struct{ owed time.Duration }
+
+// wait says that the command waits for changes: the rests owed until then are forgotten.
+func (r *rests) wait() { r.owed = 0 }
 
 // next is for how long to sleep where one more rest is due: nothing, until leastRest is.
 func (r *rests) next(d time.Duration) time.Duration {

@@ -68,26 +68,15 @@ func run(conn Conn, args [][]byte) {
 			_ = c.feed.Close() // it was only read
 		}
 	}()
-	err = context.Canceled // as long as it is not its turn: there is no position to answer
-	conn.Busy(func(ctx context.Context) {
-		if err = nil; req.now {
-			c.req.from, err = c.now(ctx)
+	safe := uint64(0)
+	if !req.now && !req.oldest {
+		if err = c.open(); err == nil {
+			safe, err = c.safe()
 		}
-		if err == nil {
-			err = context.Canceled
-			conn.Turn(ctx, func() { err = c.open() })
-		}
-		if err == nil && req.oldest {
-			err = c.safeAt(ctx, &c.behind)
-		}
-		if err != nil || c.feed == nil {
-			return
-		}
-		var safe uint64
-		if safe, err = c.safe(); err == nil {
-			err = c.collect(ctx, safe)
-		}
-	})
+	}
+	if err == nil && (c.feed == nil || safe > c.behind.Offset()) { // a client that follows the feed has read everything: to be busy would cost more than to look
+		err = c.busy()
+	}
 	if err == nil && req.blocks && c.empty() && c.feed != nil {
 		unblocked := conn.Await(req.block, func(ctx context.Context) { err = c.wait(ctx) })
 		if unblocked {
@@ -107,6 +96,31 @@ func run(conn Conn, args [][]byte) {
 		return
 	}
 	c.reply()
+}
+
+// busy reads the changes that are there.
+func (c *call) busy() (err error) {
+	err = context.Canceled // as long as it is not its turn: there is no position to answer
+	c.conn.Busy(func(ctx context.Context) {
+		if err = nil; c.req.now {
+			c.req.from, err = c.now(ctx)
+		}
+		if err == nil && c.feed == nil {
+			err = context.Canceled
+			c.conn.Turn(ctx, func() { err = c.open() })
+		}
+		if err == nil && c.req.oldest {
+			err = c.safeAt(ctx, &c.behind)
+		}
+		if err != nil {
+			return
+		}
+		var safe uint64
+		if safe, err = c.safe(); err == nil {
+			err = c.collect(ctx, safe)
+		}
+	})
+	return err
 }
 
 // errChanged says that another store is served by now, so the safe offset is not this one's.
