@@ -21,5 +21,5 @@
 //	import.go import_report.go           posts from elsewhere; what is said of it
 //	follow.go                            following a Redis; its snapshots
 //	export.go                            posts as files
-//	feed.go                              every change to a file, a stream or a service; package feed does it
+//	feed.go cursors.go                   every change to a file, a stream or a service; package feed does it
 package main

@@ -35,7 +35,7 @@ The command waits for nodes and sinks that are away. SIGTERM ends it behind the 
 
 With --cursor NAME, the nodes keep the log behind the sink, up to feed-retain, in a named cursor: see COUNTER.CURSOR. It is moved once a
 second behind the changes that the sink has. An empty sink begins at the cursor if it is there, else at --from. Delete the cursor with
-COUNTER.CURSOR DEL, on each shard of a cluster, when the sink is no longer needed.
+counterctl cursors --delete NAME when the sink is no longer needed.
 
   --to                     how often a change is written if the command, the node or the sink is killed
   FILE.jsonl               once: each line has its position, and a torn line is cut. Another process is locked out
@@ -108,18 +108,9 @@ func (f *feeding) run(ctx context.Context, out output, addrs []string) error {
 	if !place.Keeps && from == "" && f.cursor == "" {
 		return misuse("%s keeps no position: want --from", place.Name)
 	}
-	for _, addr := range addrs {
-		if _, err := f.reach.Options(addr); err != nil {
-			return err
-		}
-	}
-	dial := func(ctx context.Context, addr string) (*wire.Conn, error) {
-		opts, err := f.reach.Options(addr)
-		if err != nil {
-			return nil, err
-		}
-		opts.Timeout, opts.Answer, opts.Buffer = 10*time.Second, time.Minute, 256<<10
-		return wire.Dial(ctx, addr, opts)
+	dial, err := dialFeed(f.reach, addrs)
+	if err != nil {
+		return err
 	}
 	log := newFollowLog(out.Stderr)
 	done, err := feed.Run(ctx, feed.Options{
@@ -137,6 +128,23 @@ func (f *feeding) run(ctx context.Context, out output, addrs []string) error {
 		fmt.Fprintf(out.Stderr, "%d changes to %s: it has everything up to the position %s\n", done.Changes, place.Name, done.Position)
 	}
 	return err
+}
+
+// dialFeed connects to nodes whose feed is read. The error is about an address.
+func dialFeed(reach *connect.Flags, addrs []string) (dial func(ctx context.Context, addr string) (*wire.Conn, error), err error) {
+	for _, addr := range addrs {
+		if _, err := reach.Options(addr); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context, addr string) (*wire.Conn, error) {
+		opts, err := reach.Options(addr)
+		if err != nil {
+			return nil, err
+		}
+		opts.Timeout, opts.Answer, opts.Buffer = 10*time.Second, time.Minute, 256<<10
+		return wire.Dial(ctx, addr, opts)
+	}, nil
 }
 
 // feedStart is the position that a word names.

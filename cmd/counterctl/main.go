@@ -36,7 +36,7 @@ var program = cli.Tool{
 		{Title: "A running node", Commands: []command{pingCommand, drainCommand, findCommand, topCommand, diffCommand}},
 		{Title: "A data directory", Commands: []command{checkCommand, dumpCommand, repairCommand}},
 		{Title: "Backups", Commands: []command{backupCommand, backupsCommand, restoreCommand, drillCommand, pruneCommand}},
-		{Title: "Moving data", Commands: []command{importCommand, exportCommand, feedCommand, buildCommand}},
+		{Title: "Moving data", Commands: []command{importCommand, exportCommand, feedCommand, cursorsCommand, buildCommand}},
 		{Title: "A cluster", Commands: cluster.Commands},
 	},
 	SeeAlso: []string{"counterd(8)", "counterbench(1)", "redis-cli(1)"},

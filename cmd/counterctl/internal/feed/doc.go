@@ -23,5 +23,6 @@
 //	nodes.go   the nodes, and the meaning of their errors
 //	reader.go  one node, and its replies
 //	cursor.go  the named cursor that follows the sink
+//	cursors.go lists and deletes named cursors
 //	line.go    a change as a line of JSON
 package feed

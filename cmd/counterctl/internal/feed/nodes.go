@@ -40,6 +40,10 @@ type nodes struct {
 
 var _ feedjoin.Source[[]byte] = (*nodes)(nil)
 
+func newNodes(o *Options) *nodes {
+	return &nodes{addrs: o.Addrs, tls: o.TLS, dial: o.Dial, words: o.words(), waits: !o.UntilCaughtUp, log: o.Log, refusals: map[string]struct{}{}, told: map[uint64]string{}}
+}
+
 // lookEach is how often a cluster is asked which nodes lead, at most.
 const lookEach = 100 * time.Millisecond
 
@@ -313,27 +317,32 @@ func (n *nodes) Ends(shard uint64, _ string, err error) error {
 	return err
 }
 
-// Do sends a command about cursors to the primary of a shard: of some nodes with the same log, to the first that takes it.
+// Do sends a command about cursors to the primary of a shard: see command.
 func (n *nodes) Do(ctx context.Context, shard uint64, words ...string) (text string, ok bool, err error) {
+	v, err := n.command(ctx, shard, words...)
+	return v.Str, err == nil && !v.Null, err
+}
+
+// command sends a command about cursors to the primary of a shard: of some nodes with the same log, to the first that takes it.
+func (n *nodes) command(ctx context.Context, shard uint64, words ...string) (v wire.Value, err error) {
 	list := n.known()
 	if shard != 0 {
 		addr, err := n.node(ctx, shard)
 		if err != nil {
-			return "", false, err
+			return v, err
 		}
 		list = []string{addr}
 	}
 	for _, addr := range list {
-		var v wire.Value
 		if v, err = n.do(ctx, addr, words); err == nil {
-			return v.Str, !v.Null, nil
+			return v, nil
 		}
 		if shard != 0 {
 			n.suspect(shard, addr)
 		}
 		err = &nodeError{addr, err}
 	}
-	return "", false, err
+	return wire.Value{}, err
 }
 
 func (n *nodes) do(ctx context.Context, addr string, words []string) (wire.Value, error) {

@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (Progress, error) {
 	life, end := outlasting(ctx)
 	defer end()
 	f := &feeder{Options: o, pause: firstPause, life: life}
-	f.nodes = &nodes{addrs: o.Addrs, tls: o.TLS, dial: o.Dial, words: o.words(), waits: !o.UntilCaughtUp, log: o.Log, refusals: map[string]struct{}{}, told: map[uint64]string{}}
+	f.nodes = newNodes(&o)
 	keeping, stop := context.WithCancel(ctx)
 	defer stop()
 	if o.Cursor != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +49,18 @@ func TestFeedCluster(t *testing.T) {
 		return node.Do(ctx, "COUNTER.CURSOR", "GET", "search").Err()
 	}); err != nil {
 		t.Errorf("a shard has no cursor: %v", err)
+	}
+	for _, want := range []struct {
+		args   []string
+		lines  int
+		status int
+	}{
+		{[]string{"cursors", nodes.Addrs[0]}, 3, 0}, {[]string{"cursors", nodes.Addrs[1], "--delete", "search"}, 1, 0},
+		{[]string{"cursors", nodes.Addrs[0]}, 1, 0}, {[]string{"cursors", nodes.Addrs[0], "--delete", "search"}, 1, 1},
+	} {
+		if out, status := harness.Counterctl(t, want.args...); status != want.status || strings.Count(out, "\n") != want.lines {
+			t.Errorf("counterctl %q: status %d, %s", want.args, status, out)
+		}
 	}
 }
 
