@@ -101,6 +101,26 @@ func EndAt(fsys vfs.FS, seg *Segment, at uint64) (err error) {
 	return err
 }
 
+// EndsClean tells whether a segment file is as a log that nobody damaged ends at a log offset: it has the length that it was made with, and
+// zeros alone from the offset on. The last segment of a log is not packed.
+func EndsClean(fsys vfs.FS, seg SegmentInfo, at uint64) (bool, error) {
+	file, err := OpenSegmentFile(fsys, seg.Segment())
+	if err != nil {
+		return false, err
+	}
+	defer file.Close() // only read
+	size, err := file.Size()
+	if err != nil {
+		return false, err
+	}
+	h, fault, err := ReadSegmentHeader(file, seg.Segment())
+	if err != nil || fault != nil || size < int64(h.Size) {
+		return false, err
+	}
+	rest, err := searchRemains(file, *seg.Segment(), size, at)
+	return err == nil && rest.bytes == 0, err
+}
+
 // FramesBehind looks in a segment file for the first whole frame that starts at a log offset or behind it, wherever
 // damage ends. It returns where it starts, and the frames from there to the next damage. found is false if it starts
 // behind last, or if there is none.

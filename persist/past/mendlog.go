@@ -29,6 +29,8 @@ import (
 // A damaged end of the log has no frame behind it. The log then reaches as far as is known to have been durable here (DURABLE,
 // manifests), or up to LogMend.Reach. If that is where the whole frames end, a segment without frames follows them. An end that is
 // missing without any damage is fetched too, up to LogMend.Reach.
+//
+// Damage of the last segment with whole frames behind it, and zeros alone behind these, leaves the end of the log as it was: a clean end.
 
 // LogMend is how a damaged log gets its frames back.
 type LogMend struct {
@@ -42,7 +44,8 @@ type LogMend struct {
 	// nobody has more. 0: the log goes on elsewhere, as for a replica.
 	Reach uint64
 	// Ends is called before the file is written that makes a damaged end of the log whole. Changes behind it may be missing from then on,
-	// and no damage tells a start so: Ends notes it durably. Its error is MendLog's. nil: nothing is noted.
+	// and no damage tells a start so: Ends notes it durably. Its error is MendLog's. nil: nothing is noted. Damage in front of a clean end
+	// is no reason to call it.
 	Ends func() error
 }
 
@@ -99,6 +102,7 @@ type logMender struct {
 	done  MendedLog
 
 	filled uint64 // end of the segment that was written last
+	clean  bool   // the segment that is being written is the last one, and its file has a clean end
 	data   []byte // its frames
 	crc    uint32 // checksum of the last of them
 }
@@ -172,9 +176,16 @@ func (m *logMender) fill(walked *logfile.Walked) error {
 	}
 	seg := logfile.SegmentInfo{Path: segs[i].Path, Start: segs[i].Start}
 	last := i+1 == len(segs)
-	end := max(framesBehind(m.fsys, segs[i:i+1], at), m.known, m.by.Reach)
+	behind := framesBehind(m.fsys, segs[i:i+1], at)
+	end := max(behind, m.known, m.by.Reach)
 	if !last {
 		end = segs[i+1].Start
+	}
+	if m.clean = last && behind > at && behind == end; m.clean { // else whole frames do not show the end
+		m.clean, err = logfile.EndsClean(m.fsys, seg, end)
+		if ignoreDamage(err) != nil {
+			return err
+		}
 	}
 	if end = max(end, at); end == at && (!last || m.done.Segments > 0 && m.filled == at) {
 		return errNotMended // it was tried
@@ -209,7 +220,7 @@ func (m *logMender) write(seg logfile.SegmentInfo, at uint64, chain uint32, next
 			return &format.CorruptError{Dir: m.dir, File: next.Path, LogOffset: end, Want: fmt.Sprintf("frames up to one with checksum %08x", h.Chain), Got: fmt.Sprintf("%08x", m.crc)}
 		}
 	}
-	if next == nil && m.by.Ends != nil {
+	if next == nil && !m.clean && m.by.Ends != nil {
 		if err := m.by.Ends(); err != nil {
 			return err
 		}
@@ -221,7 +232,7 @@ func (m *logMender) write(seg logfile.SegmentInfo, at uint64, chain uint32, next
 	}
 	m.filled, m.data = end, m.data[:0]
 	m.done.Segments++
-	m.done.Last = m.done.Last || next == nil
+	m.done.Last = m.done.Last || next == nil && !m.clean
 	return s.File.Close()
 }
 

@@ -309,6 +309,50 @@ func TestMendLogEndIsNoted(t *testing.T) {
 	}
 }
 
+// TestMendLogCleanEnd: a bit of the last segment flips, with frames behind it. The log ends where it ended, so nothing is noted. Where the damage
+// may hide frames of the end, as zeros or as a file that is cut short, that is noted.
+func TestMendLogCleanEnd(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m := newMendable(t)
+	segs, err := logfile.ListSegments(m.disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	last := segs[len(segs)-1]
+	at := m.end // where the last frame begins
+	for _, f := range m.frames[len(m.frames)-1:] {
+		at -= uint64(len(f))
+	}
+	if at <= last.Start {
+		t.Fatalf("the last segment, from %d on, has one frame", last.Start)
+	}
+	refused := errors.New("the end is not known")
+	for _, c := range []struct {
+		name   string
+		behind func(b []byte) []byte // changes the file behind the flipped bit, too
+		clean  bool
+	}{
+		{"a flipped bit", func(b []byte) []byte { return b }, true},
+		{"the last frame is zeros", func(b []byte) []byte { clear(b[last.Offset(at):]); return b }, false},
+		{"the last frame is damaged", func(b []byte) []byte { b[last.Offset(at)+20] ^= 1; return b }, false},
+		{"the file is cut short", func(b []byte) []byte { return b[:last.Offset(m.end)] }, false},
+		{"something stands behind the end", func(b []byte) []byte { b[len(b)-1] = 1; return b }, false},
+	} {
+		disk := m.disk.Kill()
+		persisttest.Must(t, disk.Damage(last.Path, func(b []byte) []byte {
+			b[last.Offset(last.Start)+20] ^= 1
+			return c.behind(b)
+		}))
+		noted := false
+		mend := LogMend{Fetch: m.fetch, Ends: func() error { noted = true; return refused }}
+		done, err := MendLog(disk, persisttest.Dir, mend)
+		if noted == c.clean || errors.Is(err, refused) == c.clean || done.Last || (done.Segments == 1) != c.clean {
+			t.Errorf("%s: noted %v, %+v, %v", c.name, noted, done, err)
+		}
+		if c.clean {
+			m.whole(disk, c.name)
+		}
+	}
+}
+
 // TestMendLogMissingEnd: the last frames are zeros, and nothing tells that they were there. The log gets all that the replica has, with the
 // power failing at every operation too.
 func TestMendLogMissingEnd(t *testing.T) {

@@ -91,6 +91,10 @@ type Search interface {
 	Missing(ctx context.Context) (by Helper, err error)
 	// Find returns a node that has the data of a damaged directory. It looks for as long as it likes.
 	Find(ctx context.Context) (Helper, error)
+	// InCluster tells whether the node is one of a cluster: then etcd alone says whom it follows.
+	InCluster() bool
+	// Members returns the other nodes of the node's shard in the cluster, also while none leads, as far as etcd says so now.
+	Members(ctx context.Context) []Address
 	// Await returns a context that ends with ctx, or when the node is told whom to follow; with alone, also when it is told to lead. The
 	// caller calls end, which returns what it was told.
 	Await(ctx context.Context, alone bool) (_ context.Context, end func() Told)
@@ -128,38 +132,41 @@ func (n *Node) Open(ctx context.Context, dir string, search Search, open func() 
 
 // openDamaged is Open for a directory that is damaged. by has the data, if it is known so early.
 func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by Helper, search Search, open func() (*counter.Store, error)) (*counter.Store, error) {
-	if by == (Helper{}) {
-		if note, _ := readAddress(h.node.fs, notePath(dir, primaryName)); note.Address != (Address{}) {
-			by.Parts = note.Address
-		} else {
+	if by == (Helper{}) && !search.InCluster() {
+		note, _ := readAddress(h.node.fs, notePath(dir, primaryName))
+		by.Parts = note.Address
+	}
+	for {
+		var done logMend
+		if by == (Helper{}) {
 			var err error
-			if by, err = h.find(ctx, damage, search); err != nil {
+			if by, done, err = h.helper(ctx, dir, damage, search); err != nil {
 				return nil, errors.Join(damage, err)
 			}
 		}
-	}
-	for {
-		asking, end := search.Await(ctx, false)
-		done := h.mendLog(asking, dir, damage, &by, mendWithin)
-		told := end()
+		told := Told{}
+		if done != logMended {
+			asking, end := search.Await(ctx, false)
+			done = h.mendLog(asking, dir, damage, &by, mendWithin)
+			told = end()
+		}
 		switch {
 		case done == logMended:
 			store, err := open()
 			if err == nil || !damaged(err) {
 				return store, err
 			}
-			damage = err
+			if damage = err; by == (Helper{}) { // members of the shard gave the frames, and the log is not all that is damaged
+				continue
+			}
 		case told.Follow != (Address{}):
 			by = told.helper()
 			continue
 		case errors.Is(ctx.Err(), context.Canceled): // the process ends
 			return nil, errors.Join(damage, ctx.Err())
-		case done == logAway && ctx.Err() == nil && by.From != (Address{}):
-			if !by.Named { // the node that it found has gone
-				var err error
-				if by, err = h.find(ctx, damage, search); err != nil {
-					return nil, errors.Join(damage, err)
-				}
+		case done == logAway && ctx.Err() == nil && (by.From != (Address{}) || search.InCluster()):
+			if !by.Named {
+				by = Helper{} // the node that was found has gone
 			}
 			continue
 		}
@@ -230,14 +237,6 @@ func (h *Healer) MayLead(dir string) bool {
 		}
 	}
 	return true
-}
-
-// find runs a search for a helper, and says so meanwhile.
-func (h *Healer) find(ctx context.Context, damage error, search Search) (Helper, error) {
-	text := damage.Error()
-	h.waits.Store(&text)
-	defer h.waits.Store(nil)
-	return search.Find(ctx)
 }
 
 // Told is the word of REPLICAOF to a node that is being opened. The zero value is nothing.

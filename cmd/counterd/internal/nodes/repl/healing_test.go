@@ -83,6 +83,10 @@ func (h helper) Find(context.Context) (Helper, error) {
 	return Helper{}, nil
 }
 
+func (h helper) InCluster() bool { return false }
+
+func (h helper) Members(context.Context) []Address { return nil }
+
 func (h helper) Await(ctx context.Context, _ bool) (context.Context, func() Told) {
 	return ctx, func() Told { return Told{} }
 }

@@ -150,9 +150,23 @@ func mayGiveFrames(n *Node, store *counter.Store, term string, end uint64) error
 // Files are set aside, and all data is copied, where this does not help: nobody has the frames, another node leads in the
 // place of this one, or more than the log is damaged.
 
+// A node of a cluster sets nothing aside before it has found the primary of its shard. That may take forever: the other node in sync may
+// have lost power, and takes over only when it knows how much of the log this node has. So a node with a damaged log asks all other members
+// of its shard for the missing frames meanwhile.
+//
+// This is safe for the same reason as a mend by frames of the primary: a member gives frames only if its log has come to the end of the damage
+// in the term that the log here has there (mayGiveFrames). In a term there is one log, so the frames are those that were here. The log then ends
+// where it ended before, and the node counts as before the damage. That holds only where the end of the log is known, by
+// whole frames behind the damage. Where the damage goes to the end, only the primary helps: a node that lacks its end must not lead.
+//
+// Two members of a shard whose logs are both damaged do not help each other, as neither has opened its log.
+
+// errEndUnknown refuses to make the end of a log up from the frames of nodes that do not lead.
+var errEndUnknown = errors.New("the end of the log is damaged, so only the primary of the shard tells what is missing")
+
 // mendWithin is how long a node asks for frames that does not get an answer, or has no room for them. Both nodes may have lost power
-// together. Then a primary searches again, as the replica that has its data may come back, and a node that was told whom to follow asks
-// that one again. Any other node sets its files aside: its primary may itself wait for this node.
+// together. Then a primary and a node of a cluster search again, as the node that has the data may come back, and a node that was told whom
+// to follow asks that one again. A replica outside of a cluster sets its files aside: its primary may itself wait for this node.
 const mendWithin = 10 * time.Second
 
 // mendable tells whether an error of opening a store is about the log of a directory.
@@ -222,30 +236,25 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 		return logUnmendable
 	}
 	n.logger.Error("the log is damaged; asking another node for the missing part of it", "dir", dir, "error", damage)
-	f := frameSource{refiller: &n.refills, ctx: ctx, from: from, conns: make([]*wire.Conn, len(from))}
-	defer f.close()
-	mend.Fetch, mend.Holding = f.fetch, f.holding
 	mend.Ends = func() error { // changes that were not known to be durable may be missing
 		_, err := counter.NoteBehind(n.fs, dir)
 		return err
 	}
 	began := time.Now()
 	for {
-		f.silent = false
-		done, err := past.MendLog(n.fs, dir, mend)
+		done, silent, err := h.mendOnce(ctx, dir, from, mend)
 		if err == nil && done.Segments == 0 {
 			return logUnmendable // no frames are missing
 		}
 		if err == nil {
-			n.refills.segments.Add(uint64(done.Segments))
-			n.logger.Warn("the log is whole again, with frames of another node", "dir", dir, "bytes", done.Bytes, "took", time.Since(began).Round(time.Millisecond))
+			h.logMended(dir, done, began)
 			if done.Last && mend.Reach > 0 {
 				n.logger.Error("the end of the log was damaged or missing, and this node leads with the frames that remain here and on the other node; changes that only this node had may be lost", "dir", dir)
 			}
 			return logMended
 		}
 		full := vfs.IsNoSpace(err)
-		again := f.silent || full
+		again := silent || full
 		if full {
 			within = mendWithin
 		}
@@ -261,6 +270,90 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 		sleep.For(ctx, refillEvery)
 		h.waits.Store(nil)
 	}
+}
+
+// find runs a search for a helper, and says so meanwhile.
+func (h *Healer) find(ctx context.Context, damage error, search Search) (Helper, error) {
+	text := damage.Error()
+	h.waits.Store(&text)
+	defer h.waits.Store(nil)
+	return search.Find(ctx)
+}
+
+// helper finds a node that has the data of a damaged directory. It returns logMended where members of the shard gave the log its frames, so
+// that no other node is needed.
+func (h *Healer) helper(ctx context.Context, dir string, damage error, search Search) (by Helper, done logMend, err error) {
+	if !search.InCluster() {
+		by, err = h.find(ctx, damage, search)
+		return by, logUnmendable, err
+	}
+	looking, found := context.WithCancel(ctx)
+	defer found()
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	lastRound := make(chan struct{})
+	mended := make(chan bool, 1)
+	go func() {
+		done := h.mendByMembers(asking, dir, damage, search, lastRound)
+		if done {
+			found()
+		}
+		mended <- done
+	}()
+	by, err = h.find(looking, damage, search)
+	if close(lastRound); err == nil {
+		stop() // the primary is asked, and has all that they have
+	}
+	if <-mended {
+		return Helper{}, logMended, nil
+	}
+	return by, logUnmendable, err
+}
+
+// mendByMembers gives the log of a directory that cannot be opened the frames of any other member of the shard. It tells whether the log has
+// them, and asks until ctx ends, or lastRound is closed and all were asked.
+func (h *Healer) mendByMembers(ctx context.Context, dir string, damage error, search Search, lastRound <-chan struct{}) bool {
+	if !mendable(dir, damage) {
+		return false
+	}
+	for told := ""; ; {
+		if from := search.Members(ctx); len(from) > 0 {
+			began := time.Now()
+			done, _, err := h.mendOnce(ctx, dir, from, past.LogMend{Ends: func() error { return errEndUnknown }})
+			if err == nil {
+				if done.Segments > 0 {
+					h.logMended(dir, done, began)
+				}
+				return done.Segments > 0
+			}
+			if text := err.Error(); text != told && ctx.Err() == nil {
+				told = text
+				h.node.logger.Error("the log cannot be made whole with frames of the other members of the shard yet", "dir", dir, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-lastRound:
+			return false
+		case <-time.After(refillAgain):
+		}
+	}
+}
+
+// mendOnce asks nodes once for the frames of a damaged log. silent: a node that did not answer may have them.
+func (h *Healer) mendOnce(ctx context.Context, dir string, from []Address, mend past.LogMend) (done past.MendedLog, silent bool, err error) {
+	f := frameSource{refiller: &h.node.refills, ctx: ctx, from: from, conns: make([]*wire.Conn, len(from))}
+	defer f.close()
+	mend.Fetch, mend.Holding = f.fetch, f.holding
+	done, err = past.MendLog(h.node.fs, dir, mend)
+	return done, f.silent, err
+}
+
+// logMended counts and tells that a log is whole.
+func (h *Healer) logMended(dir string, done past.MendedLog, began time.Time) {
+	h.node.refills.segments.Add(uint64(done.Segments))
+	h.node.logger.Warn("the log is whole again, with frames of another node", "dir", dir, "bytes", done.Bytes, "took", time.Since(began).Round(time.Millisecond))
 }
 
 // frameSource fetches frames from any of several nodes.

@@ -45,9 +45,9 @@ var (
 )
 
 // HelpBy sets how a node of a cluster knows that another node has the data of its damaged directory: find returns the primary of its
-// shard then, or the zero value if the node is of no shard. Call it before Open.
-func (n *Role) HelpBy(find func(ctx context.Context) (primary repl.Address, err error)) {
-	n.help = find
+// shard then, or the zero value if the node is of no shard. members returns the other nodes of its shard. Call it before Open.
+func (n *Role) HelpBy(find func(ctx context.Context) (primary repl.Address, err error), members func(ctx context.Context) []repl.Address) {
+	n.help, n.members = find, members
 }
 
 // toldHelp is the word of REPLICAOF to a node that looks for its data.
@@ -142,6 +142,17 @@ func (s *helpSearch) Find(ctx context.Context) (repl.Helper, error) {
 		return by, errors.Join(err, fmt.Errorf("heal-from: %w", rerr))
 	}
 	return repl.Helper{Lead: staged.Term, Restored: staged.String()}, nil
+}
+
+// InCluster is repl.Search's.
+func (s *helpSearch) InCluster() bool { return s.role.help != nil }
+
+// Members is repl.Search's.
+func (s *helpSearch) Members(ctx context.Context) []repl.Address {
+	if s.role.members == nil {
+		return nil
+	}
+	return s.role.members(ctx)
 }
 
 // restoreBackup puts the data of a backup beside the damaged files.

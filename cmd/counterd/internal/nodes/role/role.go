@@ -70,6 +70,7 @@ type Role struct {
 	endOpening context.CancelFunc
 	opened     atomic.Bool
 	help       func(context.Context) (repl.Address, error) // see HelpBy; nil: the node is of no cluster
+	members    func(context.Context) []repl.Address        // see HelpBy; may be nil
 	told       toldHelp
 
 	// wasReplica is the role to show while a store is being opened.

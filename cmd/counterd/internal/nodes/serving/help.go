@@ -1,9 +1,11 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
@@ -20,6 +22,9 @@ import (
 //	the only one in sync is this node     the start fails, as that of a single node does
 //	the primary leads, and is another     the files are set aside
 //	else                                  wait: another node in sync takes over when this one's lease has run out
+//
+// The others may wait for this node in their turn: nodes that lost power choose the one with the most among all that are in sync. So a
+// node with a damaged log asks all members of the shard for frames meanwhile (others, repl.Healer).
 
 const (
 	helpEvery = 500 * time.Millisecond // between looks at the shard
@@ -94,6 +99,33 @@ func (m *Member) helper(ctx context.Context, id topology.NodeID) (primary repl.A
 		return primary, fmt.Errorf("node %s, the primary of shard %d, does not lead yet: %w", s.Primary, s.ID, err)
 	}
 	return primary, nil
+}
+
+// others returns the other nodes of the node's shard, in sync or not. There are none while etcd does not answer.
+func (m *Member) others(ctx context.Context) (list []repl.Address) {
+	if m.registry == nil {
+		return nil
+	}
+	id, err := cluster.NodeOf(m.fs(), m.config.Get().Dir)
+	if err != nil {
+		return nil
+	}
+	ask, cancel := context.WithTimeout(ctx, helpAsk)
+	defer cancel()
+	now, err := m.registry.Load(ask)
+	if err != nil || now.Nodes[id] == nil || now.Nodes[id].Shard == 0 {
+		return nil
+	}
+	for _, n := range now.Nodes {
+		if n.Shard != now.Nodes[id].Shard || n.ID == id {
+			continue
+		}
+		if a, err := repl.ParseAddress(n.Addr(m.config.Get().TLS.Replication)); err == nil {
+			list = append(list, a)
+		}
+	}
+	slices.SortFunc(list, func(a, b repl.Address) int { return cmp.Compare(a.String(), b.String()) })
+	return list
 }
 
 // fs has the data directory.
