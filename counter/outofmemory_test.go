@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -203,4 +204,68 @@ func checkUsed(t *testing.T, s *Store, what string) {
 		}
 	}
 	t.Fatalf("%s: %d bytes in use, the blocks have %d", what, used, total)
+}
+
+// TestChangeSetLostRowsNoMemory: a change set deletes posts, some of them on an unreadable page, and memory is short. All posts are deleted or none is,
+// however full the overlay becomes. The readable posts took the room that was reserved for the unreadable ones, and these stayed.
+func TestChangeSetLostRowsNoMemory(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	dir, s, mids, cold := coldDir(t, 20_000)
+	flip(t, cold, 10_000)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, dir, Options{Manual: true}, "")
+	defer s.Close()
+	var lost, good []uint64
+	for _, mid := range mids[:10_000] {
+		switch _, ok, err := s.Get(fmt.Sprintf("%d.cntrn", mid)); {
+		case err != nil:
+			lost = append(lost, mid)
+		case ok:
+			good = append(good, mid)
+		}
+	}
+	if len(lost) < 40 || len(good) < 2000 {
+		t.Fatalf("%d posts cannot be read, %d can", len(lost), len(good))
+	}
+	rng, b := newRand(t), s.NewBatch()
+	remove := func(mids ...uint64) (done int, err error) {
+		b.Reset()
+		must(t, b.Begin())
+		for _, mid := range mids {
+			b.Add(Op{Kind: OpDelete, Counter: s.Schema().Counter("weibo"), Mid: mid})
+		}
+		b.ChangeSet(0)
+		b.Run()
+		for i := range b.Len() {
+			if b.Op(i).Done {
+				done++
+			}
+			err = errors.Join(err, b.Op(i).Err)
+		}
+		b.End()
+		return done, errors.Join(err, b.Commit())
+	}
+	if done, err := remove(good[0]); done != 1 || err != nil {
+		t.Fatal(done, err)
+	}
+	good = good[1:]
+	for slots := 0; slots < 200; {
+		tab := &s.data.Spaces[s.Schema().Counter("weibo").ID][0].Dir.Load().Find(lost[0]).Tab
+		slots = tab.Slots()
+		bad := 1 + rng.IntN(2)
+		n := int(0.96*float64(slots)) - tab.Len() - rng.IntN(bad) // the overlay has too little room for all
+		set := slices.Concat(lost[:bad], good[:n])
+		s.data.Arena.SetLimit(s.data.Arena.Used())
+		done, err := remove(set...)
+		s.data.Arena.SetLimit(0)
+		if done > 0 || !errors.Is(err, ErrNoMemory) {
+			t.Fatalf("%d unreadable posts and %d others, in an overlay of %d places: %d were deleted, %v", bad, n, slots, done, err)
+		}
+		if done, err = remove(set...); err != nil || done != len(set) {
+			t.Fatalf("with memory, %d of %d were deleted, %v", done, len(set), err)
+		}
+		lost, good = lost[bad:], good[n:]
+	}
 }

@@ -141,4 +141,36 @@ func TestWindowsLost(t *testing.T) {
 		t.Errorf("an addition made %d, %v, want an error", v, err)
 	}
 	check("behind an addition")
+	// A change set removes several of the posts while there is memory for some removals of counts only: all of them go, or none.
+	b, refused := s.NewBatch(), 0
+	for limit := s.data.Arena.Used(); ; limit += 64 {
+		b.Reset()
+		must(t, b.Begin())
+		for mid := lost.Lo; mid < lost.Hi; mid++ {
+			b.Add(Op{Kind: OpDelete, Counter: s.Schema().Counter("a"), Mid: mid})
+		}
+		b.ChangeSet(0)
+		s.data.Arena.SetLimit(limit)
+		b.Run()
+		s.data.Arena.SetLimit(0)
+		done, err := 0, error(nil)
+		for i := range b.Len() {
+			err = errors.Join(err, b.Op(i).Err)
+			if b.Op(i).Done {
+				done++
+			}
+		}
+		b.End()
+		must(t, b.Commit())
+		if err == nil && done == b.Len() {
+			break
+		}
+		if refused++; done > 0 || !errors.Is(err, ErrNoMemory) {
+			t.Fatalf("%d of %d posts were removed, %v", done, b.Len(), err)
+		}
+		check("behind a removal without memory")
+	}
+	if refused == 0 {
+		t.Error("no removal was refused")
+	}
 }

@@ -42,7 +42,7 @@ type changeSets struct {
 	number  uint64                    // of the change set that is made: see Block.ChangeSet; 0: none is
 	order   []int32                   // operations: see sort, and touched
 	made    []int32                   // operations whose rows were absent and were made, in order
-	lost    int                       // operations on pages that cannot be read
+	lost    []int32                   // operations on unreadable pages: see reserve
 	records []byte                    // of the log
 	columns []format.ColumnValue      // of one of them
 
@@ -75,7 +75,7 @@ func (b *Batch) ChangeSet(first int) {
 // reset forgets all change sets.
 func (r *changeSets) reset() {
 	if cap(r.order) > retainedOps {
-		r.locked, r.order, r.among, r.made, r.records = nil, nil, nil, nil, nil
+		r.locked, r.order, r.among, r.made, r.lost, r.records = nil, nil, nil, nil, nil, nil
 	}
 	if cap(r.onces) > retainedOps || cap(r.records) > 2*retainedOps*format.MaxSetLen {
 		r.onces, r.records = nil, nil
@@ -162,13 +162,16 @@ func (r *changeSets) runChanges(g changeSet) {
 		deleteAll(r, g)
 		return
 	}
-	r.made, r.lost = r.made[:0], 0
+	r.made, r.lost = r.made[:0], r.lost[:0]
 	for i := g.from; i < g.to; i++ {
 		if r.located && (i-g.from)%peekAhead == 0 {
 			peek(b.ops[i:min(i+peekAhead, g.to)])
 		}
 		op := &b.ops[i]
-		if op.Err = r.prepare(int32(i)); op.Err != nil {
+		if op.Err = r.prepare(int32(i)); op.Err == nil && i == g.to-1 {
+			op.Err = reserve(r)
+		}
+		if op.Err != nil {
 			r.unmake()
 			return
 		}
@@ -306,8 +309,7 @@ func (r *changeSets) prepare(i int32) error {
 	if p.Readable() {
 		err = r.ensure(i, blk, p, stays)
 	} else {
-		r.lost++
-		err = ks.Builder.ReserveOverlay(blk, ks.Over, r.lost)
+		r.lost, err = append(r.lost, i), nil
 	}
 	if err == nil && op.derives() {
 		err = b.windows.prepare(op)

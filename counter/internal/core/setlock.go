@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// The locks of a change set, and large deletions. Its blocks are locked in order of counter, group of hash slots and mid: change sets that share some
-// cannot wait for each other.
+// The locks of a change set, room for rows on unreadable pages, and large deletions. Its blocks are locked in order of counter, group of hash slots
+// and mid: change sets that share some cannot wait for each other.
 
 // largeSet is how many operations a change set has at least that sorts its blocks and not its operations. To sort 10,000 operations
 // takes 5 ms, to find their blocks 0.2 ms.
@@ -138,6 +138,24 @@ func (r *changeSets) Replaced(old *block.Block, news []*block.Block) {
 	old.Holder = nil
 	i := slices.Index(r.locked, old)
 	r.locked = slices.Replace(r.locked, i, i+1, news...)
+}
+
+// reserve makes room in overlays for the rows on unreadable pages. It comes when all other rows are prepared: these get places in the same overlays, and
+// would take the room.
+func reserve(r *changeSets) error {
+	for _, i := range r.lost {
+		op := &r.b.ops[i]
+		if err := op.ks.Builder.ReserveOverlay(r.blockOf(op), op.ks.Over, len(r.lost)); err != nil {
+			return err
+		}
+	}
+	lost := r.b.windows.lost
+	for _, at := range lost {
+		if err := at.ks.Builder.ReserveOverlay(at.ks.Dir.Load().Find(at.mid), at.ks.Over, len(lost)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deletesOnly tells whether a change set, whose blocks are locked, has nothing but deletions of posts of hot blocks, and nothing but the log and

@@ -39,6 +39,7 @@ type windows struct {
 	locked  bool        // the change set at hand has locked all blocks of spaces that it needs
 	order   []spaceItem // by which it locks them
 	made    []spaceItem // that it has made
+	lost    []spaceItem // on unreadable pages, that it may remove: see reserve
 }
 
 // mostReady is how many places stay allocated.

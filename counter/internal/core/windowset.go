@@ -36,7 +36,7 @@ func (r *changeSets) derivedBytes(g changeSet) (n int) {
 // lockSet locks the blocks of spaces that a change set may change. REQUIRES its other blocks to be locked.
 func (w *windows) lockSet(g changeSet) {
 	b := w.b
-	w.order, w.made, w.records = w.order[:0], w.made[:0], w.records[:0]
+	w.order, w.made, w.lost, w.records = w.order[:0], w.made[:0], w.lost[:0], w.records[:0]
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
 		if !op.derives() {
@@ -80,6 +80,9 @@ func (w *windows) prepare(op *Op) error {
 		if removes {
 			if err := p.FindToRemove(op.Mid); err != nil {
 				return err
+			}
+			if !p.At.Readable() {
+				w.lost = append(w.lost, spaceItem{p.Ks, op.Mid})
 			}
 			continue
 		}
