@@ -53,6 +53,9 @@ type Find struct{ q *query.Find }
 // NewFind prepares a query. The error is a *QueryError.
 func NewFind(q Query) (*Find, error) {
 	f, err := query.NewFind(q)
+	if err == nil {
+		f.AskLists()
+	}
 	return &Find{f}, err
 }
 

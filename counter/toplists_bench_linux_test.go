@@ -134,3 +134,92 @@ func BenchmarkTopListAdd(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkListed asks for the top 100 of a column and of a window of time, and for the posts above the 500th of each, by a look at the posts and by the
+// lists, in turns. A tenth of the posts have additions in the window. It reports the medians of the processor time of a query in microseconds.
+func BenchmarkListed(b *testing.B) {
+	s, err := Open("", Options{Manual: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.AlterScript(seedScript + "add column weibo repost1h window=1h/5m of=repost top=1000\nalter column weibo repost top=1000\n"); err != nil {
+		b.Fatal(err)
+	}
+	mids := fillRows(b, s, *benchItems, 1, (*stream).together)
+	rng := rand.New(rand.NewPCG(1, 2))
+	bt, def := s.NewBatch(), s.Schema().Counter("weibo")
+	for range len(mids) / 640 {
+		if err := bt.Begin(); err != nil {
+			b.Fatal(err)
+		}
+		for range 64 {
+			*bt.Next() = Op{Kind: OpAdd, Counter: def, Column: 1, Mid: mids[rng.IntN(len(mids))], Arg: 1 + rng.Uint64N(1000)}
+		}
+		bt.Run()
+		bt.End()
+		bt.Reset()
+		if err := bt.Commit(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if !s.tops.All() {
+		b.Fatal("the lists are not built")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for name, column := range map[string]int16{"column": 1, "window": int16(len(def.Columns))} {
+		rows, err := s.Top(Query{Counter: def, To: schema.MaxMid}, column, 500)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, values := rows.At(499)
+		q := Query{Counter: def, To: schema.MaxMid, Columns: []int16{column}, Where: []Condition{{Column: column, Op: Greater, Value: values[0]}}}
+		b.Run(name, func(b *testing.B) {
+			var top, find [2][]float64
+			timed := func(took *[]float64, step func(bt *Batch) (bool, error)) {
+				began := threadTime(b)
+				if err := s.steps(step, func() bool { return true }); err != nil {
+					b.Fatal(err)
+				}
+				*took = append(*took, float64(threadTime(b)-began)/1e3)
+			}
+			for range max(b.N, 9) {
+				for k := range top {
+					t, err := NewTop(Query{Counter: def, To: schema.MaxMid}, column, 100)
+					if err != nil {
+						b.Fatal(err)
+					}
+					if k == 0 {
+						t.q.Scan()
+					}
+					timed(&top[k], t.Step)
+					f, err := query.NewFind(q)
+					if err != nil {
+						b.Fatal(err)
+					}
+					if k == 1 {
+						f.AskLists()
+					}
+					found := 0
+					timed(&find[k], func(bt *Batch) (bool, error) {
+						done, err := f.Step((*core.View)(bt))
+						found += f.Rows().Len()
+						return done, err
+					})
+					if found == 0 || found > 499 || f.Listed != (k == 1) {
+						b.Fatalf("%d posts found, by a list: %t", found, f.Listed)
+					}
+				}
+			}
+			for k, how := range []string{"scan", "list"} {
+				slices.Sort(top[k])
+				slices.Sort(find[k])
+				b.ReportMetric(top[k][len(top[k])/2], how+"-top-us")
+				b.ReportMetric(find[k][len(find[k])/2], how+"-find-us")
+				b.ReportMetric(find[k][len(find[k])-1], how+"-find-us-max")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -44,6 +45,7 @@ func compareTops(t testing.TB, s *Store, built bool) {
 		if tops == nil {
 			continue
 		}
+		compareListed(t, b, def, slices.MinFunc(tops.All, func(a, b *toplist.List) int { return a.Want - b.Want }).Want, built)
 		if l := tops.Sum; l != nil {
 			compareSums(t, s, def, l, built)
 			continue
@@ -90,6 +92,86 @@ func compareTops(t testing.TB, s *Store, built bool) {
 			}
 		}
 	}
+}
+
+// compareListed compares finds that ask the top lists of a counter, or of the space of a derived column, with the same finds that do not. built: a find of
+// the best post must ask them. want is how many posts the shortest list is for.
+func compareListed(t testing.TB, b *Batch, def *schema.Counter, want int, built bool) {
+	t.Helper()
+	var columns []int16
+	for c := range def.Columns {
+		if def.Columns[c].Top > 0 {
+			columns = append(columns, int16(c))
+		}
+	}
+	if def.IsSpace() {
+		columns = nil
+		for _, of := range b.Schema().Counters() {
+			for i := range of.Derived {
+				if of.Derived[i].Space.ID == def.ID {
+					def, columns = of, []int16{int16(len(of.Columns) + i)}
+				}
+			}
+		}
+	}
+	for _, c := range columns {
+		top, err := NewTop(Query{Counter: def, To: schema.MaxMid}, c, 3)
+		if err == nil {
+			_, err = stepped(b, top.q)
+		}
+		if errors.Is(err, ErrCold) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := uint64(math.MaxUint64)
+		if top.Rows().Len() > 1 {
+			_, values := top.Rows().At(1)
+			second = values[0]
+		}
+		for i := range top.Rows().Len() {
+			_, values := top.Rows().At(i)
+			q := Query{Counter: def, To: schema.MaxMid, Desc: i == 0, Where: []Condition{{Column: c, Op: GreaterEqual, Value: values[0]}}}
+			if i == 1 {
+				q.From, q.Columns = 2, []int16{c}
+			}
+			plain, err := query.NewFind(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed, err := NewFind(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, errPlain := stepped(b, plain)
+			got, err := stepped(b, listed.q)
+			if errors.Is(errPlain, ErrCold) {
+				continue // a list may know better
+			}
+			if err != nil || errPlain != nil || !slices.Equal(got, rows) {
+				t.Fatalf("%s: column %d from %d on: got %v, %v by a list, want %v, %v", def.Name, c, values[0], got, err, rows, errPlain)
+			}
+			if built && i == 0 && values[0] > second && want > 1 && !listed.q.Listed {
+				t.Fatalf("%s: column %d from %d on: the list was not asked, although it has the next best, %d", def.Name, c, values[0], second)
+			}
+		}
+	}
+}
+
+// stepped is all rows of a find, or of a top, one behind the other.
+func stepped(b *Batch, f interface {
+	Step(query.View) (bool, error)
+	Rows() *query.Rows
+}) (rows []uint64, err error) {
+	for done := false; !done && err == nil; {
+		done, err = f.Step((*core.View)(b))
+		for i := range f.Rows().Len() {
+			mid, values := f.Rows().At(i)
+			rows = append(append(rows, mid), values...)
+		}
+	}
+	return rows, err
 }
 
 // compareSums is compareTops for the list of a window, whose space is def.

@@ -35,6 +35,8 @@ type joined struct {
 	none    bool     // no post can meet the conditions
 	skip    int
 	left    int
+	lists   bool // the next step is the first, and asks the top list of column drive
+	byList  bool // the list had the posts
 }
 
 // usesDerived tells whether the query has to do with derived columns.
@@ -97,6 +99,12 @@ func (j *joined) step(b View) (done bool, err error) {
 	if err := j.bind(b); err != nil {
 		return false, err
 	}
+	if j.lists {
+		j.lists = false
+		if err := j.narrow(b); err != nil {
+			return false, err
+		}
+	}
 	over := false
 	for began := time.Now(); j.ready.Len() == 0 && !over && time.Since(began) < StepTime; {
 		if over, err = j.find(b); err != nil && j.ready.Len() == 0 {
@@ -114,6 +122,48 @@ func (j *joined) step(b View) (done bool, err error) {
 	j.rows.flat = append(j.rows.flat, j.ready.flat[:n*j.ready.width]...)
 	j.ready.drop(n)
 	return j.q.Limit > 0 && j.left == 0 || over && j.ready.Len() == 0, nil
+}
+
+// narrow is Find.narrow for the condition on a derived column: the posts of its list are looked up, in place of a walk over its space.
+func (j *joined) narrow(b View) error {
+	if j.drive < 0 || j.q.Mids != nil {
+		return nil
+	}
+	of := j.derived[int(j.drive)-len(j.q.Counter.Columns)]
+	tops := b.Space(of.Space.ID)[0].Tops
+	if tops == nil {
+		return nil
+	}
+	i := slices.IndexFunc(j.spans, func(s span) bool { return s.column == int(j.drive) })
+	l, reaches := tops.Sum, func(sum uint64) bool { return sum >= j.spans[i].lo }
+	if of.Decays() {
+		l = tops.Of[schema.DecayedSum]
+		reaches = func(sum uint64) bool { return of.Sum([]uint64{sum}, b.Time()) >= j.spans[i].lo }
+	}
+	if l == nil {
+		return nil
+	}
+	mids, seen, ok := l.Reaching(reaches, mostListed)
+	if !ok {
+		return nil
+	}
+	b.NoteSeen(seen)
+	j.drive, j.byList = -1, true
+	q := j.listing(mids)
+	q.NotMids = j.q.NotMids
+	return j.walk.init(q)
+}
+
+// listing is the inner query for some posts.
+func (j *joined) listing(mids []uint64) Query {
+	q := j.q
+	q.Where, q.Columns, q.Mids, q.NotMids, q.Limit, q.Offset = nil, j.wanted, mids, nil, 0, 0
+	for _, c := range j.q.Where {
+		if !q.Counter.IsDerived(int(c.Column)) {
+			q.Where = append(q.Where, c)
+		}
+	}
+	return q
 }
 
 // next is Find.Next.
@@ -168,15 +218,8 @@ func (j *joined) find(b View) (over bool, err error) {
 		if j.listed = j.candidates(b, rows); len(j.listed) == 0 {
 			return over, nil
 		}
-		q := j.q
-		q.Where, q.Columns, q.Mids, q.NotMids, q.Limit, q.Offset = nil, j.wanted, j.listed, nil, 0, 0
-		for _, c := range j.q.Where {
-			if !q.Counter.IsDerived(int(c.Column)) {
-				q.Where = append(q.Where, c)
-			}
-		}
 		j.list = &Find{}
-		if err := j.list.init(q); err != nil {
+		if err := j.list.init(j.listing(j.listed)); err != nil {
 			return false, err
 		}
 	}

@@ -269,6 +269,27 @@ func (l *List) Top(k int) (top []Entry, seen uint64, ok bool) {
 	return top, seen, true
 }
 
+// Reaching returns the mids of at most so many posts, in no order: of all posts whose values reach something, and perhaps of some whose values have fallen by
+// time since. reaches is true of a value and of all above it. seen is as that of Top. ok is false if there are more, or if the list may lack some.
+func (l *List) Reaching(reaches func(value uint64) bool, most int) (mids []uint64, seen uint64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sure == beyond || l.sure != (Entry{}) && reaches(l.sure.Value) { // a post below sure may have the same value
+		return nil, 0, false
+	}
+	mids = []uint64{}
+	for _, e := range l.entries {
+		if !reaches(e.Value) {
+			continue
+		}
+		if len(mids) == most {
+			return nil, 0, false
+		}
+		mids = append(mids, e.Mid)
+	}
+	return mids, l.seen, true
+}
+
 // Version counts changes: as long as it stays, so do the answers of Top.
 func (l *List) Version() uint64 {
 	l.mu.Lock()

@@ -54,6 +54,26 @@ func (w *world) check(t *testing.T) {
 			t.Fatalf("the top %d: got %v, want %v", k, got, w.best(k))
 		}
 	}
+	for _, e := range l.entries[:min(2, len(l.entries))] {
+		var want []uint64
+		for mid, value := range w.posts {
+			if value >= e.Value {
+				want = append(want, mid)
+			}
+		}
+		slices.Sort(want)
+		reaches := func(value uint64) bool { return value >= e.Value }
+		got, _, ok := l.Reaching(reaches, 3*l.Want)
+		if slices.Sort(got); ok && !slices.Equal(got, want) {
+			t.Fatalf("of %d and more: got %v, want %v", e.Value, got, want)
+		}
+		if known := l.sure == (Entry{}) || l.sure != beyond && e.Value > l.sure.Value; ok != known {
+			t.Fatalf("of %d and more: known %t, and sure is %v", e.Value, ok, l.sure)
+		}
+		if _, _, fewer := l.Reaching(reaches, len(want)-1); fewer {
+			t.Fatalf("of %d and more: %d posts found", e.Value, len(want)-1)
+		}
+	}
 	if len(l.entries) > 3*l.Want || len(l.at) != len(l.entries) {
 		t.Fatalf("%d entries, %d places", len(l.entries), len(l.at))
 	}
