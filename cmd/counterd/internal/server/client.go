@@ -253,7 +253,7 @@ func (c *client) publish(argsMem int) {
 		noEvict: c.noEvict, noTouch: c.noTouch, calls: c.call.calls,
 	}
 	if c.multi.active {
-		s.multi, s.multiMem = len(c.multi.queued), c.multi.bytes
+		s.multi, s.multiMem = c.multi.queued.Len(), c.multi.bytes
 	}
 	c.info.publishState(s)
 	beside := c.multi.bytes + c.subscriber.outbox.Bytes()

@@ -87,7 +87,7 @@
 //	call.go longread.go            a connection's way to the store: what is planned, run and committed; reads of very many posts
 //	account.go                     what batches cost: statistics, SLOWLOG, hot posts, and who is told of changes
 //	clientinfo.go                  what others see of a connection
-//	transaction.go                 the queue of MULTI
+//	transaction.go                 the queue of MULTI, which package argqueue keeps
 //	subscriber.go monitors.go      a connection as it is told of messages and of commands; all that monitor
 //	tracker.go                     a connection as package tracking knows it, and what the connection does with what it reads
 //	routing.go                     whether a node of a cluster takes a command now

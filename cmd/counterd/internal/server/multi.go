@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
@@ -69,29 +70,27 @@ type execution struct {
 
 var _ scatter.Transaction = execution{}
 
-func (x execution) Len() int             { return len(x.t.queued) }
+func (x execution) Len() int             { return x.t.queued.Len() }
 func (x execution) Denied() string       { return x.denied() }
 func (x execution) Exec(num idmp.Number) { x.exec(num) }
 
 func (x execution) Unplanned() string {
-	for i := range x.t.queued {
-		if cmd := x.t.queued[i].cmd; cmd.Plan == nil {
-			return cmd.Name
-		}
+	if cmd := x.t.unplanned; cmd != nil {
+		return cmd.Name
 	}
 	return ""
 }
 
 func (x execution) EachPost(sch *schema.Schema, f func(mid uint64)) {
-	for i := range x.t.queued {
-		x.t.queued[i].eachPost(sch, f)
+	for cmd, args := range x.t.all() {
+		eachPost(cmd, args, sch, f)
 	}
 }
 
 func (x execution) Commands() [][][]byte {
 	list := [][][]byte{{[]byte("MULTI")}}
-	for _, c := range x.t.queued {
-		list = append(list, c.args)
+	for _, args := range x.t.all() {
+		list = append(list, slices.Clone(args))
 	}
 	return append(list, [][]byte{[]byte("EXEC")})
 }
@@ -205,7 +204,7 @@ func plannedOps(sch *schema.Schema) int {
 // about.
 func (x execution) isLong() bool {
 	c, t := x.c, x.t
-	return len(t.queued) > longArgs && !c.session.InLoop() && c.srv.cluster == nil && c.scatter == nil && c.call.reads == nil && !c.call.loading &&
+	return t.queued.Len() > longArgs && !c.session.InLoop() && c.srv.cluster == nil && c.scatter == nil && c.call.reads == nil && !c.call.loading &&
 		c.login.user.Load().Unlimited() && c.srv.monitors.n.Load() == 0 && x.Unplanned() == ""
 }
 
@@ -225,11 +224,14 @@ func (x execution) execLong() (done bool) {
 	b.Reset()
 	names := b.Schema()
 	most := plannedOps(names)
-	b.Grow(min(len(t.queued), most))
-	for i, q := range t.queued {
+	b.Grow(min(t.queued.Len(), most))
+	k.growOwed(min(t.queued.Len(), most))
+	i := 0
+	for cmd, args := range t.all() {
 		k.items.Breathe(i)
-		countRun(k, q.cmd, 1)
-		if q.cmd.Plan(&k.items, q.args); b.Len() > most {
+		i++
+		countRun(k, cmd, 1)
+		if cmd.Plan(&k.items, args); b.Len() > most {
 			return false
 		}
 	}
@@ -252,9 +254,10 @@ func (x execution) execLong() (done bool) {
 	b.End()
 	err := k.commitBatch()
 	size := k.items.Out.Len()
-	k.items.Out.Array(len(t.queued))
+	k.items.Out.Array(t.queued.Len())
 	k.reply(began)
 	x.answer(size, x.cutReplies(size), err)
+	t.queued.Free()
 	return true
 }
 
@@ -284,11 +287,11 @@ func (x execution) fetch() {
 	}
 	defer c.call.items.Batch.End()
 	c.call.items.Batch.Reset()
-	for _, q := range t.queued {
-		if q.cmd.Plan == nil {
+	for cmd, args := range t.all() {
+		if cmd.Plan == nil {
 			continue
 		}
-		if q.cmd.Plan(&c.call.items, q.args); c.call.items.Batch.Len() >= maxBatch {
+		if cmd.Plan(&c.call.items, args); c.call.items.Batch.Len() >= maxBatch {
 			c.call.fetchPlanned()
 		}
 	}
@@ -308,21 +311,21 @@ func (x execution) execute() (tooLong bool) {
 	c, t := x.c, x.t
 	size := c.call.items.Out.Len()
 	c.call.executing = true
-	c.call.items.Out.Array(len(t.queued))
-	for _, q := range t.queued {
-		d := c.denied(q.cmd, q.args)
+	c.call.items.Out.Array(t.queued.Len())
+	for cmd, args := range t.all() {
+		d := c.denied(cmd, args)
 		switch {
 		case d.Reason != acl.Allowed: // rights may have changed since it was queued
 			c.call.flush()
-			c.fail(q.cmd, d.Later())
-		case q.cmd.Plan != nil: // run together, as outside of a transaction: all others wait meanwhile
-			if c.call.reads != nil && q.cmd.Flags&command.Write == 0 && anyChange(c.call.runs) {
+			c.fail(cmd, d.Later())
+		case cmd.Plan != nil: // run together, as outside of a transaction: all others wait meanwhile
+			if c.call.reads != nil && cmd.Flags&command.Write == 0 && anyChange(c.call.runs) {
 				c.call.flush() // see notifyBeforeRead
 			}
-			c.call.plan(q.cmd, q.args)
+			c.call.plan(cmd, args)
 		default:
 			c.call.flush()
-			c.execute(q.cmd, q.args)
+			c.execute(cmd, args)
 		}
 		tooLong = x.cutReplies(size) || tooLong
 	}
@@ -345,8 +348,8 @@ func (x execution) cutReplies(size int) bool {
 // denied tells why a command of the queue may not be executed any more; empty: all may.
 func (x execution) denied() string {
 	c, t := x.c, x.t
-	for _, q := range t.queued {
-		if d := c.denied(q.cmd, q.args); d.Reason != acl.Allowed {
+	for cmd, args := range t.all() {
+		if d := c.denied(cmd, args); d.Reason != acl.Allowed {
 			return d.Later()
 		}
 	}
@@ -386,8 +389,8 @@ func (x execution) refusalOfPosts() string {
 func (x execution) lostPosts() string {
 	c, t := x.c, x.t
 	first, lost, apart := -1, -1, false
-	for i := range t.queued {
-		t.queued[i].eachPost(c.call.items.Batch.Schema(), func(mid uint64) {
+	for cmd, args := range t.all() {
+		eachPost(cmd, args, c.call.items.Batch.Schema(), func(mid uint64) {
 			of := int(slot.Of(mid))
 			apart = apart || first >= 0 && of != first
 			if first = of; lost < 0 && !c.call.items.Batch.Owns(uint16(of)) {

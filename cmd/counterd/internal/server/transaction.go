@@ -1,10 +1,12 @@
 package server
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/argqueue"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
@@ -17,22 +19,22 @@ import (
 type transaction struct {
 	active bool // between MULTI and EXEC or DISCARD
 	failed bool // a command was refused while queueing
-	queued []queuedCommand
+	queued argqueue.Queue
+	rows   []*row // of the commands that are queued, each once: their numbers in the queue
 	bytes  int
 
-	passwords int // that queued commands give: see client.awaitGuesses
-}
-
-type queuedCommand struct {
-	cmd  *row
-	args [][]byte
+	flags     command.Flags // that any of the commands has
+	missing   command.Flags // that not all of them have
+	unplanned *row          // the first command that is not about posts
+	passwords int           // that queued commands give: see client.awaitGuesses
 }
 
 const (
 	// maxQueueBytes bounds what a MULTI may hold in memory before EXEC.
 	maxQueueBytes = 16 << 20
-	// queuedSize is the memory of a queued command besides its arguments.
-	queuedSize = 40
+	// queuedSize and argumentSize are counted for a command and for an argument besides their bytes. That is more than they take, so that
+	// a queue has no more than some 170,000 commands.
+	queuedSize, argumentSize = 40, 24
 	// maxExecReplies bounds the replies of a transaction: 20,000 times COMMAND, 480 KB to send, is answered by 900 MB.
 	maxExecReplies = 64 << 20
 )
@@ -41,22 +43,42 @@ const (
 func (t *transaction) queue(cmd *row, args [][]byte) (text string) {
 	t.bytes += queuedSize
 	for _, a := range args {
-		t.bytes += len(a) + 24
+		t.bytes += len(a) + argumentSize
 	}
 	if t.bytes > maxQueueBytes {
 		t.failed = true
-		t.queued = nil
+		t.queued.Free()
+		t.rows, t.flags, t.missing, t.unplanned = nil, 0, 0, nil
 		return "ERR transaction is larger than 16 MiB"
 	}
-	copied := make([][]byte, len(args))
-	for i, a := range args {
-		copied[i] = slices.Clone(a)
+	i := len(t.rows) - 1
+	if i < 0 || t.rows[i] != cmd {
+		if i = slices.Index(t.rows, cmd); i < 0 {
+			i = len(t.rows)
+			t.rows = append(t.rows, cmd)
+			t.flags |= cmd.Flags
+			t.missing |= ^cmd.Flags
+			if cmd.Plan == nil && t.unplanned == nil {
+				t.unplanned = cmd
+			}
+		}
 	}
-	t.queued = append(t.queued, queuedCommand{cmd, copied})
+	t.queued.Add(i, args)
 	if cmd.Is("auth") || cmd.Is("hello") && len(args) > 2 {
 		t.passwords++
 	}
 	return ""
+}
+
+// all returns the commands of the queue in order. The slice of arguments is valid until the next command.
+func (t *transaction) all() iter.Seq2[*row, [][]byte] {
+	return func(yield func(*row, [][]byte) bool) {
+		for i, args := range t.queued.All() {
+			if !yield(t.rows[i], args) {
+				return
+			}
+		}
+	}
 }
 
 // changes tells whether cmd changes posts now: a queued command does so at its EXEC.
@@ -68,22 +90,14 @@ func (t *transaction) changes(cmd *row) bool {
 }
 
 // writes tells whether a command of the queue changes posts.
-func (t *transaction) writes() bool {
-	return slices.ContainsFunc(t.queued, func(q queuedCommand) bool { return q.cmd.Flags&command.Write != 0 })
-}
+func (t *transaction) writes() bool { return t.flags&command.Write != 0 }
 
 // flagsOf are a command's flags; EXEC has those of its commands.
 func (t *transaction) flagsOf(cmd *row) command.Flags {
 	if !cmd.Is("exec") {
 		return cmd.Flags
 	}
-	f := cmd.Flags
-	for i := range t.queued {
-		q := t.queued[i].cmd.Flags
-		f |= q & command.Write
-		f &= q | ^(command.Loading | command.Stale)
-	}
-	return f
+	return (cmd.Flags | t.flags&command.Write) &^ (t.missing & (command.Loading | command.Stale))
 }
 
 // refusal says why a command must not be queued; empty: it may, or there is no transaction.
@@ -100,18 +114,18 @@ func (t *transaction) refusal(cmd *row, args [][]byte) string {
 
 // route adds the queue to the question of a routing.
 func (t *transaction) route(r *routing, to *serving.Routing, names *schema.Schema) {
-	for i := range t.queued {
-		r.add(to, names, t.queued[i].cmd.Access(), t.queued[i].args, true)
+	for cmd, args := range t.all() {
+		r.add(to, names, cmd.Access(), args, true)
 	}
 }
 
-// eachPost calls f with the posts of a queued command on posts.
-func (q *queuedCommand) eachPost(sch *schema.Schema, f func(mid uint64)) {
+// eachPost calls f with the posts of a command on posts.
+func eachPost(cmd *row, args [][]byte, sch *schema.Schema, f func(mid uint64)) {
 	switch {
-	case q.cmd.Plan == nil:
+	case cmd.Plan == nil:
 		return
-	case q.cmd.Is("counter.mget"):
-		for _, a := range q.args[2:] {
+	case cmd.Is("counter.mget"):
+		for _, a := range args[2:] {
 			mid, ok := schema.ParseMid(a)
 			if !ok {
 				return
@@ -120,9 +134,9 @@ func (q *queuedCommand) eachPost(sch *schema.Schema, f func(mid uint64)) {
 		}
 		return
 	}
-	_, last := q.cmd.Access().Keys(q.args)
-	for i := q.cmd.First; i > 0 && i <= last; i += q.cmd.Step {
-		if mid, ok := items.Mid(sch, q.args[i]); ok {
+	_, last := cmd.Access().Keys(args)
+	for i := cmd.First; i > 0 && i <= last; i += cmd.Step {
+		if mid, ok := items.Mid(sch, args[i]); ok {
 			f(mid)
 		}
 	}
@@ -134,15 +148,15 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 	// Any reply may be an error, which quotes what it is about: a bound by the number of arguments would be too low.
 	o = &counter.Once{Producer: num.Producer, Seq: num.Seq, Epoch: num.Epoch, Room: counter.MaxResult}
 	h, found, changes := cmd.Hash(), false, 0
-	for _, q := range t.queued {
-		if q.cmd.Plan == nil && q.cmd.Flags&(command.ReadOnly|command.Idmp) == 0 {
-			return nil, "ERR IDMP: a numbered transaction accepts commands on posts only, not " + strings.ToUpper(q.cmd.Name)
+	for cmd, args := range t.all() {
+		if cmd.Plan == nil && cmd.Flags&(command.ReadOnly|command.Idmp) == 0 {
+			return nil, "ERR IDMP: a numbered transaction accepts commands on posts only, not " + strings.ToUpper(cmd.Name)
 		}
-		h = h.Add([]byte(q.cmd.Name)).Add(q.args[1:]...)
-		if !found && q.cmd.First > 0 && q.cmd.First < len(q.args) {
-			o.Mid, found = items.Mid(sch, q.args[q.cmd.First])
+		h = h.Add([]byte(cmd.Name)).Add(args[1:]...)
+		if !found && cmd.First > 0 && cmd.First < len(args) {
+			o.Mid, found = items.Mid(sch, args[cmd.First])
 		}
-		changes += q.changes()
+		changes += changesOf(cmd, args)
 	}
 	if changes > counter.MaxOnceChanges { // a crash between two frames of the log would leave those of the first to be made again
 		return nil, errTooManyChanges
@@ -153,15 +167,15 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 
 var errTooManyChanges = "ERR IDMP: a numbered transaction makes at most " + strconv.Itoa(counter.MaxOnceChanges) + " changes"
 
-// changes is the most items or columns that a queued command changes.
-func (q *queuedCommand) changes() int {
+// changesOf is the most items or columns that a queued command changes.
+func changesOf(cmd *row, args [][]byte) int {
 	switch {
-	case q.cmd.Flags&command.Write == 0:
+	case cmd.Flags&command.Write == 0:
 		return 0
-	case q.cmd.Last < 0: // keys, each with its other arguments
-		return (len(q.args) - q.cmd.First + q.cmd.Step - 1) / q.cmd.Step
-	case q.cmd.Group == "hash":
-		return len(q.args) - 2
+	case cmd.Last < 0: // keys, each with its other arguments
+		return (len(args) - cmd.First + cmd.Step - 1) / cmd.Step
+	case cmd.Group == "hash":
+		return len(args) - 2
 	}
 	return 1
 }
