@@ -13,6 +13,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/tier"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -233,5 +234,146 @@ func TestWidenTolerated(t *testing.T) {
 	}
 	if all := sealedWidths(t, s); all[0][0] != 7 {
 		t.Errorf("got widths %v, want 7 bits for values of 100", all[0])
+	}
+}
+
+// TestWidenBeside: many values of a large block outgrow their widths. A writer leaves it to the background to choose others, and does it itself where four
+// times as many overflow meanwhile.
+func TestWidenBeside(t *testing.T) {
+	for _, background := range []bool{true, false} {
+		s := openDir(t, "", Options{BlockItems: 4 * block.AheadLeast}, seedScript)
+		if !background {
+			s.repacker.Stop() // it does not keep up
+		}
+		rng := newRand(t)
+		const posts = 9 * block.AheadLeast
+		model := map[string]uint64{}
+		key := func(i int) string { return fmt.Sprintf("%d.cntcm", 1000+7*i) }
+		for i := range posts {
+			if err := s.Set(key(i), 0); err != nil {
+				t.Fatal(err)
+			}
+			model[key(i)] = 0
+		}
+		ks := s.data.Spaces[s.Schema().Counter("weibo").ID][0]
+		first := func() *block.Block {
+			b := ks.Lock(1000)
+			b.Mu.Unlock()
+			return b
+		}
+		b := first()
+		overflows := func() (n int, asked bool) {
+			b.Mu.Lock()
+			defer b.Mu.Unlock()
+			return b.Tab.Overflows(), b.Tolerated > 0
+		}
+		if b.Open() || b.Tab.Len() < 2*block.AheadLeast {
+			t.Fatalf("the first block has %d posts", b.Tab.Len())
+		}
+		most, n := 0, 0
+		for ; n < b.Tab.Len() && first() == b; n++ {
+			k := key(n)
+			by := uint64(16 + rng.IntN(200))
+			if v, err := s.Incr(k, int64(by)); v != by || err != nil {
+				t.Fatalf("Incr %s: got %d, %v, want %d", k, v, err, by)
+			}
+			model[k] = by
+			now, asked := overflows()
+			if most = max(most, now); background && asked {
+				for end := time.Now().Add(3 * time.Minute); first() == b; time.Sleep(time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatal("the background chooses no widths")
+					}
+				}
+				break
+			}
+		}
+		asked := hot.OverflowRoom(0, b.Tab.Slots()/hot.BucketItems) + 1
+		switch {
+		case first() == b:
+			t.Fatalf("background %v: %d of %d posts overflow, and widths stay", background, most, b.Tab.Len())
+		case background && most > asked:
+			t.Errorf("the background is asked when %d values overflow, want %d", most, asked)
+		case !background && most != 4*asked+1: // which makes it choose them
+			t.Errorf("a writer chooses widths when %d values overflow, want %d", most, 4*asked+1)
+		}
+		for k, want := range model {
+			if got, found, err := s.Get(k); got != want || !found || err != nil {
+				t.Fatalf("%s: got %d, %v, %v, want %d", k, got, found, err, want)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWidenBesideWriters: additions of all kinds go on while widths are chosen beside them, and none is lost.
+func TestWidenBesideWriters(t *testing.T) {
+	s := openDir(t, "", Options{BlockItems: 2 * block.AheadLeast}, seedScript)
+	rng := newRand(t)
+	const posts = 5 * block.AheadLeast
+	def := s.Schema().Counter("weibo")
+	model := make([][2]uint64, posts)
+	b := s.NewBatch()
+	run := func(ops []Op, set bool) {
+		b.Reset()
+		for _, op := range ops {
+			b.Add(op)
+		}
+		if set {
+			b.ChangeSet(0)
+		}
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		b.Run()
+		b.End()
+		for i := range ops {
+			if err := b.Op(i).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mid := func(i int) uint64 { return uint64(1000 + 3*i) }
+	for i := 0; i < posts; i += 64 {
+		var ops []Op
+		for j := i; j < i+64; j++ {
+			ops = append(ops, Op{Kind: OpSet, Counter: def, Mid: mid(j)})
+		}
+		run(ops, false)
+	}
+	before, _ := s.Admin().Repacks()
+	for end := time.Now().Add(3 * time.Minute); ; {
+		for range 200 {
+			var ops []Op
+			kind, set := []OpKind{OpAdd, OpSet}[rng.IntN(2)], rng.IntN(3) == 0
+			for range 1 + rng.IntN(100) {
+				i, column := rng.IntN(posts), rng.IntN(2)
+				arg := uint64(rng.IntN(60))
+				if kind == OpAdd {
+					model[i][column] += arg
+				} else {
+					model[i][column] = arg
+				}
+				ops = append(ops, Op{Kind: kind, Counter: def, Mid: mid(i), Column: int16(column), Arg: arg})
+			}
+			run(ops, set)
+		}
+		if after, _ := s.Admin().Repacks(); after >= before+3 {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("%d blocks were given other widths", after-before)
+		}
+	}
+	for i, want := range model {
+		for c, v := range want {
+			if got, _, err := s.Get(fmt.Sprintf("%d.%s", mid(i), []string{"cntcm", "cntrn"}[c])); got != v || err != nil {
+				t.Fatalf("post %d, column %d: got %d, %v, want %d", i, c, got, err, v)
+			}
+		}
 	}
 }

@@ -20,6 +20,7 @@ type Environment struct {
 	BlockItems int            // a block is sealed or split at this many
 	SlotGroups bool           // all mids of a keyspace are of one group of hash slots
 	Sealing    chan *Keyspace // asks for an open block to be sealed ahead; nil: none is
+	Widening   chan Place     // asks for other widths of a block; nil if Sealing is
 	Files      *ColdFiles
 }
 

@@ -16,8 +16,8 @@ import (
 //   - no column gets fewer than youngBits then: a block of zeros would need to be re-packed as soon as it is read for
 //     the first time
 //   - when more values overflow than room was made for (a quarter more than at first, and one in 128 items), widths are
-//     chosen again (widen). The room grows with each time, so a block is re-packed some 5 times in its life, each a few
-//     ms of its own writers only
+//     chosen again (Widen). The room grows with each time, so a block is re-packed some 5 times in its life, beside its
+//     writers
 //   - an hour after that the widths are chosen once more, with tightBits as the least, and taken if they save a
 //     sixteenth (tighten). This also narrows blocks read from images of before blocks had widths of their own
 //
@@ -77,11 +77,20 @@ func (cs *Columns) PlanFor(d *hot.Demand, lo, hi uint64, items int, load float64
 	return p
 }
 
-// Widen is called when b's overflow table has left its memory. It returns the block that is locked then: a new one in
-// the place of b, or b, if there is no memory: it goes on serving, and it is tried again when twice as many values
-// overflow. REQUIRES b.Mu held.
+// Crowded tells whether widths are to be chosen again: more values overflow than room was made for, and more than are tolerated.
+func (b *Block) Crowded() bool {
+	return b.Tab.Crowded() && b.Tab.Overflows() > int(b.Tolerated)
+}
+
+// patience is how many times as many values overflow when a writer no longer waits for the background to choose widths.
+const patience = 4
+
+// Widen is called when b is Crowded. The background chooses widths beside the writers (tier.Repacker), as that takes 4 ms for 64 Ki items, for
+// which a loop would keep all its connections waiting. Until then more values overflow. If b is small, or the background does not keep up, it
+// is done here. Widen returns the block that is locked then: a new one in the place of b, or b. If there is no memory, b goes on serving, and
+// it is tried again when twice as many values overflow. REQUIRES b.Mu held.
 func (ks *Keyspace) Widen(b *Block, mid uint64) *Block {
-	if b.Cold != nil || b.Open() || b.Tab.Overflows() <= int(b.Tolerated) {
+	if b.Cold != nil || b.Open() || b.Tab.Overflows() <= int(b.Tolerated) || b.Tolerated == 0 && ks.askWidths(b) {
 		return b
 	}
 	next, err := ks.Repack(b, mid)
@@ -89,6 +98,26 @@ func (ks *Keyspace) Widen(b *Block, mid uint64) *Block {
 		b.Tolerated = int32(2 * b.Tab.Overflows())
 	}
 	return next
+}
+
+// askWidths has the background choose widths for b, and tells whether it will. REQUIRES b.Mu held.
+func (ks *Keyspace) askWidths(b *Block) bool {
+	if ks.AheadAt == 0 || b.Tab.Len() < AheadLeast {
+		return false
+	}
+	select {
+	case ks.Widening <- Place{ks, b.Lo}:
+		b.Tolerated = int32(patience * b.Tab.Overflows())
+		return true
+	default: // it does not keep up
+		return false
+	}
+}
+
+// Place is where a block is.
+type Place struct {
+	Keyspace *Keyspace
+	Mid      uint64
 }
 
 // tightenPlan plans the widths of b anew, for counters that hardly grow any more, and tells whether that is worth it.

@@ -281,7 +281,7 @@ func (b *Batch) runEach(from, to int) {
 			case op.Kind == OpGet || op.Kind == OpRead:
 				n = lookNeighbours(b, ops[i:next], cur)
 			case op.Kind == OpAdd && adds:
-				if n = addNeighbours(b, ops[i:next], cur); n > 0 && cur.Tab.Crowded() {
+				if n = addNeighbours(b, ops[i:next], cur); n > 0 && cur.Crowded() {
 					b.stretch.log(cur)
 					cur = op.ks.Widen(cur, ops[i+n-1].Mid)
 				}

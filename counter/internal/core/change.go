@@ -28,7 +28,7 @@ func addInTable(b *Batch, blk *block.Block, op *Op, ref hot.Ref) *block.Block {
 	}
 	blk.Tab.Set(ref, int(op.Column), value)
 	changed(b, blk, op, old, value)
-	if blk.Tab.Crowded() {
+	if blk.Crowded() {
 		b.stretch.log(blk)
 		blk = op.ks.Widen(blk, op.Mid)
 	}
@@ -102,7 +102,7 @@ func addNeighbours(b *Batch, ops []Op, blk *block.Block) (done int) {
 		if !s.held {
 			s.blocks, s.held = append(s.blocks, blk), true
 		}
-		if blk.Tab.Crowded() || len(s.records) >= maxStretchBytes {
+		if blk.Crowded() || len(s.records) >= maxStretchBytes {
 			break
 		}
 	}
@@ -207,7 +207,7 @@ func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block 
 		blk.Tab.Set(ref, f, value)
 	}
 	changed(b, blk, op, old, value)
-	if blk.Tab.Crowded() {
+	if blk.Crowded() {
 		b.stretch.log(blk)
 		blk = ks.Widen(blk, op.Mid)
 	}

@@ -78,6 +78,7 @@ type Data struct {
 	Clock      atomic.Int64         // seconds since start, plus 1; coarse
 	ReadErrors atomic.Int64         // of cold files
 	Sealing    chan *block.Keyspace // whose open blocks are to be sealed; nil: nothing is sealed ahead
+	Widening   chan block.Place     // blocks that are to have other widths
 	Outdated   chan struct{}        // blocks have other columns than the schema
 	// Listed has the top lists of all columns, for those that count them without the gate: INFO in a transaction has it exclusively.
 	Listed   atomic.Pointer[[]*toplist.List]
@@ -134,7 +135,7 @@ func (d *Data) Init(c Config, cache *coldstore.Cache) {
 	d.Clock.Store(1)
 	d.Outdated, d.Unlisted = make(chan struct{}, 1), make(chan struct{}, 1)
 	if !c.Manual {
-		d.Sealing = make(chan *block.Keyspace, 256)
+		d.Sealing, d.Widening = make(chan *block.Keyspace, 256), make(chan block.Place, 256)
 	}
 	d.SetSlotGroups(c.SlotGroups)
 	d.Producers.Table = producers.New(c.Producers.WithDefaults())

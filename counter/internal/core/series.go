@@ -178,7 +178,7 @@ func (r *changeSets) addSeries(g changeSet, first int, blk *block.Block) (_ *blo
 				s.blocks, s.held = append(s.blocks, blk), true
 			}
 		}
-		if blk.Tab.Crowded() || len(s.records) >= maxStretchBytes {
+		if blk.Crowded() || len(s.records) >= maxStretchBytes {
 			break
 		}
 	}
@@ -190,7 +190,7 @@ func (r *changeSets) addSeries(g changeSet, first int, blk *block.Block) (_ *blo
 	blk.Work += uint32(done)
 	blk.Dirty = true
 	switch {
-	case blk.Tab.Crowded():
+	case blk.Crowded():
 		r.enter(blk)
 		blk = ks.Widen(blk, ops[done-1].Mid)
 	case len(s.records) >= maxStretchBytes:

@@ -139,7 +139,7 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 	}
 	ks.SetFields(blk, p, columns, values)
 	rowChanged(b, blk, op, columns, values, true)
-	if blk.Tab.Crowded() {
+	if blk.Crowded() {
 		b.stretch.log(blk)
 		blk = ks.Widen(blk, op.Mid)
 	}

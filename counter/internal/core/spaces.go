@@ -19,7 +19,7 @@ func (d *Data) SetSlotGroups(on bool) {
 	}
 	d.env = block.Environment{
 		Arena: &d.Arena, IDs: &d.BlockIDs, Seed: d.Config.HashSeed, Probes: d.Config.Probes, BlockItems: items,
-		SlotGroups: on, Sealing: d.Sealing, Files: &d.Files,
+		SlotGroups: on, Sealing: d.Sealing, Widening: d.Widening, Files: &d.Files,
 	}
 }
 

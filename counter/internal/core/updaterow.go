@@ -90,7 +90,7 @@ func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid 
 		topIs(b, ks, blk, mid)
 		tellTops(b, b.pos)
 	}
-	if blk.Tab.Crowded() {
+	if blk.Crowded() {
 		blk = ks.Widen(blk, mid)
 	}
 	return blk, nil
@@ -134,7 +134,7 @@ func (u *Update) updateNeighbours(b *Batch, mids []uint64) int {
 		if !found || !u.updateAt(b, blk, mid, ref) {
 			continue
 		}
-		crowded := blk.Tab.Crowded()
+		crowded := blk.Crowded()
 		if crowded || len(u.records) > maxStretchBytes {
 			u.logRecords(b, blk)
 		}

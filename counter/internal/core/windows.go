@@ -223,7 +223,7 @@ func (w *windows) apply(mid uint64, apart bool) {
 			b.stretch.records = p.AppendRecord(b.stretch.records, mid, w.columns)
 			w.stretch(p)
 		}
-		if !w.locked && p.Block.Tab.Crowded() {
+		if !w.locked && p.Block.Crowded() {
 			w.crowded = append(w.crowded, spaceItem{p.Ks, mid})
 		}
 	}

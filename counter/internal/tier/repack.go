@@ -32,6 +32,7 @@ func (r *Repacker) Init(s *core.Data, t *Tiers) {
 func (r *Repacker) Start() {
 	r.done.Go(func() { r.run() })
 	r.done.Go(func() { r.seal() })
+	r.done.Go(func() { r.widen() })
 }
 
 func (r *Repacker) Stop() {
@@ -58,6 +59,29 @@ func (r *Repacker) seal() {
 			}
 		}
 	}
+}
+
+// widen chooses widths for blocks in which many values have outgrown theirs.
+func (r *Repacker) widen() {
+	for {
+		select {
+		case <-r.quit:
+			return
+		case p := <-r.s.Widening:
+			began := time.Now()
+			_ = r.tiers.ReshapeBeside(p.Keyspace, p.Mid, widerPlans) // else a writer does it when more values overflow
+			r.blocks.Add(1)
+			r.nanos.Add(int64(time.Since(began)))
+		}
+	}
+}
+
+// widerPlans plans other widths for a block that still needs them.
+func widerPlans(cs *block.Columns, b *block.Block) []block.Plan {
+	if b.Open() {
+		return nil
+	}
+	return []block.Plan{cs.RepackPlan(b)}
 }
 
 func (r *Repacker) run() {
