@@ -4,6 +4,9 @@ package counter
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -73,8 +76,21 @@ func TestLargeChangeSets(t *testing.T) {
 			defs := []*schema.Counter{names.Counter("a"), names.Counter("b")}[:1+rng.IntN(2)]
 			kind := []OpKind{OpDelete, OpDelete, OpSet, OpAdd, OpSetRow}[rng.IntN(5)]
 			exclusive := rng.IntN(4) == 0
+			present := map[string][]uint64{} // if not nil, posts that are there
+			if kind != OpDelete && rng.IntN(2) == 0 {
+				defs = defs[:1]
+				present["a"] = slices.Sorted(maps.Keys(m["a"]))
+				for _, mid := range present["a"] {
+					if err := s.Admin().Promote("a", mid); err != nil && !errors.Is(err, ErrNoBlock) {
+						t.Fatal(err)
+					}
+				}
+			}
 			for range 64 + rng.IntN(700) {
 				op := Op{Kind: kind, Counter: defs[rng.IntN(len(defs))], Mid: mid() + rng.Uint64N(2), Arg: rng.Uint64N(100)}
+				if there := present[op.Counter.Name]; len(there) > 0 {
+					op.Mid = there[rng.IntN(len(there))]
+				}
 				if exclusive && rng.IntN(2) == 0 {
 					op.Kind = []OpKind{OpDelete, OpSet, OpAdd, OpRead, OpReset}[rng.IntN(5)]
 				}
@@ -121,5 +137,60 @@ func TestLargeChangeSets(t *testing.T) {
 		s = openDir(t, "data", opts, "")
 		checkStore(t, s, m)
 		must(t, s.Close())
+	}
+}
+
+// TestLargeSetRefused: one of many values that posts are given is too large for its column, or one of the posts is not there and there is no room for it. No
+// post is changed.
+func TestLargeSetRefused(t *testing.T) {
+	s := open(t, Options{BlockItems: 128}, seedScript)
+	def := s.Schema().Counter("weibo")
+	b := s.NewBatch()
+	set := func(posts int, arg func(i int) uint64) (errs int) {
+		b.Reset()
+		for i := range posts {
+			b.Add(Op{Kind: OpSet, Counter: def, Mid: uint64(1000 + i), Arg: arg(i)})
+		}
+		b.ChangeSet(0)
+		b.Locate(s.Schema(), func() {})
+		must(t, b.Begin())
+		b.Run()
+		b.End()
+		must(t, b.Commit())
+		for i := range b.Len() {
+			if op := b.Op(i); op.Err != nil {
+				errs++
+			}
+		}
+		return errs
+	}
+	const posts = 1000
+	if n := set(posts, func(i int) uint64 { return uint64(i) }); n != 0 {
+		t.Fatalf("%d errors", n)
+	}
+	for _, wrong := range []int{0, posts / 2, posts - 1} {
+		if n := set(posts, func(i int) uint64 {
+			if i == wrong {
+				return 1 << 33
+			}
+			return 7
+		}); n != 1 {
+			t.Errorf("post %d: %d errors", wrong, n)
+		}
+	}
+	s.data.Full.Store(true)
+	if n := set(posts+1, func(int) uint64 { return 7 }); n != 1 {
+		t.Errorf("a post more than there is room for: %d errors", n)
+	}
+	for i := range posts {
+		if v, found, err := s.Get(fmt.Sprintf("%d.cntcm", 1000+i)); v != uint64(i) || !found || err != nil {
+			t.Fatalf("post %d: got %d, %v, %v", i, v, found, err)
+		}
+	}
+	if n := set(posts, func(i int) uint64 { return uint64(i + 1) }); n != 0 {
+		t.Fatalf("%d errors", n)
+	}
+	if v, _, _ := s.Get("1001.cntcm"); v != 2 {
+		t.Errorf("got %d, want 2", v)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -41,6 +42,7 @@ type changeSets struct {
 	among   map[*block.Block]struct{} // of a large one: see setlock.go
 	number  uint64                    // of the change set that is made: see Block.ChangeSet; 0: none is
 	order   []int32                   // operations: see sort, and touched
+	refs    []hot.Ref                 // of the items of operations: see setAll
 	made    []int32                   // operations whose rows were absent and were made, in order
 	lost    []int32                   // operations on unreadable pages: see reserve
 	records []byte                    // of the log
@@ -75,10 +77,17 @@ func (b *Batch) ChangeSet(first int) {
 // reset forgets all change sets.
 func (r *changeSets) reset() {
 	if cap(r.order) > retainedOps {
-		r.locked, r.order, r.among, r.made, r.lost, r.records = nil, nil, nil, nil, nil, nil
+		r.locked, r.order, r.among, r.made, r.lost = nil, nil, nil, nil, nil
 	}
-	if cap(r.onces) > retainedOps || cap(r.records) > 2*retainedOps*format.MaxSetLen {
-		r.onces, r.records = nil, nil
+	if cap(r.refs) > retainedOps {
+		r.refs = nil
+	}
+	if cap(r.onces) > retainedOps {
+		r.onces = nil
+	}
+	if cap(r.records) > 2*retainedOps*format.MaxSetLen {
+		giveRecords(r.records)
+		r.records = nil
 	}
 	clear(r.onces) // they hold the caller's bytes
 	r.list, r.onces = r.list[:0], r.onces[:0]
@@ -160,6 +169,9 @@ func (r *changeSets) runChanges(g changeSet) {
 	}
 	if once == nil && deletesOnly(r, g) {
 		deleteAll(r, g)
+		return
+	}
+	if once == nil && setAll(r, g) {
 		return
 	}
 	r.made, r.lost = r.made[:0], r.lost[:0]

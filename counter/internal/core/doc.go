@@ -20,7 +20,7 @@
 //	setrow.go                  several columns of a post at once
 //	locate.go                  the blocks of operations, and the pages of cold files that a batch waits for
 //	stretch.go sight.go        changes that are logged at once; how far the log must be for the results
-//	changeset.go setlock.go    operations that stand or fall together; the locks of their blocks, and large deletions
+//	changeset.go setlock.go    operations that stand or fall together; the locks of their blocks, and large ones that cannot fail
 //	longread.go                very many reads of one moment; pages of a pipeline, read group by group of hash slots
 //	once.go ledger.go          numbered changes, and the table of their producers
 //	definelog.go               which producer a number in the log stood for

@@ -142,3 +142,17 @@ func giveOps(ops []Op) {
 	ops = ops[:0]
 	largeOps.Put(&ops)
 }
+
+// largeRecords has the memory of records of large change sets, which otherwise grows while others wait: see largeOps.
+var largeRecords sync.Pool
+
+// takeRecords returns memory for records, or nil: there is none.
+func takeRecords() []byte {
+	if list, _ := largeRecords.Get().(*[]byte); list != nil {
+		return (*list)[:0]
+	}
+	return nil
+}
+
+// giveRecords gives memory back. Nobody may use it any more.
+func giveRecords(records []byte) { largeRecords.Put(&records) }

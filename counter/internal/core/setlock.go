@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
-// The locks of a change set, room for rows on unreadable pages, and large deletions. Its blocks are locked in order of counter, group of hash slots
-// and mid: change sets that share some cannot wait for each other.
+// The locks of a change set, room for rows on unreadable pages, and large change sets that cannot fail. Its blocks are locked in order of counter, group of hash
+// slots and mid: change sets that share some cannot wait for each other.
 
 // largeSet is how many operations a change set has at least that sorts its blocks and not its operations. To sort 10,000 operations
 // takes 5 ms, to find their blocks 0.2 ms.
@@ -158,17 +158,25 @@ func reserve(r *changeSets) error {
 	return nil
 }
 
-// deletesOnly tells whether a change set, whose blocks are locked, has nothing but deletions of posts of hot blocks, and nothing but the log and
-// the block has to know of them. None of these can fail, so there is nothing to be prepared.
-func deletesOnly(r *changeSets, g changeSet) bool {
-	b := r.b
-	if !r.located || b.silent || b.refused != nil {
+// plainHot tells whether a change set, whose blocks are locked, is of hot blocks only, and changes are logged and not refused.
+func plainHot(r *changeSets) bool {
+	if !r.located || r.b.silent || r.b.refused != nil {
 		return false
 	}
 	for _, blk := range r.locked {
 		if blk.Cold != nil {
 			return false
 		}
+	}
+	return true
+}
+
+// deletesOnly tells whether a change set, whose blocks are locked, has nothing but deletions of posts of hot blocks, and nothing but the log and
+// the block has to know of them. None of these can fail, so there is nothing to be prepared.
+func deletesOnly(r *changeSets, g changeSet) bool {
+	b := r.b
+	if !plainHot(r) {
+		return false
 	}
 	ops := b.ops[g.from:g.to]
 	for i := range ops {
@@ -208,6 +216,69 @@ func deleteAll(r *changeSets, g changeSet) {
 		appendRecords(r, records, nil)
 	}
 	r.noteSeen()
+}
+
+// setAll is runChanges of a change set that sets columns of posts, all of which are in hot blocks that have these columns, where nothing but the log
+// and the block has to know of that. When all were found nothing can fail, and none is looked up again. false: nothing was changed.
+func setAll(r *changeSets, g changeSet) bool {
+	b := r.b
+	if !plainHot(r) {
+		return false
+	}
+	r.refs = slices.Grow(r.refs[:0], g.to-g.from)
+	for from := g.from; from < g.to; from += peekAhead {
+		ops := b.ops[from:min(from+peekAhead, g.to)]
+		peek(ops)
+		for i := range ops {
+			op := &ops[i]
+			switch op.Kind {
+			case OpSet:
+				if op.Cond != Always || op.Arg > op.Counter.Columns[op.Column].Limit() {
+					return false
+				}
+			case OpSetRow:
+				if b.sets.settable(op) != nil {
+					return false
+				}
+			default:
+				return false
+			}
+			ref, found := op.block.Tab.FindAt(op.home)
+			if !found || op.ks.Watched || op.block.Shape != op.ks.Layout {
+				return false
+			}
+			r.refs = append(r.refs, ref)
+		}
+	}
+	r.number = b.data.changeSets.Add(1)
+	for i, ref := range r.refs {
+		op := &b.ops[g.from+i]
+		tab := &op.block.Tab
+		if op.Kind == OpSet {
+			op.Value = tab.Get(ref, int(op.Column))
+			tab.Set(ref, int(op.Column), op.Arg)
+		} else {
+			columns, values := b.sets.of(op)
+			for j, c := range columns {
+				tab.Set(ref, int(c), values[j])
+			}
+			op.Value = b.sets.shapes[op.Arg].set
+		}
+		op.block.Used = b.now
+		op.block.Work++
+		mark(b, op.block, op.Mid)
+		op.Found, op.Done = true, true
+	}
+	if b.data.Log != nil {
+		r.log(g, nil)
+	}
+	r.noteSeen()
+	for _, i := range r.order {
+		if op := &b.ops[i]; op.block.Crowded() {
+			op.ks.Widen(op.block, op.Mid)
+		}
+	}
+	return true
 }
 
 // appendRecords appends r.records, which are so many, to the log.
