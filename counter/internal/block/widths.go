@@ -90,7 +90,7 @@ const patience = 4
 // is done here. Widen returns the block that is locked then: a new one in the place of b, or b. If there is no memory, b goes on serving, and
 // it is tried again when twice as many values overflow. REQUIRES b.Mu held.
 func (ks *Keyspace) Widen(b *Block, mid uint64) *Block {
-	if b.Cold != nil || b.Open() || b.Tab.Overflows() <= int(b.Tolerated) || b.Tolerated == 0 && ks.askWidths(b) {
+	if b.Cold != nil || b.Open() || b.Tab.Overflows() <= int(b.Tolerated) || b.Tolerated == 0 && askWidths(ks, b) {
 		return b
 	}
 	next, err := ks.Repack(b, mid)
@@ -101,7 +101,7 @@ func (ks *Keyspace) Widen(b *Block, mid uint64) *Block {
 }
 
 // askWidths has the background choose widths for b, and tells whether it will. REQUIRES b.Mu held.
-func (ks *Keyspace) askWidths(b *Block) bool {
+func askWidths(ks *Keyspace, b *Block) bool {
 	if ks.AheadAt == 0 || b.Tab.Len() < AheadLeast {
 		return false
 	}

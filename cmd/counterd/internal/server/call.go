@@ -309,7 +309,7 @@ func (c *call) reply(began time.Time) {
 var largeOwed sync.Pool
 
 // growOwed makes room for the replies to so many commands, and takes the memory that other connections have left.
-func (c *call) growOwed(n int) {
+func growOwed(c *call, n int) {
 	if cap(c.items.Owed) >= n || len(c.items.Owed) > 0 {
 		return
 	}
@@ -320,7 +320,7 @@ func (c *call) growOwed(n int) {
 	c.items.Owed = make([]items.Owed, 0, n)
 }
 
-// giveOwed gives memory of replies back, of which all were given.
+// giveOwed gives the memory of replies back. REQUIRES: all replies were given.
 func giveOwed(owed []items.Owed) {
 	owed = owed[:0]
 	largeOwed.Put(&owed)

@@ -225,7 +225,7 @@ func (x execution) execLong() (done bool) {
 	names := b.Schema()
 	most := plannedOps(names)
 	b.Grow(min(t.queued.Len(), most))
-	k.growOwed(min(t.queued.Len(), most))
+	growOwed(k, min(t.queued.Len(), most))
 	i := 0
 	for cmd, args := range t.all() {
 		k.items.Breathe(i)

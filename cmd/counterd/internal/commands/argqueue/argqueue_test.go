@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
-// TestQueue: commands of all sizes come back as they were added, whoever used the memory before.
+// TestQueue: commands of all sizes come back as they were added, also from memory of earlier queues.
 func TestQueue(t *testing.T) {
 	rng := seed.Rand(t)
 	sizes := []int{0, 1, 20, 127, 128, 300, 5_000, chunkSize / 2, chunkSize - 3, chunkSize, 3 * chunkSize}
@@ -77,7 +77,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestAppendToArgument: an argument that somebody appends to does not reach into the next one.
+// TestAppendToArgument: an append to an argument does not reach into the next one.
 func TestAppendToArgument(t *testing.T) {
 	var q Queue
 	q.Add(0, [][]byte{[]byte("ab"), []byte("cd")})
