@@ -255,8 +255,11 @@ func (c *client) publish(argsMem int) {
 	if c.multi.active {
 		s.multi, s.multiMem = c.multi.queued.Len(), c.multi.bytes
 	}
+	if c.scatter != nil {
+		s.scatterMem = c.scatter.Held()
+	}
 	c.info.publishState(s)
-	beside := c.multi.bytes + c.subscriber.outbox.Bytes()
+	beside := s.scatterMem + c.multi.bytes + c.subscriber.outbox.Bytes()
 	if c.call.reads != nil && c.call.reads.mode.Broadcast {
 		beside += c.call.reads.known.PrefixBytes()
 	}

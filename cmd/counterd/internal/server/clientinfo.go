@@ -34,18 +34,19 @@ type clientInfo struct {
 
 // clientState is how a connection was when it had last answered what it had read.
 type clientState struct {
-	cmd      *row // the last one, nil before the first
-	proto    int
-	multi    int // commands queued, -1 outside of MULTI
-	multiMem int // bytes of them
-	queryBuf int // bytes of a command that is not complete
-	queryGap int // free bytes behind them
-	argsMem  int // bytes of the arguments of the command being executed
-	outLen   int // bytes of replies not sent
-	outSize  int // room for replies
-	noEvict  bool
-	noTouch  bool
-	calls    int64 // commands executed so far
+	cmd        *row // the last one, nil before the first
+	proto      int
+	multi      int // commands queued, -1 outside of MULTI
+	multiMem   int // bytes of them
+	queryBuf   int // bytes of a command that is not complete
+	queryGap   int // free bytes behind them
+	argsMem    int // bytes of the arguments of the command being executed
+	outLen     int // bytes of replies not sent
+	outSize    int // room for replies
+	scatterMem int // bytes kept for commands of several shards
+	noEvict    bool
+	noTouch    bool
+	calls      int64 // commands executed so far
 }
 
 // maxAttribute bounds the names that a client gives itself, in bytes: each connection keeps three.
@@ -162,7 +163,7 @@ func (i *clientInfo) line() string {
 
 // memory is the memory of the connection's buffers.
 func (s *clientState) memory() int {
-	return s.queryBuf + s.queryGap + s.argsMem + s.multiMem + s.outSize
+	return s.queryBuf + s.queryGap + s.argsMem + s.multiMem + s.outSize + s.scatterMem
 }
 
 // flags are the letters of CLIENT LIST.

@@ -228,3 +228,58 @@ func infoField(t *testing.T, c *wireClient, name string) string {
 	fields, _ := infoFields(t, c.do("INFO everything").Text)
 	return fields[name]
 }
+
+// TestForwardingHolds: the memory for commands of several shards counts as that of the connection, and little of it is kept behind a command of very many posts.
+func TestForwardingHolds(t *testing.T) {
+	k := serveForward(t, 2, nil)
+	admin, c := k.dial(0, 2), k.forward(0, 2)
+	id := c.do("CLIENT ID").N
+	kept := func() (n int) { // beside buffers
+		f := clientLine(t, strings.TrimSuffix(admin.do(fmt.Sprintf("CLIENT LIST ID %d", id)).Text, "\n"))
+		for i, name := range []string{"tot-mem", "qbuf", "qbuf-free", "argv-mem", "multi-mem", "rbs"} {
+			bytes, err := strconv.Atoi(f[name])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n -= bytes; i == 0 {
+				n = bytes
+			}
+		}
+		return n
+	}
+	pages := func(posts int) (all []byte) {
+		for page := range 64 {
+			words := []string{"COUNTER.MGET", "weibo"}
+			for i := range posts {
+				words = append(words, strconv.Itoa(1_000_003*(page*posts+i)))
+			}
+			all = resptest.Append(all, words...)
+		}
+		return all
+	}
+	ask := func(all []byte, replies int) {
+		if _, err := c.conn.Write(all); err != nil {
+			t.Fatal(err)
+		}
+		for range replies {
+			if v := c.read(); v.Kind != '*' {
+				t.Fatal(v)
+			}
+		}
+	}
+	if n := kept(); n > 64<<10 {
+		t.Errorf("a new connection keeps %d bytes", n)
+	}
+	held := k.srv[0].front.Held()
+	ask(pages(20), 64)
+	until(t, "memory for 64 pages", func() bool { n := kept(); return n > 10_000 && k.srv[0].front.Held() >= held+int64(n)/2 })
+	keys := []string{"MGET"}
+	for i := range 60_000 {
+		keys = append(keys, strconv.Itoa(1_000_003*i)+".cntcm")
+	}
+	ask(resptest.Append(nil, keys...), 1)
+	c.want("PING", "+PONG") // a connection says what it holds before it takes the next command
+	if n := kept(); n > 300_000 {
+		t.Errorf("a connection keeps %d bytes behind a command of 60,000 posts", n)
+	}
+}

@@ -69,7 +69,7 @@ func (f *Scatter) Finish() {
 	} else {
 		await(f)
 	}
-	f.releaseNumbers()
+	releaseNumbers(f)
 	f.commitHere()
 	f.assembleReplies()
 	f.reset()
@@ -198,7 +198,7 @@ func (p *part) holdNumber() {
 }
 
 // releaseNumbers ends holdNumber for all parts.
-func (f *Scatter) releaseNumbers() {
+func releaseNumbers(f *Scatter) {
 	for i := range f.parts {
 		if p := &f.parts[i]; p.held != nil {
 			p.held.Release(p.heldI)
@@ -417,6 +417,3 @@ func (f *Scatter) commitHere() {
 	}
 	refuse(base+len(old), false)
 }
-
-// retainedFar is how much memory for replies a connection keeps.
-const retainedFar = 16 << 10
