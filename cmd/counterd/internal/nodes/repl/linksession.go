@@ -247,6 +247,9 @@ func (s *session) caughtUp(log *counter.Replication, end uint64) {
 	if s.goal == 0 {
 		s.goal = end
 	}
+	if s.id != "" && s.node.Healing() != nil && log.Durable() < s.goal && log.Written() >= s.goal {
+		_ = log.Sync() // the log tells its error, and the next ping tries again
+	}
 	s.healed(log)
 	if s.id == "" || log.Durable() < s.goal || !log.Behind() {
 		return
@@ -432,6 +435,9 @@ func (s *session) applyFailed(err error) error {
 func (s *session) ack() error {
 	store := s.node.host.Store()
 	if !store.Durable() { // being opened
+		return nil
+	}
+	if s.id != "" && s.node.Healing() != nil { // the primary would put the node in sync, which counts as an older copy at its next start
 		return nil
 	}
 	log := store.Replication()
