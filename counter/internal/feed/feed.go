@@ -18,6 +18,7 @@ type Feed struct {
 	reader *persist.Reader // nil: the log has not come to the position yet
 	held   *format.Frame   // read, and not safe when it was
 	sure   bool            // a frame was read: the position was one of the log
+	needs  uint64          // log offset that was not safe yet when it was last looked for a change
 	decoder
 }
 
@@ -108,6 +109,10 @@ func (f *Feed) Position() Position { return f.at }
 // Offset is the log offset of Position.
 func (f *Feed) Offset() uint64 { return f.at.Offset() }
 
+// Needs is the log offset that must be safe before there can be another change: behind Offset, and where Next has given nothing, perhaps behind
+// a later change of the schema.
+func (f *Feed) Needs() uint64 { return max(f.at.Offset()+1, f.needs) }
+
 // Close closes the feed. It may be called twice.
 func (f *Feed) Close() error {
 	f.drop()
@@ -139,7 +144,7 @@ func (f *Feed) load(safe uint64) (ok bool, err error) {
 		f.sure = true
 	}
 	names, altered := f.log.names()
-	if f.held.End() > safe || altered > safe {
+	if f.needs = max(f.held.End(), altered); f.needs > safe {
 		return false, nil
 	}
 	frame := f.held

@@ -134,6 +134,24 @@ func TestFeedBlocks(t *testing.T) {
 	untilBlocked(t, s, 0)
 }
 
+// TestFeedBlocksBesideSchema: a client that waits has the log synced for a change of the schema, too, without which it is shown nothing.
+func TestFeedBlocksBesideSchema(t *testing.T) {
+	s := feedServe(t)
+	c := wireDial(t, s, 2)
+	c.want("CONFIG SET appendfsync no", "+OK")
+	at, _ := feedOf(t, c.do("COUNTER.FEED FROM NOW"))
+	c.want("INCR 5.cntcm", ":1")
+	if _, changes := feedOf(t, c.do("COUNTER.FEED BLOCK 60000 FROM "+at)); len(changes) != 1 {
+		t.Fatalf("got %q", changes)
+	}
+	for _, change := range []string{"ADD COLUMN weibo score hint=4", "FLUSHALL"} { // which nothing else syncs
+		c.want(change, "+OK")
+		if _, changes := feedOf(t, c.do("COUNTER.FEED BLOCK 10000 FROM "+at)); len(changes) == 0 {
+			t.Fatalf("behind %s the log was not synced for the client", change)
+		}
+	}
+}
+
 // replPair starts a primary, which has one post, and its replica.
 func replPair(t *testing.T, sync counter.SyncPolicy) (primary, replica *replNode) {
 	t.Helper()

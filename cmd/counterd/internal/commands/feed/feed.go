@@ -273,11 +273,11 @@ func (c *call) wait(ctx context.Context) error {
 				return err
 			}
 		}
-		log := c.store.Replication()
+		log, last := c.store.Replication(), c.feed.Needs()-1
 		switch {
 		case c.behind.Offset() > at: // nothing was wanted: there may be more
 			pause = lookAt
-		case log.Durable() > at:
+		case log.Durable() > last:
 			nap(ctx, &pause)
 		default:
 			pause = lookAt
@@ -285,7 +285,7 @@ func (c *call) wait(ctx context.Context) error {
 			if c.store.Replica() { // its primary's word is waited for longer, and a sync here does not bring it
 				await = log.AwaitDurable
 			}
-			if err := await(ctx, at); err != nil && ctx.Err() == nil {
+			if err := await(ctx, last); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
