@@ -31,6 +31,7 @@ const (
 	perTurn    = 1024      // changes between two turns: 0.2 ms
 	lookAt     = 5 * time.Millisecond
 	lookLast   = 100 * time.Millisecond // the longest time between two looks: one is 10 us, and thousands of clients may wait for hours
+	lookRole   = time.Second            // between two looks of a waiting client whether its node is still a replica
 	settle     = 5 * time.Second        // for which NOW, OLDEST and POSGONE wait for a position that is safe
 )
 
@@ -281,14 +282,26 @@ func (c *call) wait(ctx context.Context) error {
 			nap(ctx, &pause)
 		default:
 			pause = lookAt
-			await := log.HurryDurable
-			if c.store.Replica() { // its primary's word is waited for longer, and a sync here does not bring it
-				await = log.AwaitDurable
-			}
-			if err := await(ctx, last); err != nil && ctx.Err() == nil {
+			if err := c.awaitDurable(ctx, last); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// awaitDurable waits until the log is durable behind an offset. The wait on a replica has an end, as it may become the primary meanwhile, which
+// has its log synced for those that wait.
+func (c *call) awaitDurable(ctx context.Context, last uint64) error {
+	log := c.store.Replication()
+	if !c.store.Replica() {
+		return log.HurryDurable(ctx, last)
+	}
+	// The primary's word is waited for longer, and a sync here does not bring it.
+	ctx, stop := context.WithTimeout(ctx, lookRole)
+	defer stop()
+	if err := log.AwaitDurable(ctx, last); !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
 	return nil
 }

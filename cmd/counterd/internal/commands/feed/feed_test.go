@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
@@ -173,6 +174,43 @@ func TestOldestIsSafe(t *testing.T) {
 		if v := c.do("COUNTER.FEED", "FROM", from); !strings.HasPrefix(v.Text, "TRYAGAIN") {
 			t.Errorf("from %s, which is not safe: got %.80s", from, v)
 		}
+	}
+}
+
+// TestPromoted: a client that waits at a replica has the log synced for the changes that the node makes once it is the primary.
+func TestPromoted(t *testing.T) { synctest.Test(t, testPromoted) }
+
+func testPromoted(t *testing.T) {
+	store, err := counter.Open("data", counter.Options{FS: vfs.NewSim(), SnapshotGrowth: -1, AppendFsync: counter.SyncNo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=8 max=32 suffix=cntcm\n"); err != nil {
+		t.Fatal(err)
+	}
+	c := &conn{t: t, store: store, safe: func(int) uint64 { return store.Replication().Durable() }}
+	now := c.do("COUNTER.FEED", "FROM", "NOW")
+	if err := store.Replication().Yield(); err != nil {
+		t.Fatal(err)
+	}
+	reply := make(chan resptest.Value, 1)
+	go func() { reply <- c.do("COUNTER.FEED", "FROM", now.List[0].Text, "BLOCK", "0") }()
+	synctest.Wait()
+	if _, err := store.Replication().Lead(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Incr("1.cntcm", 1); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	if len(reply) == 0 {
+		t.Error("the client still waits for a change of the new primary")
+		c.stop()
+	}
+	if v := <-reply; len(v.List) != 2 || len(v.List[1].List) != 1 {
+		t.Errorf("got %s, want one change", v)
 	}
 }
 
