@@ -214,6 +214,70 @@ func testPromoted(t *testing.T) {
 	}
 }
 
+// TestReplicaSyncs: a client that waits at a replica is given a change that nothing else has the log synced for.
+func TestReplicaSyncs(t *testing.T) { synctest.Test(t, testReplicaSyncs) }
+
+func testReplicaSyncs(t *testing.T) {
+	open := func(sync counter.SyncPolicy) *counter.Store {
+		store, err := counter.Open("data", counter.Options{FS: vfs.NewSim(), SnapshotGrowth: -1, AppendFsync: sync})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	primary, replica := open(counter.SyncAlways), open(counter.SyncNo)
+	defer primary.Close()
+	defer replica.Close()
+	if err := primary.AlterScript("add counter weibo\nadd column weibo comment hint=8 max=32 suffix=cntcm\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replica.Replication().Follow(primary.Replication().Lineage()); err != nil {
+		t.Fatal(err)
+	}
+	follow := func() {
+		t.Helper()
+		frames, err := primary.Replication().NewFollower(replica.Replication().Position())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer frames.Close()
+		for frame, err := frames.TryNext(); frame != nil || err != nil; frame, err = frames.TryNext() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, err := replica.Replication().Replicate(frame.Raw)
+			if err == nil {
+				err = replica.Replication().CommitHere(end)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	follow()
+	if err := replica.Replication().Sync(); err != nil {
+		t.Fatal(err)
+	}
+	c := &conn{t: t, store: replica, safe: func(int) uint64 { return replica.Replication().Durable() }}
+	now := c.do("COUNTER.FEED", "FROM", "NOW")
+	reply := make(chan resptest.Value, 1)
+	go func() { reply <- c.do("COUNTER.FEED", "FROM", now.List[0].Text, "BLOCK", "0") }()
+	synctest.Wait()
+	if _, err := primary.Incr("1.cntcm", 1); err != nil {
+		t.Fatal(err)
+	}
+	follow()
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	if len(reply) == 0 {
+		t.Error("the client still waits")
+		c.stop()
+	}
+	if v := <-reply; len(v.List) != 2 || len(v.List[1].List) != 1 {
+		t.Errorf("got %s, want one change", v)
+	}
+}
+
 // TestNapGrows: thousands of clients may wait for hours for a replica that is not there.
 func TestNapGrows(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
