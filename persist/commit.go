@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/internal/monotonic"
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -97,7 +98,7 @@ func AwaitDurable(ctx context.Context, l *Log, pos uint64) error {
 type hurry struct {
 	wanted atomic.Bool
 	due    atomic.Bool  // the sync may begin
-	after  atomic.Int64 // by the log's clock, nanoseconds since 1970: no hurried sync begins before
+	after  atomic.Int64 // a monotonic.Moment, as the clock may be set: no hurried sync begins before. 0: there was none
 	timer  *time.Timer  // tells the background when it may
 }
 
@@ -116,9 +117,11 @@ func (h *hurry) ask(now time.Time) (wake bool) {
 	if h.wanted.Swap(true) {
 		return false
 	}
-	if d := time.Duration(h.after.Load() - now.UnixNano()); d > 0 {
-		h.timer.Reset(d)
-		return false
+	if after := h.after.Load(); after != 0 {
+		if d := time.Duration(after - int64(monotonic.Of(now))); d > 0 {
+			h.timer.Reset(d)
+			return false
+		}
 	}
 	h.due.Store(true)
 	return true
@@ -129,7 +132,7 @@ func (h *hurry) take(now time.Time, last time.Duration) bool {
 	if !h.due.Swap(false) {
 		return false
 	}
-	h.after.Store(now.Add(max(hurryEvery, 2*last)).UnixNano())
+	h.after.Store(int64(monotonic.Of(now.Add(max(hurryEvery, 2*last)))))
 	h.wanted.Store(false) // behind after, which the next ask reads, and before the sync learns how far the log is written
 	return true
 }

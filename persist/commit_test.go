@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/counterd/counterd/internal/monotonic"
+	"github.com/counterd/counterd/internal/testkit/setclock"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -88,7 +90,7 @@ func TestHurrySlow(t *testing.T) {
 		if !h.take(now, last) || h.take(now, last) {
 			t.Error("somebody waits for one sync")
 		}
-		if got := time.Duration(h.after.Load() - now.UnixNano()); got != want {
+		if got := time.Duration(h.after.Load() - int64(monotonic.Of(now))); got != want {
 			t.Errorf("behind a sync of %s the next one begins after %s, want %s", last, got, want)
 		}
 		if h.ask(now) || h.take(now, last) {
@@ -99,5 +101,23 @@ func TestHurrySlow(t *testing.T) {
 		}
 		h.wanted.Store(false)
 		now = now.Add(want)
+	}
+}
+
+// TestHurryClockSet: a clock that is set back by an hour does not have the next hurried sync wait for that hour.
+func TestHurryClockSet(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, 0, time.Hour} {
+		var h hurry
+		h.init()
+		now := time.Now()
+		if !h.ask(now) || !h.take(now, time.Millisecond) {
+			t.Fatalf("clock set by %v: the first sync has to wait", by)
+		}
+		soon := h.ask(setclock.By(now.Add(hurryEvery/2), by))
+		h.timer.Stop()
+		h.wanted.Store(false)
+		if soon || !h.ask(setclock.By(now.Add(hurryEvery), by)) {
+			t.Errorf("clock set by %v: before its time %v, want false; at its time it has to wait", by, soon)
+		}
 	}
 }
