@@ -26,6 +26,9 @@ const (
 	howtoAtOnce  = 8
 	howtoLost    = 0.01
 	howtoTimeout = 20 * time.Minute // for a million
+	// howtoFailed is how many of 20,000 increments may fail in the end. go-redis repeats three times, on new connections mostly, whose greeting is up to
+	// three more replies: 0.01 x 0.04^3 is once in 80 of these tests. Three such increments in one test are none in a million.
+	howtoFailed = 2
 )
 
 // increment is how a library makes a number of increments through a port, numbered or not: how many were acknowledged,
@@ -63,8 +66,8 @@ func testHowto(t *testing.T, count increment) {
 			switch {
 			case numbered && (counted < acknowledged || counted > acknowledged+failed):
 				t.Errorf("counted %d, want %d, and at most %d that failed", counted, acknowledged, failed)
-			case numbered && failed > 0:
-				t.Errorf("%d failed", failed)
+			case numbered && failed > howtoFailed*max(1, int64(increments)/20_000):
+				t.Errorf("%d failed, want at most %d of 20,000", failed, howtoFailed)
 			case !numbered && counted <= acknowledged && proxy.Lost() > 50:
 				t.Errorf("counted %d of %d without numbers while %d replies were lost: is there anything to show?", counted, acknowledged, proxy.Lost())
 			}
@@ -123,12 +126,12 @@ func TestHowtoGoRedis(t *testing.T) {
 			wg.Go(func() {
 				for i := g; i < increments; i += howtoAtOnce {
 					err := rdb.Incr(t.Context(), strconv.Itoa(i%howtoPosts)+".cntrn").Err()
-					// Three repeats fail once in a hundred million. The program goes on and is told so.
 					mu.Lock()
 					if err == nil {
 						acknowledged++
 					} else {
 						failed++
+						t.Log(err)
 					}
 					mu.Unlock()
 				}
