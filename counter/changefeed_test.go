@@ -387,6 +387,9 @@ func TestFeedGone(t *testing.T) {
 	if _, err := s.Feeds().Open(begin, FeedFilter{}); !errors.As(err, &gone) || gone.Oldest.Offset() == 0 {
 		t.Fatalf("got %v", err)
 	}
+	if feeds := s.Feeds(); feeds.Kept(begin) || !feeds.Kept(gone.Oldest) {
+		t.Errorf("kept: got %v and %v, want only the oldest position", feeds.Kept(begin), feeds.Kept(gone.Oldest))
+	}
 	r := newFeedReader()
 	r.at, r.sch, r.posts = gone.Oldest, s.Schema(), model{"a": {}, "b": {}}
 	if err := r.read(t, s, s.data.Log.Durable()); err != nil {

@@ -37,8 +37,8 @@ func (l Source) moves() bool { return l.data.SlotGroups || l.data.Config.Elected
 // Open opens a feed of the changes behind a position. The error is a *GoneError, *HistoryError or *MalformedError, ErrInMemory
 // where there is no log, or one of package persist.
 //
-// A position that is ahead of this log is no error: the feed gives nothing until the log has come to it. Open reads no file: Next opens the
-// log when there is something to give.
+// A position that is ahead of this log is no error: the feed gives nothing until the log has come to it. Open reads no file if the position
+// is Kept: Next opens the log when there is something to give.
 func (l Source) Open(at Position, filter Filter) (*Feed, error) {
 	if l.data.Log == nil {
 		return nil, core.ErrInMemory
@@ -47,7 +47,7 @@ func (l Source) Open(at Position, filter Filter) (*Feed, error) {
 	f.numbers.data = l.data
 	f.at, f.filter = at, filter
 	ahead, err := f.check()
-	if err == nil && !ahead && at.Frame < l.repl.First() {
+	if err == nil && !ahead && !l.Kept(at) {
 		err = l.gone(format.ErrGone)
 	}
 	if err != nil {
@@ -55,6 +55,9 @@ func (l Source) Open(at Position, filter Filter) (*Feed, error) {
 	}
 	return f, nil
 }
+
+// Kept tells whether the log behind a position is kept. It reads no file. Where it is not kept, Open reads the log to name the oldest position.
+func (l Source) Kept(at Position) bool { return l.data.Log == nil || at.Frame >= l.repl.First() }
 
 // check tells whether the position is of this log: see Position.check.
 func (f *Feed) check() (ahead bool, err error) {

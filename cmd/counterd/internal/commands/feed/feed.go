@@ -70,7 +70,7 @@ func run(conn Conn, args [][]byte) {
 		}
 	}()
 	safe := uint64(0)
-	if !req.now && !req.oldest {
+	if !req.now && !req.oldest && store.Feeds().Kept(req.from) { // else the log is read for the error, which others do not wait for
 		if err = c.open(); err == nil {
 			safe, err = c.safe()
 		}
