@@ -125,34 +125,26 @@ func (op *Op) hash() uint32 { return uint32(op.row) }
 // forget clears the results of a read.
 func (op *Op) forget() { op.Value, op.Found, op.Err = 0, false, nil }
 
+// largeMemory has the memory of large slices for later ones, empty. The collector frees what nobody takes within two of its cycles.
+type largeMemory[T any] struct{ pool sync.Pool }
+
+// take returns memory for n elements or more, or nil: there is none. Old elements may be in it.
+func (m *largeMemory[T]) take(n int) []T {
+	if list, _ := m.pool.Get().(*[]T); list != nil && cap(*list) >= n {
+		return *list
+	}
+	return nil
+}
+
+// give gives memory back. Nobody may use it any more.
+func (m *largeMemory[T]) give(list []T) {
+	list = list[:0]
+	m.pool.Put(&list)
+}
+
 // largeOps has the memory of operations of large batches. To take 8 MB from the heap, which clears them, keeps a processor for a
-// millisecond, and so does no command that finds them here. The collector frees what nobody takes within two of its cycles.
-var largeOps sync.Pool
+// millisecond, and so does no command that finds them here.
+var largeOps largeMemory[Op]
 
-// takeOps returns memory for n operations or more, or nil: there is none. Old operations may be in it.
-func takeOps(n int) []Op {
-	if list, _ := largeOps.Get().(*[]Op); list != nil && cap(*list) >= n {
-		return (*list)[:0]
-	}
-	return nil
-}
-
-// giveOps gives memory back. Nobody may use it any more.
-func giveOps(ops []Op) {
-	ops = ops[:0]
-	largeOps.Put(&ops)
-}
-
-// largeRecords has the memory of records of large change sets, which otherwise grows while others wait: see largeOps.
-var largeRecords sync.Pool
-
-// takeRecords returns memory for records, or nil: there is none.
-func takeRecords() []byte {
-	if list, _ := largeRecords.Get().(*[]byte); list != nil {
-		return (*list)[:0]
-	}
-	return nil
-}
-
-// giveRecords gives memory back. Nobody may use it any more.
-func giveRecords(records []byte) { largeRecords.Put(&records) }
+// largeRecords has the memory of records of large change sets, which otherwise grows while others wait.
+var largeRecords largeMemory[byte]
