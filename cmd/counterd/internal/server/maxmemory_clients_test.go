@@ -278,7 +278,7 @@ func TestForwardingHolds(t *testing.T) {
 		keys = append(keys, strconv.Itoa(1_000_003*i)+".cntcm")
 	}
 	ask(resptest.Append(nil, keys...), 1)
-	c.want("PING", "+PONG") // a connection says what it holds before it takes the next command
+	c.want("PING", "+PONG") // the connection has reported its memory by then
 	if n := kept(); n > 300_000 {
 		t.Errorf("a connection keeps %d bytes behind a command of 60,000 posts", n)
 	}

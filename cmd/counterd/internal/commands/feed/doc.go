@@ -27,12 +27,12 @@
 // Where no change is safe behind the position, nothing is read: a client that polls costs a look at two offsets.
 //
 // With BLOCK a client that has read everything waits outside of its loop, in a goroutine without a thread, a lock or an open file of
-// its own but the log's. It sleeps until the log is durable behind its position, and behind the last change of the schema. Where other nodes must have the change, or say
-// that it is safe, it then looks again after 5 ms, and after twice that up to 100 ms. Reading takes turns then, too.
+// its own but the log's. It sleeps until the log is durable behind its position, and behind the last change of the schema. Where other nodes
+// must have the change, or say that it is safe, it then looks again after 5 ms, and after twice that up to 100 ms. Reading takes turns
+// then, too.
 //
 // # State
 //
-// There is none between two calls, but for the rests that a connection owes: a position says where its frame begins, so a call opens the log
-// there. Cursors are the store's: they
-// are in its log.
+// A call leaves nothing for the next one, but for the rests that its connection owes: a position says where its frame begins, so a call opens
+// the log there. Cursors are the store's: they are in its log.
 package feed

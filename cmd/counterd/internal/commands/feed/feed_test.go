@@ -203,10 +203,16 @@ func testPromoted(t *testing.T) {
 	if _, err := store.Incr("1.cntcm", 1); err != nil {
 		t.Fatal(err)
 	}
+	wantOneChange(t, c, reply)
+}
+
+// wantOneChange waits for the reply to a client that is given one change.
+func wantOneChange(t *testing.T, c *conn, reply <-chan resptest.Value) {
+	t.Helper()
 	time.Sleep(time.Hour)
 	synctest.Wait()
 	if len(reply) == 0 {
-		t.Error("the client still waits for a change of the new primary")
+		t.Error("the client still waits")
 		c.stop()
 	}
 	if v := <-reply; len(v.List) != 2 || len(v.List[1].List) != 1 {
@@ -267,15 +273,7 @@ func testReplicaSyncs(t *testing.T) {
 		t.Fatal(err)
 	}
 	follow()
-	time.Sleep(time.Hour)
-	synctest.Wait()
-	if len(reply) == 0 {
-		t.Error("the client still waits")
-		c.stop()
-	}
-	if v := <-reply; len(v.List) != 2 || len(v.List[1].List) != 1 {
-		t.Errorf("got %s, want one change", v)
-	}
+	wantOneChange(t, c, reply)
 }
 
 // TestNapGrows: thousands of clients may wait for hours for a replica that is not there.
