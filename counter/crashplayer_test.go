@@ -351,7 +351,7 @@ func (p *player) mid() uint64 {
 	}
 }
 
-const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a vh window=1d/1d of=v\nadd column a vd decay=1h of=v*2 top=3"
+const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a vh window=1d/1d of=v top=2\nadd column a vd decay=1h of=v*2 top=3"
 
 func newPlayer(t testing.TB, seed uint64, sim *vfs.Sim) (*player, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
