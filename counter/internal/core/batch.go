@@ -139,7 +139,7 @@ func (b *Batch) Extend(n int) []Op {
 // Grow makes room for n operations: 65,000 that are added one by one move 8 MB several times.
 func (b *Batch) Grow(n int) {
 	if n > retainedOps && len(b.ops) == 0 && cap(b.ops) < n {
-		b.ops = largeOps.take(n)
+		b.ops = largeOps.Take(n)
 	}
 	b.ops = slices.Grow(b.ops, n)
 }
@@ -202,7 +202,7 @@ const retainedOps = 1280
 // Reset forgets all operations and results.
 func (b *Batch) Reset() {
 	if cap(b.ops) > retainedOps {
-		largeOps.give(b.ops)
+		largeOps.Give(b.ops)
 		b.ops = nil
 	}
 	if cap(b.rows) > 4*retainedOps {

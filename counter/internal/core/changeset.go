@@ -86,7 +86,7 @@ func (r *changeSets) reset() {
 		r.onces = nil
 	}
 	if cap(r.records) > 2*retainedOps*format.MaxSetLen {
-		largeRecords.give(r.records)
+		largeRecords.Give(r.records)
 		r.records = nil
 	}
 	clear(r.onces) // they hold the caller's bytes

@@ -11,7 +11,7 @@ import (
 // not. That is a sixth to a third of the time of 10,000 operations, and nobody waits for it. pause lets others go on.
 func (b *Batch) Locate(names *schema.Schema, pause func()) {
 	if r := &b.changeSets; len(b.ops) > retainedOps && len(r.list) > 0 && cap(r.records) <= 2*retainedOps*format.MaxSetLen {
-		if records := largeRecords.take(0); records != nil {
+		if records := largeRecords.Take(0); records != nil {
 			r.records = records
 		}
 	}

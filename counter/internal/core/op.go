@@ -1,11 +1,10 @@
 package core
 
 import (
-	"sync"
-
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/internal/slicepool"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
@@ -125,26 +124,9 @@ func (op *Op) hash() uint32 { return uint32(op.row) }
 // forget clears the results of a read.
 func (op *Op) forget() { op.Value, op.Found, op.Err = 0, false, nil }
 
-// largeMemory has the memory of large slices for later ones, empty. The collector frees what nobody takes within two of its cycles.
-type largeMemory[T any] struct{ pool sync.Pool }
-
-// take returns memory for n elements or more, or nil: there is none. Old elements may be in it.
-func (m *largeMemory[T]) take(n int) []T {
-	if list, _ := m.pool.Get().(*[]T); list != nil && cap(*list) >= n {
-		return *list
-	}
-	return nil
-}
-
-// give gives memory back. Nobody may use it any more.
-func (m *largeMemory[T]) give(list []T) {
-	list = list[:0]
-	m.pool.Put(&list)
-}
-
 // largeOps has the memory of operations of large batches. To take 8 MB from the heap, which clears them, keeps a processor for a
 // millisecond, and so does no command that finds them here.
-var largeOps largeMemory[Op]
+var largeOps slicepool.Pool[Op]
 
 // largeRecords has the memory of records of large change sets, which otherwise grows while others wait.
-var largeRecords largeMemory[byte]
+var largeRecords slicepool.Pool[byte]

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
-	"sync"
+
+	"github.com/counterd/counterd/internal/slicepool"
 )
 
 // rowSorter sorts rows by their mids. It keeps its memory.
@@ -123,16 +124,16 @@ func (o *rowSorter) sortNear(rows []uint64, w int, least uint64, low int) {
 }
 
 // words has the memory of rows of searches that have ended. New memory is cleared, and moved while it grows: a fifth of the time of a search
-// that finds all items of a block. The collector frees what nobody takes within two of its cycles.
-var words sync.Pool
+// that finds all items of a block.
+var words slicepool.Pool[uint64]
 
 // takeWords returns room for n words: that of b, of a search that has ended, or new one.
 func takeWords(b []uint64, n int) []uint64 {
 	if cap(b) >= n {
 		return b[:0]
 	}
-	if old, _ := words.Get().(*[]uint64); old != nil && cap(*old) >= n {
-		return (*old)[:0]
+	if old := words.Take(n); old != nil {
+		return old
 	}
 	return slices.Grow(b[:0], n)
 }
@@ -140,8 +141,7 @@ func takeWords(b []uint64, n int) []uint64 {
 // giveWords gives the memory of b back.
 func giveWords(b *[]uint64) {
 	if cap(*b) >= restRows {
-		old := (*b)[:0]
-		words.Put(&old)
+		words.Give(*b)
 	}
 	*b = nil
 }

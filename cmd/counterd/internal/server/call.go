@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
@@ -16,6 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slicepool"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -292,7 +292,7 @@ func (c *call) reply(began time.Time) {
 	clear(c.items.Owed)
 	c.items.Owed = c.items.Owed[:0]
 	if cap(c.items.Owed) > 8*maxBatch {
-		giveOwed(c.items.Owed)
+		largeOwed.Give(c.items.Owed)
 		c.items.Owed = nil
 	}
 	if c.unsampled -= c.items.Batch.Len(); c.unsampled < 0 {
@@ -306,24 +306,16 @@ func (c *call) reply(began time.Time) {
 
 // largeOwed has memory for the replies that long commands owe, empty: 10,000 are 0.6 MB, and a list that grows to that leaves twice as much to
 // the collector.
-var largeOwed sync.Pool
+var largeOwed slicepool.Pool[items.Owed]
 
 // growOwed makes room for the replies to so many commands, and takes the memory that other connections have left.
 func growOwed(c *call, n int) {
 	if cap(c.items.Owed) >= n || len(c.items.Owed) > 0 {
 		return
 	}
-	if list, _ := largeOwed.Get().(*[]items.Owed); list != nil && cap(*list) >= n {
-		c.items.Owed = *list
-		return
+	if c.items.Owed = largeOwed.Take(n); c.items.Owed == nil {
+		c.items.Owed = make([]items.Owed, 0, n)
 	}
-	c.items.Owed = make([]items.Owed, 0, n)
-}
-
-// giveOwed gives the memory of replies back. REQUIRES: all replies were given.
-func giveOwed(owed []items.Owed) {
-	owed = owed[:0]
-	largeOwed.Put(&owed)
 }
 
 // deferCommit leaves the commit of the batch, which has ended, to commit. The replies that come next in Out wait for it.
