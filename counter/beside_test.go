@@ -213,3 +213,31 @@ func TestReshapeRests(t *testing.T) {
 		}
 	}
 }
+
+// TestDemoteRests: a block that is written to a file gives way to connections while its posts are sorted, too, whatever the block's size.
+func TestDemoteRests(t *testing.T) {
+	const items, written = 32 << 10, 256 // posts that are written between two rests
+	s := openDir(t, "data", Options{BlockItems: items, FS: vfs.NewSim(), Manual: true}, "add counter a\nadd column a v hint=2 max=40 suffix=v")
+	defer s.Close()
+	for mid := range items + items/8 {
+		if err := s.Set(fmt.Sprintf("%d.v", mid*4000), uint64(mid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ks := s.data.Spaces[s.Schema().Counter("a").ID][0]
+	posts := ks.Dir.Load().Find(0).Tab.Len()
+	rests := 0
+	s.tiers.Rest = func() { rests++ }
+	if err := s.Admin().Demote("a", 0); err != nil {
+		t.Fatal(err)
+	}
+	// They are looked at once, and four bytes of their mids are counted and moved.
+	if want := posts/written + posts/(8*hot.RestBuckets)/2 + 2*3*(posts/(8<<10)); rests < want {
+		t.Errorf("%d rests while %d posts were moved to a file, want %d at least", rests, posts, want)
+	}
+	for mid := range posts {
+		if got, _, err := s.Get(fmt.Sprintf("%d.v", mid*4000)); err != nil || got != uint64(mid) {
+			t.Fatalf("%d: got %d, %v, want %d", mid*4000, got, err, mid)
+		}
+	}
+}

@@ -27,12 +27,14 @@ type Merged struct {
 	partial []uint64                // mids of partial rows, of which not all columns are known
 	Columns []coldstore.Column      // of the rows given, in their order; none: only mids are wanted
 	Lost    func(snapfile.MidRange) // as for fileRows
+	// Rest is called now and then while the table's rows are sorted, which takes 2 ms of 64 Ki; nil: it is not. REQUIRES a table that its user alone has.
+	Rest func()
 }
 
 // Each calls fn for the rows from mid from on. vals are valid during the call, and nil for a partial row. Errors as
 // fileRows.
 func (m *Merged) Each(from uint64, fn func(mid uint64, vals []uint64) error) error {
-	front := SortedRows(m.Table)
+	front := sortedRows(m.Table, m.Rest)
 	if len(m.partial) > 0 {
 		for _, mid := range m.partial {
 			front = append(front, tableRow{Mid: mid, partial: true})
@@ -164,12 +166,62 @@ type tableRow struct {
 func byMid(a, b tableRow) int { return cmp.Compare(a.Mid, b.Mid) }
 
 // SortedRows returns all rows of a table in order of mid.
-func SortedRows(tab *hot.Table) []tableRow {
+func SortedRows(tab *hot.Table) []tableRow { return sortedRows(tab, nil) }
+
+// sortedRows is SortedRows, and calls rest now and then; nil: it does not.
+func sortedRows(tab *hot.Table, rest func()) []tableRow {
 	rows := make([]tableRow, 0, tab.Len())
 	if tab.Len() > 0 {
-		tab.Each(func(mid uint64, ref hot.Ref) { rows = append(rows, tableRow{Mid: mid, Ref: ref}) })
+		hot.EachResting(tab, rest, func(mid uint64, ref hot.Ref) { rows = append(rows, tableRow{Mid: mid, Ref: ref}) })
 	}
-	slices.SortFunc(rows, byMid)
+	return sortRows(rows, rest)
+}
+
+const (
+	// fewRows are sorted by comparisons.
+	fewRows = 256
+	// restRows are counted or moved between two rests: 0.1 ms where each goes to a cache line of its own.
+	restRows = 8 << 10
+)
+
+// sortRows sorts rows by mid, no two of which are equal, one byte of the mids after the other from the lowest on: a block of 64 Ki posts has 28 bits
+// of them that differ, and is sorted in a fifth of the time that comparisons take. It calls rest now and then; nil: it does not. It uses
+// the memory of rows.
+func sortRows(rows []tableRow, rest func()) []tableRow {
+	if len(rows) < fewRows {
+		slices.SortFunc(rows, byMid)
+		return rows
+	}
+	if rest == nil {
+		rest = func() {}
+	}
+	least, most := rows[0].Mid, rows[0].Mid
+	for i := range rows {
+		least, most = min(least, rows[i].Mid), max(most, rows[i].Mid)
+	}
+	spare := make([]tableRow, len(rows))
+	for shift := 0; shift < 64 && (most-least)>>shift > 0; shift += 8 {
+		var at [256]int // where the next row with a byte goes
+		for part := range slices.Chunk(rows, restRows) {
+			for i := range part {
+				at[uint8((part[i].Mid-least)>>shift)]++
+			}
+			rest()
+		}
+		next := 0
+		for i, n := range at {
+			at[i], next = next, next+n
+		}
+		for part := range slices.Chunk(rows, restRows) {
+			for i := range part {
+				to := &at[uint8((part[i].Mid-least)>>shift)]
+				spare[*to] = part[i]
+				*to++
+			}
+			rest()
+		}
+		rows, spare = spare, rows
+	}
 	return rows
 }
 

@@ -34,8 +34,11 @@ func (t *Table) eachResting(rest func(), f func(s Ref) bool) {
 }
 
 // Each calls f for every item, in no useful order.
-func (t *Table) Each(f func(mid uint64, s Ref)) {
-	t.each(func(s Ref) bool {
+func (t *Table) Each(f func(mid uint64, s Ref)) { EachResting(t, nil, f) }
+
+// EachResting is Table.Each with rests: see RestBuckets; nil: it does not rest.
+func EachResting(t *Table, rest func(), f func(mid uint64, s Ref)) {
+	t.eachResting(rest, func(s Ref) bool {
 		f(t.Mid(s), s)
 		return true
 	})

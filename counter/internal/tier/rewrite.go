@@ -132,10 +132,14 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	if err != nil {
 		return stats, err
 	}
-	turns, n := pace.Pace{Hurry: func() bool { return r.t.short() }}, 0
-	if err = r.rows(image, func(mid uint64, vals []uint64) error {
+	rest, n := r.t.Rest, 0
+	if rest == nil {
+		turns := pace.Pace{Hurry: func() bool { return r.t.short() }}
+		rest = turns.Rest
+	}
+	if err = r.rows(image, rest, func(mid uint64, vals []uint64) error {
 		if n++; n%256 == 0 { // 40 us
-			turns.Rest()
+			rest()
 		}
 		return w.Add(mid, vals)
 	}); err == nil {
@@ -157,8 +161,8 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 }
 
 // rows calls add for the rows of the copy, merged with those of the old file, in order of mid and with the columns of
-// the new file.
-func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error) error {
+// the new file, and rest now and then before the first.
+func (r *rewriting) rows(image []byte, rest func(), add func(mid uint64, vals []uint64) error) error {
 	var tab hot.Table
 	if image != nil {
 		im, err := hot.DecodeImage(image)
@@ -168,8 +172,9 @@ func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error
 		if tab, err = im.Table(make([]byte, im.Config.Bytes())); err != nil {
 			return err
 		}
+		rest()
 	}
-	rows := block.Merged{Table: &tab, Columns: r.meta.Columns, Lost: block.LeaveOut(r.from.Lose)}
+	rows := block.Merged{Table: &tab, Columns: r.meta.Columns, Rest: rest, Lost: block.LeaveOut(r.from.Lose)}
 	switch {
 	case r.from.Posts != nil:
 		file, done, err := r.from.Posts.file(r.s.Config.FS, r.path, r.meta)
