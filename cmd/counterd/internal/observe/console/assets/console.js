@@ -340,7 +340,7 @@ function commands(all) {
 
 function hot(s) {
   const hidden = (s.hidden || "").includes("posts");
-  rows($("hot"), (s.details.hot || []).slice(0, 12), ["cmd", "n", "n", "curve w"], hidden ? "This user may not see posts." : "No hot posts: there were too few operations to sample.", (p) => [p.key, short(p.reads), short(p.writes), peak(p.curve || [], short)]);
+  rows($("hot"), (s.details.hot || []).slice(0, 12), ["cmd id", "n", "n", "curve"], hidden ? "This user may not see posts." : "No hot posts: there were too few operations to sample.", (p) => [p.key, short(p.reads), short(p.writes), peak(p.curve || [], short)]);
 }
 
 // peak is a curve whose label names its highest value.
@@ -356,7 +356,7 @@ function feed(s) {
     return [c.name, s.second === state.lagged ? past : [...past, c.lost ? undefined : c.lag].slice(-300)];
   }));
   state.lagged = s.second;
-  rows($("cursors"), all, ["cmd", "n", "n", "curve w"], "No cursors: no consumer asks for log to be kept.", (c) => [
+  rows($("cursors"), all, ["cmd", "n", "n", "curve"], "No cursors: no consumer asks for log to be kept.", (c) => [
     c.name, c.lost ? "lost" : bytes(c.bytes), c.lost ? "–" : span(c.lag / NS), peak(state.lags.get(c.name), (v) => span(v / NS)),
   ]);
 }
