@@ -84,6 +84,9 @@ const (
 	FirstBucket = 1 // the additions in bucket number n are in column FirstBucket + n%Buckets
 )
 
+// Count is the column with the count of a bucket.
+func (w Window) Count(bucket int64) int { return FirstBucket + int(bucket%int64(w.Buckets())) }
+
 // NearestBucket is the number of a bucket whose lowest BucketBits are kept: of those with these bits, the one nearest to today's.
 func NearestBucket(kept uint64, today int64) int64 {
 	return today - int64(int16(uint16(today)-uint16(kept)))

@@ -50,6 +50,7 @@ type Batch struct {
 	chains     chains
 	tops       topNotes
 	windows    windows
+	watched    watchedAdds
 }
 
 // Begin opens the batch for operations, beside other batches.
@@ -265,6 +266,7 @@ func (b *Batch) runEach(from, to int) {
 		if i == next {
 			next = min(i+peekAhead, len(ops))
 			peek(ops[i:next])
+			b.windows.peek(next - i)
 		}
 		op := &ops[i]
 		if op.block == nil {

@@ -64,12 +64,15 @@ func lookNeighbours(b *Batch, ops []Op, blk *block.Block) (done int) {
 	return done
 }
 
-// addNeighbours makes the first ones of ops, as far as they are OpAdds of posts that are in the table of blk, which is locked and has all columns, and of
-// columns that no top list and no derived column follows. It returns how many these are. It stops behind an addition that makes the table crowded. REQUIRES
+// addNeighbours makes the first ones of ops, as far as they are OpAdds of posts that are in the table of blk, which is locked and has all columns. Of
+// columns that a top list or derived columns follow, watchedAdds does. It returns how many these are. It stops behind an addition that makes the table crowded. REQUIRES
 // changes to be taken, and a log.
 func addNeighbours(b *Batch, ops []Op, blk *block.Block) (done int) {
 	s, ks := &b.stretch, ops[0].ks
-	if ks.Watched || blk.Shape != ks.Layout || blk.Cold != nil {
+	if ks.Watched {
+		return b.watched.run(b, ops, blk)
+	}
+	if blk.Shape != ks.Layout || blk.Cold != nil {
 		return 0
 	}
 	logged := blk.Logged // before the first of these

@@ -22,11 +22,11 @@
 //	stretch.go sight.go        changes that are logged at once; how far the log must be for the results
 //	changeset.go setlock.go    operations that stand or fall together; the locks of their blocks, and large ones that cannot fail
 //	longread.go                very many reads of one moment; pages of a pipeline, read group by group of hash slots
-//	once.go ledger.go          numbered changes, and the table of their producers
-//	definelog.go               which producer a number in the log stood for
+//	once.go ledger.go          numbered changes; the table of their producers, and which of these a number in the log stood for
 //	series.go                  numbered additions of one producer, whose numbers follow each other
 //	cursors.go                 named places in the feed of changes
 //	windows.go windowset.go    changes of derived columns (package window) by a batch; by change sets
+//	watchedadds.go             additions that top lists and derived columns follow, many of a block at once
 //	tick.go                    the time of the log moves on
 //	droprange.go               ranges of mids whose posts are removed at once, and the newest mids, which tell time
 //	update.go updaterow.go      changes of the posts that a query finds, and a batch as queries see it

@@ -32,6 +32,7 @@ type windows struct {
 	columns []format.ColumnValue
 	ready   []readyPlace // of the additions that locate has seen, in their order
 	next    int          // of ready
+	peeked  int          // of ready, by peek
 	now     window.Moment
 
 	// Of a change set, and of an update: the records of derived changes, which it logs itself.
@@ -61,6 +62,7 @@ type place struct {
 // readyPlace is where an item of a space is, or would be. blk may be dead since: the ranges of blocks, and homes in hot ones, never change.
 type readyPlace struct {
 	mid  uint64
+	of   *schema.Derived
 	ks   *block.Keyspace
 	blk  *block.Block
 	home hot.Home // in blk
@@ -205,17 +207,7 @@ func (w *windows) apply(mid uint64, apart bool) {
 	for i := range w.open {
 		p := &w.open[i]
 		w.columns = p.Add(p.add, &w.now, w.columns[:0])
-		mark(b, p.Block, mid)
-		switch t := p.Ks.Tops; {
-		case t == nil:
-		case t.Sum == nil:
-			decayTop(b, t, mid, w.columns[0].Value)
-		default:
-			topSumAt(b, p.Ks, p.Block, mid, p.At, nil)
-			topDone(b)
-		}
-		p.Block.Used = b.now
-		p.Block.Work++
+		w.counted(p, mid)
 		switch {
 		case apart:
 			w.records = p.AppendRecord(w.records, mid, w.columns)
@@ -230,6 +222,22 @@ func (w *windows) apply(mid uint64, apart bool) {
 	if !apart || w.locked {
 		w.forget()
 	}
+}
+
+// counted notes that the item of p was given w.columns, for its block and for top lists.
+func (w *windows) counted(p *place, mid uint64) {
+	b := w.b
+	mark(b, p.Block, mid)
+	switch t := p.Ks.Tops; {
+	case t == nil:
+	case t.Sum == nil:
+		decayTop(b, t, mid, w.columns[0].Value)
+	default:
+		topSumAt(b, p.Ks, p.Block, mid, p.At, nil)
+		topDone(b)
+	}
+	p.Block.Used = b.now
+	p.Block.Work++
 }
 
 // widen gives blocks in which many values have outgrown their widths others. Nothing of a space is locked, or the stretch has it.
@@ -363,9 +371,10 @@ func (w *windows) forget() {
 // locate asks for the memory of spaces that the operations need, and refuses those that give derived columns a value. It has reads of a derived
 // column alone run as such.
 func (w *windows) locate(ops []Op) {
-	if w.ready, w.next = w.ready[:0], 0; cap(w.ready) > mostReady {
+	if w.ready, w.next, w.peeked = w.ready[:0], 0, 0; cap(w.ready) > mostReady {
 		w.ready = nil
 	}
+	var last *block.Block
 	for i := range ops {
 		op := &ops[i]
 		def := op.Counter
@@ -394,11 +403,33 @@ func (w *windows) locate(ops []Op) {
 			if blk.Cold != nil {
 				continue
 			}
-			blk.Prefetch()
+			if blk != last {
+				blk.Prefetch()
+				last = blk
+			}
 			home := blk.Tab.Prefetch(op.Mid)
 			if adds {
-				w.ready = append(w.ready, readyPlace{op.Mid, ks, blk, home})
+				w.ready = append(w.ready, readyPlace{op.Mid, of, ks, blk, home})
 			}
 		}
+	}
+}
+
+// peek looks for the items of the next n operations in their first buckets, as core.peek does for posts, and for the counts of today's bucket. Most operations have
+// one item, or two.
+func (w *windows) peek(n int) {
+	if !w.b.derives {
+		return
+	}
+	var of *schema.Derived
+	count, seconds := schema.DecayedSum, w.b.data.Time.Seconds()
+	for end := min(w.next+2*n, len(w.ready)); w.peeked < end; w.peeked++ {
+		r := &w.ready[w.peeked]
+		if r.of != of {
+			if of, count = r.of, schema.DecayedSum; !of.Decays() {
+				count = of.Window.Count(of.Window.At(seconds))
+			}
+		}
+		hot.PeekColumn(&r.blk.Tab, &r.home, count)
 	}
 }

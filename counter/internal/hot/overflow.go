@@ -1,6 +1,9 @@
 package hot
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // overflow holds the values that do not fit their column's packed width: an open-addressed table by (slot, column)
 // with linear probing and backward-shift deletion (Knuth 6.4, algorithm R), so it has no trails either.
@@ -56,6 +59,15 @@ func (o *overflow) capacity() int { return len(o.words) / o.width() }
 func (o *overflow) home(key uint64) int {
 	h, _ := bits.Mul64(key*0x9e3779b97f4a7c15, uint64(o.capacity()))
 	return int(h)
+}
+
+// prefetch starts to load the first place of a key. It needs no lock: the words may be moving, and then it asks for any address.
+//
+//go:norace
+func (o *overflow) prefetch(key uint64) {
+	width := uint64(overflowWidth(o.wide))
+	h, _ := bits.Mul64(key*0x9e3779b97f4a7c15, uint64(len(o.words))/width)
+	prefetchAt(uintptr(unsafe.Pointer(unsafe.SliceData(o.words))) + uintptr(8*width*h))
 }
 
 // at returns the key (and whether the place is used) and value of place i.

@@ -8,6 +8,12 @@ TEXT ·prefetch(SB), NOSPLIT, $0-16
 	PREFETCHT0 (BX)
 	RET
 
+// func prefetchAt(address uintptr)
+TEXT ·prefetchAt(SB), NOSPLIT, $0-8
+	MOVQ address+0(FP), AX
+	PREFETCHT0 (AX)
+	RET
+
 // func prefetchHeader(first, second, written unsafe.Pointer)
 TEXT ·prefetchHeader(SB), NOSPLIT, $0-24
 	MOVQ first+0(FP), AX

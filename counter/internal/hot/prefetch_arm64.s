@@ -8,6 +8,12 @@ TEXT ·prefetch(SB), NOSPLIT, $0-16
 	PRFM (R1), PLDL1KEEP
 	RET
 
+// func prefetchAt(address uintptr)
+TEXT ·prefetchAt(SB), NOSPLIT, $0-8
+	MOVD address+0(FP), R0
+	PRFM (R0), PLDL1KEEP
+	RET
+
 // func prefetchHeader(first, second, written unsafe.Pointer)
 TEXT ·prefetchHeader(SB), NOSPLIT, $0-24
 	MOVD first+0(FP), R0

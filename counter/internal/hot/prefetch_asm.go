@@ -10,6 +10,9 @@ import "unsafe"
 //go:noescape
 func prefetch(first, last unsafe.Pointer)
 
+// prefetchAt is prefetch of one line at an address that may be none: a pointer to it would not be allowed.
+func prefetchAt(address uintptr)
+
 // prefetchHeader is prefetch of three lines, of which the last is to be written.
 //
 //go:noescape

@@ -346,6 +346,22 @@ func (t *Table) Peek(h *Home) {
 	prefetch(unsafe.Add(t.items.base, at), unsafe.Add(t.items.base, at+uintptr(t.items.stride)+bucketTail))
 }
 
+// PeekColumn is Table.Peek for a use of column c: where the overflow table has its value, PeekColumn starts to load that, too.
+//
+//go:norace
+func PeekColumn(t *Table, h *Home, c int) {
+	t.Peek(h)
+	if h.seen == 0 || c >= int(t.items.count) {
+		return
+	}
+	s := Ref(h.bucket<<3) + Ref(h.seen-1)
+	col := t.items.column(c)
+	off := t.items.at(uint64(h.bucket)) + headerBytes
+	if v := loadBits(t.items.base, off, uint(h.seen-1)*uint(t.items.width)+uint(col.off), uint(col.width)); v == col.mark() && col.plain != 0 {
+		t.items.over.prefetch(t.items.overKey(s, c))
+	}
+}
+
 // PrefetchHeader starts to load what operations on items read of t itself, and the cache line at p to be written: other
 // processors give it up.
 func (t *Table) PrefetchHeader(p unsafe.Pointer) {

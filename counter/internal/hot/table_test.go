@@ -458,8 +458,9 @@ func TestPeek(t *testing.T) {
 			mid := mids[i]
 			switch rng.IntN(4) {
 			case 0:
-				if _, _, err := tab.Insert(mid); err == nil {
+				if s, _, err := tab.Insert(mid); err == nil {
 					there[mid] = true
+					tab.Set(s, 0, randomValue(rng, &c.Layout.Fields[0]))
 				}
 			case 1:
 				if s, found := tab.Find(mid); found {
@@ -467,8 +468,11 @@ func TestPeek(t *testing.T) {
 					delete(there, mid)
 				}
 			case 2:
-				homes[i] = tab.Prefetch(mid)
-				tab.Peek(&homes[i])
+				if homes[i] = tab.Prefetch(mid); rng.IntN(2) == 0 {
+					tab.Peek(&homes[i])
+				} else {
+					PeekColumn(&tab, &homes[i], rng.IntN(3)) // the last one is none
+				}
 			default:
 				h := homes[i]
 				if h == (Home{}) {

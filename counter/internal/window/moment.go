@@ -16,7 +16,9 @@ type Moment struct {
 
 	// Of a window.
 	buckets int64
-	today   int64 // the number of the bucket that the moment is in
+	today   int64  // the number of the bucket that the moment is in
+	kept    uint64 // the bits of it that an item keeps
+	count   int    // the column with its count
 }
 
 // Set moves the moment.
@@ -35,6 +37,7 @@ func (m *Moment) of(d *schema.Derived) *Moment {
 		m.scale = decay.At(m.seconds, d.HalfLife)
 	} else {
 		m.buckets, m.today = int64(d.Window.Buckets()), d.Window.At(m.seconds)
+		m.kept, m.count = uint64(m.today)&(1<<schema.BucketBits-1), d.Window.Count(m.today)
 	}
 	return m
 }

@@ -103,6 +103,11 @@ func (p *Place) Add(n uint64, at *Moment, dst []format.ColumnValue) []format.Col
 	if p.Of.Decays() {
 		return p.set(dst, schema.DecayedSum, m.scale.Add(p.value(schema.DecayedSum), n))
 	}
+	if !p.Made && p.value(schema.LastBucket) == m.kept { // there was an addition in this bucket
+		if _, v, ok := p.Block.Tab.Add(p.At.Ref, p.Ks.Field(p.Block, m.count), int64(n), math.MaxInt64); ok {
+			return append(dst, format.ColumnValue{Column: p.Of.Space.Columns[m.count].ID, Value: v})
+		}
+	}
 	buckets, today := m.buckets, m.today
 	last := today
 	if !p.Made {
