@@ -98,6 +98,9 @@ func DivergedTailName(epoch uint32, at uint64, n int) string {
 
 // ParseDivergedTail is the inverse of DivergedTailName.
 func ParseDivergedTail(name string) (at uint64, ok bool) {
+	if !strings.HasPrefix(name, divergedPrefix) { // of most names, which the scan takes 20 times as long to refuse
+		return 0, false
+	}
 	var epoch uint32
 	n := 1
 	if k, _ := fmt.Sscanf(name, divergedPrefix+"%d-%d-%d", &epoch, &at, &n); k < 2 {
@@ -113,6 +116,9 @@ func DivergedArchiveName(n uint64) string {
 
 // ParseDivergedArchive is the inverse of DivergedArchiveName.
 func ParseDivergedArchive(name string) (n uint64, ok bool) {
+	if !strings.HasPrefix(name, divergedPrefix) {
+		return 0, false
+	}
 	if c, _ := fmt.Sscanf(name, divergedPrefix+"%d"+archiveSuffix, &n); c != 1 {
 		return 0, false
 	}

@@ -16,6 +16,9 @@ type executed [lanes]atomic.Pointer[part]
 // lanes is how many parts there are at most: where there are more loops, some share one.
 const lanes = 64
 
+// inUse is how many of the first lanes have parts in this process: few loops run, and the sums of all commands are taken each second.
+var inUse atomic.Int32
+
 // part holds the counts of one loop, in whole cache lines.
 type part struct {
 	calls, nanos atomic.Int64
@@ -28,6 +31,8 @@ func (e *executed) of(lane int) *part {
 	place := &e[lane%lanes]
 	p := place.Load()
 	if p == nil {
+		for most := inUse.Load(); most <= int32(lane%lanes) && !inUse.CompareAndSwap(most, int32(lane%lanes)+1); most = inUse.Load() {
+		}
 		place.CompareAndSwap(nil, new(part))
 		p = place.Load()
 	}
@@ -36,7 +41,7 @@ func (e *executed) of(lane int) *part {
 
 // each calls f for all parts.
 func (e *executed) each(f func(p *part)) {
-	for i := range e {
+	for i := range inUse.Load() {
 		if p := e[i].Load(); p != nil {
 			f(p)
 		}
