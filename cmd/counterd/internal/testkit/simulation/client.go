@@ -28,6 +28,10 @@ type client struct {
 	homes     map[string]string // by key: where it was answered last
 }
 
+// clientBuffer is the size of a client's two buffers, which grow. With the default of 64 KiB each, making them for the many short connections
+// took 3 to 4 % of a run's processor time.
+const clientBuffer = 1 << 10
+
 func newClient(r *Run, i int, numbered bool) *client {
 	host := fmt.Sprintf("10.0.1.%d", i+1)
 	return &client{run: r, name: clientName(i), stack: r.Net.Boot(host, versionNow), dice: NewDice(r.Seed, "client "+host), numbered: numbered,
@@ -145,7 +149,7 @@ func (c *client) exchange(key string, commands ...[]string) (wire.Value, outcome
 			c.hangUp()
 		}
 		if c.conn == nil {
-			conn, err := wire.Dial(context.Background(), at, wire.Options{Connect: c.stack.Connect, Timeout: 2 * time.Second})
+			conn, err := wire.Dial(context.Background(), at, wire.Options{Buffer: clientBuffer, Connect: c.stack.Connect, Timeout: 2 * time.Second})
 			if err != nil {
 				delete(c.homes, key)
 				return wire.Value{}, refused
@@ -234,7 +238,7 @@ func (c *client) port() string {
 func (c *client) say(host string, words ...string) (wire.Value, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	conn, err := wire.Dial(ctx, host+":7000", wire.Options{Connect: c.stack.Connect, Timeout: 2 * time.Second, Answer: 30 * time.Second})
+	conn, err := wire.Dial(ctx, host+":7000", wire.Options{Buffer: clientBuffer, Connect: c.stack.Connect, Timeout: 2 * time.Second, Answer: 30 * time.Second})
 	if err != nil {
 		return wire.Value{}, err
 	}

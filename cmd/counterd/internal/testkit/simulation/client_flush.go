@@ -79,7 +79,7 @@ func (c *client) flushBy(words []string) (o outcome) {
 func (c *client) everywhere(host string, words ...string) (wire.Value, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.run.Config.Patience)
 	defer cancel()
-	conn, err := wire.Dial(ctx, host+":7001", wire.Options{Connect: c.stack.Connect, Timeout: 2 * time.Second, Answer: c.run.Config.Patience})
+	conn, err := wire.Dial(ctx, host+":7001", wire.Options{Buffer: clientBuffer, Connect: c.stack.Connect, Timeout: 2 * time.Second, Answer: c.run.Config.Patience})
 	if err != nil {
 		return wire.Value{}, err
 	}

@@ -283,7 +283,7 @@ func (c *consumer) of(shard uint64) (list []*Machine) {
 
 // connect connects to a machine, whose node must be of the shard.
 func (c *consumer) connect(ctx context.Context, m *Machine, shard uint64) (*wire.Conn, error) {
-	conn, err := wire.Dial(ctx, m.host+":7000", wire.Options{Connect: c.stack.Connect, Timeout: 2 * time.Second})
+	conn, err := wire.Dial(ctx, m.host+":7000", wire.Options{Buffer: clientBuffer, Connect: c.stack.Connect, Timeout: 2 * time.Second})
 	if err != nil || shard == 0 {
 		return conn, err
 	}

@@ -94,7 +94,7 @@ func (s *sentinel) ask(hello bool) map[*Machine]map[string]string {
 func (s *sentinel) tell(m *Machine, words ...string) (wire.Value, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	conn, err := wire.Dial(ctx, m.host+":7000", wire.Options{Connect: s.stack.Connect, Timeout: time.Second, Answer: time.Second})
+	conn, err := wire.Dial(ctx, m.host+":7000", wire.Options{Buffer: clientBuffer, Connect: s.stack.Connect, Timeout: time.Second, Answer: time.Second})
 	if err != nil {
 		return wire.Value{}, err
 	}

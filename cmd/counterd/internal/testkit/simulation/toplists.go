@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/server"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
@@ -132,9 +133,13 @@ func verifyLists(r *Run) {
 	if r.Config.Top == 0 {
 		return
 	}
+	compared := make(map[*server.Server]bool)
 	r.await("all nodes have their top lists", func() string {
 		for _, m := range r.Machines {
 			srv := m.server()
+			if compared[srv] {
+				continue
+			}
 			if srv == nil {
 				return m.name + " does not run"
 			}
@@ -148,6 +153,7 @@ func verifyLists(r *Run) {
 			if !built {
 				return m.name + " has a list that is not built"
 			}
+			compared[srv] = true
 		}
 		return ""
 	})
@@ -169,7 +175,7 @@ func wrongList(s *counter.Store) (built bool, wrong string) {
 	built = true
 	for _, l := range s.TopLists() {
 		_, known, err := s.TopOf(l)
-		if built = built && known && err == nil; err != nil {
+		if built = built && known && err == nil; err != nil || !known {
 			continue
 		}
 		name, column := l.Names()
