@@ -23,6 +23,6 @@
 //	patch.go              patches, which are applied by their text
 //	reversal.go woven.go  reversals, in a copy and compiled together
 //	record.go             results of reversals, kept for the next run
-//	planted.go            planted faults, for the simulation
+//	planted.go wanted.go  planted faults, for the simulation, and which of them a run plants
 //	pairs.go              the matrix of mechanisms
 package main

@@ -22,7 +22,7 @@ func main() {
 	limit := flag.Duration("limit", 5*time.Minute, "time for the tests of one package")
 	record := flag.String("record", "", "with -break: the file that keeps the results; a second run at the same state of the tree resumes")
 	planted := flag.Bool("planted", false, "plant faults in a temporary copy, and look for them with the simulation of the whole system")
-	only := flag.String("only", "", "with -planted: the patches to plant, comma-separated; empty is all")
+	only := flag.String("only", "", "with -planted: the patches to plant, or mends of the ledger to reverse, comma-separated, as in no-sync,349@flushes,300-367; empty is all of planted.tsv")
 	runs := flag.Int("runs", 2000, "with -planted: runs of the simulation for a fault, at most")
 	within := flag.Duration("within", 10*time.Minute, "with -planted: time of the simulation for a fault, at most")
 	flag.Parse()

@@ -71,11 +71,18 @@ func (r runner) plant(only string, runs int, within time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if names := strings.Split(only, ","); only != "" {
-		list = slices.DeleteFunc(list, func(p Planted) bool { return !slices.Contains(names, p.Patch) })
-	}
-	if len(list) == 0 {
-		return errors.New("no planted fault has this name")
+	if only != "" {
+		faults, err := Read(r.root)
+		if err != nil {
+			return err
+		}
+		reversed := func(n int) bool {
+			_, err := os.Stat(patchFile(r.root, n))
+			return err == nil
+		}
+		if list, err = wanted(list, faults, reversed, only); err != nil {
+			return err
+		}
 	}
 	fmt.Println("| planted fault | patch | scenes | found | first failure |")
 	fmt.Println("|---|---|---|---|---|")
@@ -107,6 +114,10 @@ func (r runner) plantWoven(list []Planted, runs int, within time.Duration, repor
 		switch {
 		case errors.Is(err, weave.ErrOutside):
 			rest = append(rest, p)
+		case err != nil && p.Note == unlisted:
+			if err := report(p, played{unfit: true, first: short(err.Error())}); err != nil {
+				return nil, err
+			}
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", p.Patch, err)
 		default:
@@ -128,7 +139,13 @@ func (r runner) plantWoven(list []Planted, runs int, within time.Duration, repor
 	tree.LinkFlags = wholeLinkFlags
 	for i, p := range woven {
 		if slices.Contains(left, versions[i].N) {
-			return nil, fmt.Errorf("%s does not compile", p.Patch)
+			if p.Note != unlisted {
+				return nil, fmt.Errorf("%s does not compile", p.Patch)
+			}
+			if err := report(p, played{unfit: true, first: "it does not compile"}); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		cmd, err := tree.Test(versions[i].N, wholeTags, "./"+wholeSystem, p.args(runs, within)...)
 		if err != nil {
@@ -150,6 +167,9 @@ func (r runner) plantCopied(list []Planted, runs int, within time.Duration, repo
 	return r.inCopy(func(copied string) error {
 		for _, p := range list {
 			came, err := r.simulate(copied, p, runs, within)
+			if err != nil && p.Note == unlisted {
+				came, err = played{unfit: true, first: short(err.Error())}, nil
+			}
 			if err == nil {
 				err = report(p, came)
 			}
@@ -167,10 +187,13 @@ type played struct {
 	seed, run string // of the failure; empty: the process ended, and said neither
 	first     string // the failure
 	runs      int    // without one
+	unfit     bool   // the patch does not fit the code any more, and nothing was played; first is the reason
 }
 
 func (p played) String() string {
 	switch {
+	case p.unfit:
+		return "does not fit"
 	case !p.found:
 		return fmt.Sprintf("not in %d runs", p.runs)
 	case p.run == "":
