@@ -52,7 +52,7 @@
 //	nemesis.go                   faults, one after another, and the map of the cluster
 //	nemesis_machines.go          what they do to machines, links, disks, etcd and the map
 //	scenes.go                    faults in an order that single ones rarely come in
-//	scenes_feed.go               faults beside a consumer that reads on one node, hears nothing of some, or falls behind
+//	scenes_disks.go              a disk that takes nothing, and the loss of the last copy in sync
 //	sentinel.go                  Sentinel, and changes that WAIT confirms
 //	upgrade.go                   nodes of older versions, and a directory of one
 //	leaks.go                     files that stay open
@@ -66,6 +66,6 @@
 //	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys, and columns derived from them
 //	network.go half.go conn.go   hosts, links, connections
 //	feed.go                      a consumer of the feed of changes
-//	scenes_producers.go          producers that wait longer than they keep their places, or come and go
+//	scenes_clients.go            faults beside producers that wait too long, or come and go, and consumers of the feed that fall behind
 //	dice.go story.go             random numbers; what happened
 package simulation

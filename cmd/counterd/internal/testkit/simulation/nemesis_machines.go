@@ -189,29 +189,32 @@ func (n *nemesis) replace(d *Dice, m *Machine) {
 	m.PowerOff(d.Bits(), 0)
 	m.SwapDisk(vfs.NewSim())
 	m.On()
-	r.lives.Go(func() {
-		r.await("the replaced node is a member", func() string {
-			now := m.server()
-			if now == nil {
-				return "it does not run"
-			}
-			self := now.Cluster().Now().Self
-			view := r.view()
-			if node := view.Nodes[self]; node == nil {
-				return "it is not registered"
-			} else if node.Shard == 0 {
-				if _, ok := view.Nodes[old]; ok {
-					r.try(func(v *topology.Map) (topology.Change, error) { return topology.ForgetNode(v, old, 1) })
-				}
-				r.try(func(v *topology.Map) (topology.Change, error) { return topology.AssignNode(v, self, shard) })
-				return "it is free"
-			}
+	r.lives.Go(func() { enroll(r, m, old, shard) })
+}
+
+// enroll makes a node with an empty disk a member of a shard, in the place of the former node of its machine.
+func enroll(r *Run, m *Machine, old topology.NodeID, shard topology.ShardID) {
+	r.await("the replaced node is a member", func() string {
+		now := m.server()
+		if now == nil {
+			return "it does not run"
+		}
+		self := now.Cluster().Now().Self
+		view := r.view()
+		if node := view.Nodes[self]; node == nil {
+			return "it is not registered"
+		} else if node.Shard == 0 {
 			if _, ok := view.Nodes[old]; ok {
 				r.try(func(v *topology.Map) (topology.Change, error) { return topology.ForgetNode(v, old, 1) })
-				return "the old one is not forgotten"
 			}
-			return ""
-		})
+			r.try(func(v *topology.Map) (topology.Change, error) { return topology.AssignNode(v, self, shard) })
+			return "it is free"
+		}
+		if _, ok := view.Nodes[old]; ok {
+			r.try(func(v *topology.Map) (topology.Change, error) { return topology.ForgetNode(v, old, 1) })
+			return "the old one is not forgotten"
+		}
+		return ""
 	})
 }
 

@@ -36,6 +36,8 @@ var scenes = []scene{
 	{"evictions", shapeEvictions, (*nemesis).outrun},
 	{"upgrades", shapeUpgrades, nil},
 	{"feed", shapeFeed, feedScene},
+	{"full-disk", shapeFullDisk, (*nemesis).failAndDie},
+	{"last-copy", shapeLastCopy, (*nemesis).loseLastCopy},
 }
 
 // SceneNames are the kinds of scenes.
