@@ -208,9 +208,8 @@ console:
 	PAGE_PICTURES=$(CURDIR)/bin/console $(GO) test -count=1 -v -run 'TestPage$$' ./cmd/counterd/e2e/observability
 	@echo 'pictures: bin/console/*.png'
 
-SEEDS ?= 10000
 sim:
-	SEED=$(SEED) SEEDS=$(SEEDS) $(GO) test -count=1 -v -run 'TestSimulation$$' -timeout 3h ./cmd/counterd/internal/nodes/cluster
+	SEED=$(SEED) SEEDS=$(or $(SEEDS),10000) $(GO) test -count=1 -v -run 'TestSimulation$$' -timeout 3h ./cmd/counterd/internal/nodes/cluster
 
 proof-sim:
 	SEED=$(SEED) $(GO) test -count=1 -v $(WHOLE_FLAGS) -run '$(or $(TEST),TestWholeSystem)$$' -timeout 24h $(WHOLE) -args -runs $(or $(SEEDS),$(if $(SEED),1,200)) $(if $(SEED),-story) $(if $(SHRINK),-shrink) $(if $(SCENE),-scene $(SCENE)) -quiet $(or $(QUIET),20) -jobs $(or $(JOBS),$(if $(SEED),1,$(shell nproc)))
