@@ -67,6 +67,13 @@ func NewFrameChecker(m *format.Manifest) (*FrameChecker, error) { return replica
 // that the blocks of each counter cover all mids. The error matches format.ErrCorrupt.
 func CheckManifest(m *format.Manifest) error { return replica.CheckManifest(m) }
 
+// LacksNothing returns nil if the Elected store of a data directory that is not open has all that it ever acknowledged, as far as the log is whole
+// and has no torn tail. bootID is that of Options.
+func LacksNothing(fsys vfs.FS, dir, bootID string) error {
+	o := Options{BootID: bootID}
+	return replica.LacksNothing(fsys, dir, o.bootID())
+}
+
 // NoteBehind notes, durably, in a data directory that is not open that its store may lack acknowledged changes, and
 // reports whether it did: a repair is about to give up a part of the directory. The directory of a store that was never
 // Elected has no such note, and stays as it is.

@@ -12,21 +12,23 @@ import (
 type LogEnd struct {
 	Offset uint64
 	Term   format.ReplID // the newest term of the log
+	// Replica tells whether HISTORY says that the log is a replica's.
+	Replica bool
 	// Torn tells whether bytes behind the end are no frames. A start would cut them.
 	Torn bool
 	// Closed tells whether the log was closed there in this term, as DURABLE says: it never had more.
 	Closed bool
 }
 
-// ReadLogEnd reads the end of the log of a primary that is not running: its last segment, HISTORY and DURABLE. It changes nothing. An error
-// means that the log is a replica's, is damaged, or that there is none.
+// ReadLogEnd reads the end of a log that is not open: its last segment, HISTORY and DURABLE. It changes nothing. An error means that the end of the log
+// is damaged, or that there is no log.
 func ReadLogEnd(fsys vfs.FS, dir string) (end LogEnd, err error) {
 	lineage, err := logfile.ReadLineage(fsys, dir)
 	if err != nil {
 		return end, err
 	}
-	if len(lineage.Terms) == 0 || lineage.Replica || lineage.Begun() != "" {
-		return end, fmt.Errorf("%s: no log of a primary", dir)
+	if len(lineage.Terms) == 0 || lineage.Begun() != "" {
+		return end, fmt.Errorf("%s: no log of a known term", dir)
 	}
 	claim, err := logfile.ReadClaim(fsys, dir)
 	if err != nil {
@@ -46,5 +48,5 @@ func ReadLogEnd(fsys vfs.FS, dir string) (end LogEnd, err error) {
 	}
 	term := lineage.Current().ReplID
 	closed := claim.Closed && claim.ReplID == term && claim.Offset == walked.End
-	return LogEnd{Offset: walked.End, Term: term, Torn: walked.Torn != nil, Closed: closed}, nil
+	return LogEnd{Offset: walked.End, Term: term, Replica: lineage.Replica, Torn: walked.Torn != nil, Closed: closed}, nil
 }

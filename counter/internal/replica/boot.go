@@ -82,7 +82,7 @@ func (b *boot) begin() error {
 		return err
 	}
 	if was, ok := parseBoot(text); !errors.Is(err, fs.ErrNotExist) {
-		now.behind = !ok || was.behind || !was.durable && (was.id != now.id || now.id == "") || b.torn && was.survived(now.id)
+		now.behind = !ok || was.lacks(now.id) || b.torn && was.survived(now.id)
 	}
 	b.note.behind = now.behind // also while it cannot be noted
 	if err := b.write(now); err != nil {
@@ -101,6 +101,11 @@ func (b *boot) write(n bootNote) error {
 		b.note = n
 	}
 	return err
+}
+
+// lacks tells whether a store with the note may lack acknowledged changes, in the time of an id.
+func (n *bootNote) lacks(id string) bool {
+	return n.behind || !n.durable && (n.id != id || id == "")
 }
 
 // survived tells whether the machine is known not to have lost power since the note, in the time of an id.
@@ -202,4 +207,17 @@ func NoteBehind(fsys vfs.FS, dir string) (noted bool, err error) {
 	n, _ := parseBoot(text) // a directory whose note cannot be read counts as behind, too
 	n.behind = true
 	return true, vfs.WriteFileAtomic(fsys, name, n.text())
+}
+
+// LacksNothing returns nil if the Elected store of a data directory that is not open has all that it ever acknowledged. The log must be whole, without a
+// torn tail. id names the time since the start of the machine.
+func LacksNothing(fsys vfs.FS, dir, id string) error {
+	text, err := vfs.ReadFile(fsys, filepath.Join(dir, bootName), maxBoot)
+	if err != nil {
+		return err
+	}
+	if was, ok := parseBoot(text); !ok || was.lacks(id) {
+		return errors.New("the machine lost power, or the log was cut, so acknowledged changes may be missing")
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -15,6 +16,8 @@ type election struct {
 	missing time.Time // since when the primary's key is gone
 	forced  uint64    // the epoch that a person wants ended
 	saved   uint64    // Lacks of the link for which this process took over last: it does so once
+	asks    bool      // TakeLastFrames is under way
+	asked   time.Time // when it ended
 	behind  uint64    // the epoch that this process proposed itself for as all in sync were behind, and it had the most
 }
 
@@ -24,6 +27,8 @@ const whyLacks = "lacks acknowledged changes"
 const (
 	// askTime is for how long a candidate waits to hear how much the others have.
 	askTime = 150 * time.Millisecond
+	// catchUpEvery is how long a node that is behind rests between two rounds of asking.
+	catchUpEvery = time.Second
 	// rankTime is how much later the next candidate proposes itself.
 	rankTime = 400 * time.Millisecond
 )
@@ -41,6 +46,7 @@ func (a *Agent) keepElection() {
 	}
 	after, ok := a.rank(s)
 	if !ok {
+		a.catchUp(s)
 		return
 	}
 	if wait := after - a.loop.now.Sub(a.election.since); wait > 0 {
@@ -118,6 +124,29 @@ func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 		return whyLacks, -1
 	}
 	return "", -1
+}
+
+// catchUp has a node that is behind ask the other nodes in sync for the end of the log. A node that cannot open its directory waits
+// for a primary, while this node waits for it.
+func (a *Agent) catchUp(s *topology.Shard) {
+	e := &a.election
+	if !a.loop.log.Behind || e.asks || a.loop.now.Sub(e.asked) < catchUpEvery {
+		return
+	}
+	var from []string
+	for _, id := range s.InSync {
+		if address := a.address(id); id != a.loop.id && address != "" {
+			from = append(from, address)
+		}
+	}
+	if len(from) == 0 {
+		return
+	}
+	e.asks = true
+	a.loop.beside(func(ctx context.Context) func() {
+		_ = a.loop.host.TakeLastFrames(ctx, from) // it fails as long as they are away, or open their data
+		return func() { e.asks, e.asked = false, time.Now() }
+	})
 }
 
 // rank tells how long behind the suspicion the node proposes itself. !ok: it is no candidate.

@@ -142,13 +142,34 @@ func OpenDirectory(fsys vfs.FS, dir string) (*Directory, error) {
 
 // NodeOf is the id of the node of a data directory. It changes nothing.
 func NodeOf(fsys vfs.FS, dir string) (topology.NodeID, error) {
+	n, err := eitherNote(fsys, dir)
+	return n.Node, err
+}
+
+// eitherNote reads one of the two files: the copy where the other one is damaged or gone.
+func eitherNote(fsys vfs.FS, dir string) (note, error) {
 	n, err := readNote(fsys, filepath.Join(dir, HomeName))
 	if err != nil && !errors.Is(err, errNewer) {
 		if second, cerr := readNote(fsys, filepath.Join(dir, HomeCopyName)); cerr == nil {
 			n, err = second, nil
 		}
 	}
-	return n.Node, err
+	return n, err
+}
+
+// Newest returns the id of the node of a data directory, unless the map says that the directory is an older copy (starts), or does not
+// know the node. It changes nothing.
+func Newest(fsys vfs.FS, dir string, m *topology.Map) (topology.NodeID, error) {
+	n, err := eitherNote(fsys, dir)
+	switch {
+	case err != nil:
+		return n.Node, err
+	case m.Nodes[n.Node] == nil:
+		return n.Node, fmt.Errorf("etcd does not know node %s", n.Node)
+	case outdated(m.Nodes[n.Node].Start, n.Starts):
+		return n.Node, errors.New("the directory is an older copy")
+	}
+	return n.Node, nil
 }
 
 var errNewer = errors.New("a newer counterd wrote it")

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
@@ -8,7 +9,7 @@ import (
 )
 
 // Host is the part of the server that the agent uses. The agent calls it from one goroutine; a call may take as long as the
-// disk does, but waits for no other node.
+// disk does, but waits for no other node, except TakeLastFrames.
 type Host interface {
 	// Shard names the node's shard, and the newest epoch of it that began unclean (topology.Shard); 0 if none did. From that
 	// epoch on, the node may cut changes that were confirmed before, to follow its primary. Otherwise it never cuts confirmed
@@ -22,6 +23,10 @@ type Host interface {
 	// Follow makes the node the replica of another, whose frames are taken while they carry the epoch. It tries for as long
 	// as it is told nothing else.
 	Follow(id topology.NodeID, address string, epoch uint64) error
+
+	// TakeLastFrames gets the end of the log from other nodes in sync, at these addresses, that cannot open their directories. Without an error, the log
+	// has all acknowledged changes, and is no longer Behind. It may wait for other nodes, and is called beside the agent's goroutine.
+	TakeLastFrames(ctx context.Context, from []string) error
 
 	// Rest makes the node neither primary nor replica: it takes no changes, feeds no replica and follows no primary. Clients
 	// that wait for a change to be confirmed get UNCERTAIN.

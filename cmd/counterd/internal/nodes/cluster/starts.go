@@ -38,7 +38,11 @@ func (p *starts) outdated() bool {
 	if p.loop.m == nil || p.loop.m.Nodes[p.loop.id] == nil {
 		return false
 	}
-	has, known := p.loop.m.Nodes[p.loop.id].Start, p.known
+	return outdated(p.loop.m.Nodes[p.loop.id].Start, p.known)
+}
+
+// outdated tells whether a directory that knows of some starts is an older copy: etcd has a start that is not among them.
+func outdated(has topology.Start, known []topology.Start) bool {
 	return has.Count != 0 && !slices.Contains(known, has) && (len(known) == 0 || has.Count >= known[0].Count)
 }
 

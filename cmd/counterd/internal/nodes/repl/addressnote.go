@@ -3,10 +3,20 @@ package repl
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"strconv"
 
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/vfs"
 )
+
+// A replica keeps its primary's address in its directory, so that it goes on to follow after a restart whether or not a
+// configuration file holds it: Sentinel repairs a replica without a primary only after failover-timeout, 3 minutes, and
+// answers are stale until then. The file counts while the log is a replica's. It is written before the node takes
+// changes of a new primary, and removed when the log is a primary's. A copy stands beside it (vfs.WriteTwice).
+
+// primaryName is the file: see addressNote.
+const primaryName = "PRIMARY"
 
 // addressNote is the content of the files PRIMARY and HANDOVER, so that a restart does not forget them:
 //
@@ -55,4 +65,90 @@ func parseAddressNote(text []byte) (addressNote, error) {
 		return addressNote{}, fmt.Errorf("want %q or nothing behind the address, got %q: %w", noteForced, rest, format.ErrCorrupt)
 	}
 	return n, nil
+}
+
+// remember notes the primary, durably. An unchanged note is not written again: a replica that starts on a full disk
+// goes on to follow.
+func (n *Node) remember(a Address) error {
+	if store := n.host.Store(); store.Replica() {
+		if noted, err := n.noted(primaryName); err == nil && noted.Address == a {
+			return n.fs.SyncDir(store.Path()) // its writer may not have come so far
+		}
+	}
+	return n.note(primaryName, addressNote{Address: a})
+}
+
+// forget removes the note.
+func (n *Node) forget() error { return n.unnote(primaryName) }
+
+func (n *Node) notePath(name string) string { return notePath(n.host.Store().Path(), name) }
+
+func notePath(dir, name string) string { return filepath.Join(dir, name) }
+
+// note writes an address into a file and its copy, durably.
+func (n *Node) note(name string, note addressNote) error {
+	path := n.notePath(name)
+	err := vfs.WriteTwice(n.fs, path, note.text())
+	if err != nil {
+		_ = vfs.RemoveIfThere(n.fs, path+vfs.CopySuffix) // it must not count alone: the change of roles does not take place
+	}
+	return err
+}
+
+// unnote removes such a file and its copy, if one is there.
+func (n *Node) unnote(name string) error {
+	path := n.notePath(name)
+	_, err := n.fs.Stat(path)
+	_, cerr := n.fs.Stat(path + vfs.CopySuffix)
+	if isNotExist(err) && isNotExist(cerr) {
+		return nil
+	}
+	if err := vfs.RemoveTwice(n.fs, path); err != nil {
+		return err
+	}
+	return n.fs.SyncDir(filepath.Dir(path))
+}
+
+// Remembered is the primary that a replica followed when it ended; the zero value if there is none. A primary forgets
+// by this whom it followed once.
+func (n *Node) Remembered() (Address, error) {
+	store := n.host.Store()
+	if !store.Durable() {
+		return Address{}, nil
+	}
+	if !store.Replica() {
+		return Address{}, n.forget()
+	}
+	note, err := n.noted(primaryName)
+	return note.Address, err
+}
+
+// noted reads a note; the zero value if there is none.
+func (n *Node) noted(name string) (addressNote, error) { return readAddress(n.fs, n.notePath(name)) }
+
+// readAddress reads a note, of its file or else of its copy. Where the file is gone and the copy is damaged too, there is no note.
+func readAddress(fs vfs.FS, path string) (addressNote, error) {
+	note, err := readAddressFile(fs, path)
+	if err == nil && note != (addressNote{}) {
+		return note, nil
+	}
+	if second, cerr := readAddressFile(fs, path+vfs.CopySuffix); cerr == nil && second != (addressNote{}) {
+		return second, nil
+	}
+	return note, err
+}
+
+func readAddressFile(fs vfs.FS, path string) (addressNote, error) {
+	text, err := vfs.ReadFile(fs, path, maxAddressNote)
+	if isNotExist(err) {
+		return addressNote{}, nil
+	}
+	if err != nil {
+		return addressNote{}, err
+	}
+	note, err := parseAddressNote(text)
+	if err != nil {
+		return addressNote{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return note, nil
 }

@@ -34,7 +34,8 @@
 // own data until all has come, saves of that what the primary has not, and changes over in one step (copy.go).
 // Meanwhile it says REPLCONF ACK 0 FACK 0 each second: one that is silent for repl-timeout is cut off.
 //
-// Any node of the same log may ask for the posts of a range, on a connection of its own: REPLCONF rows (refill.go).
+// Any node of the same log may ask for the posts of a range, on a connection of its own: REPLCONF rows (refill.go). It may ask for frames of a
+// damaged part of the log (refilllog.go), and of the end (lastframes.go).
 //
 // A client that sends REPLCONF rdb-only 1 and no port, as redis-cli --rdb does, is no replica: SYNC and PSYNC are answered by an
 // archive (package persist).
@@ -57,7 +58,7 @@
 //
 // # Roles on disk
 //
-// A replica's directory names its primary (primary.go), that of a node that is giving its role up to whom
+// A replica's directory names its primary (addressnote.go), that of a node that is giving its role up to whom
 // (handover.go): so after a kill at any moment of a handover the nodes find the primary by themselves. A link takes
 // nothing before its primary is noted: Node.Follow does that first and tells of an error, Node.Pursue leaves it to the
 // link, which tries until the disk takes it.
@@ -84,8 +85,7 @@
 // # Files
 //
 //	node.go epoch.go             a node: primary, replica or neither; the same in a cluster, by epochs
-//	primary.go handover.go       the primary's address, and the successor's, in the directory
-//	addressnote.go               the content of the files PRIMARY and HANDOVER
+//	addressnote.go handover.go   the primary's address, and the successor's, in the directory: PRIMARY and HANDOVER
 //	link.go linksession.go       the replica's side: the link to the primary, and one connection of it
 //	copy.go fetched.go           a full copy, and the files of one that have arrived
 //	mend.go                      a full copy that replaces lost files
@@ -93,6 +93,7 @@
 //	replicas.go                  the file REPLICAS
 //	refill.go                    a damaged cold file: its posts are fetched from another node
 //	refilllog.go                 a damaged log segment: its frames are fetched from another node, also at a start
+//	lastframes.go                the end of a log, from a node of the cluster that cannot open its data
 //	verifynotes.go               PRIMARY, CONFIRMED and REPLICAS are compared with memory
 //	peer.go peersync.go          the primary's side: one replica, and how it resumes or gets a full copy
 //	peerfeed.go peers.go         the stream to a replica; all replicas

@@ -37,6 +37,8 @@ type Healer struct {
 
 	notes []func() (damage, err error) // Keep's
 
+	lastFrames lastFrames // of a directory that cannot be opened
+
 	waits  atomic.Pointer[string] // the damage, while the node looks for another node with its data; nil: it does not
 	awaits atomic.Pointer[string] // the replica that has the end of the log, while the node waits for it; nil: it does not
 }
@@ -95,6 +97,8 @@ type Search interface {
 	InCluster() bool
 	// Members returns the other nodes of the node's shard in the cluster, also while none leads, as far as etcd says so now.
 	Members(ctx context.Context) []Address
+	// InSync returns nil if etcd says now that the node is in sync, and that its directory is no older copy.
+	InSync(ctx context.Context) error
 	// Await returns a context that ends with ctx, or when the node is told whom to follow; with alone, also when it is told to lead. The
 	// caller calls end, which returns what it was told.
 	Await(ctx context.Context, alone bool) (_ context.Context, end func() Told)

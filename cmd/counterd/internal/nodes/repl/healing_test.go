@@ -87,6 +87,8 @@ func (h helper) InCluster() bool { return false }
 
 func (h helper) Members(context.Context) []Address { return nil }
 
+func (h helper) InSync(context.Context) error { return nil }
+
 func (h helper) Await(ctx context.Context, _ bool) (context.Context, func() Told) {
 	return ctx, func() Told { return Told{} }
 }

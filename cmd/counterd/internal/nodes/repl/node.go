@@ -56,6 +56,8 @@ type Settings struct {
 	TLS func(host string) (*tls.Config, error)
 	// Connect makes connections to other nodes; nil: the system does.
 	Connect wire.Connect
+	// BootID is counter.Options'.
+	BootID string
 	// FS has the data directory; nil: the system's. It never changes.
 	FS vfs.FS
 }

@@ -287,6 +287,9 @@ func (h *Healer) helper(ctx context.Context, dir string, damage error, search Se
 		by, err = h.find(ctx, damage, search)
 		return by, logUnmendable, err
 	}
+	if !mendable(dir, damage) { // else the log is changed meanwhile
+		defer h.lastFrames.begin(h.node, dir, search)()
+	}
 	looking, found := context.WithCancel(ctx)
 	defer found()
 	asking, stop := context.WithCancel(ctx)

@@ -65,7 +65,7 @@ func TestEmptiedFeedsNobody(t *testing.T) {
 		}
 		host := &testHost{store}
 		n := New(host, config.NewLive(config.Default()), "run", slog.New(slog.DiscardHandler))
-		n.HelpBy(func(context.Context) (repl.Address, error) { return repl.Address{}, nil }, nil)
+		n.HelpBy(func(context.Context) (repl.Address, error) { return repl.Address{}, nil }, nil, nil)
 		here, there := net.Pipe()
 		c := &testPeerConn{socket: here}
 		words := func(text string) (list [][]byte) {

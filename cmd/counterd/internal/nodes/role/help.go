@@ -45,9 +45,9 @@ var (
 )
 
 // HelpBy sets how a node of a cluster knows that another node has the data of its damaged directory: find returns the primary of its
-// shard then, or the zero value if the node is of no shard. members returns the other nodes of its shard. Call it before Open.
-func (n *Role) HelpBy(find func(ctx context.Context) (primary repl.Address, err error), members func(ctx context.Context) []repl.Address) {
-	n.help, n.members = find, members
+// shard then, or the zero value if the node is of no shard. members returns the other nodes of its shard, and inSync is repl.Search's. Call it before Open.
+func (n *Role) HelpBy(find func(ctx context.Context) (primary repl.Address, err error), members func(ctx context.Context) []repl.Address, inSync func(ctx context.Context) error) {
+	n.help, n.members, n.inSync = find, members, inSync
 }
 
 // toldHelp is the word of REPLICAOF to a node that looks for its data.
@@ -153,6 +153,14 @@ func (s *helpSearch) Members(ctx context.Context) []repl.Address {
 		return nil
 	}
 	return s.role.members(ctx)
+}
+
+// InSync is repl.Search's.
+func (s *helpSearch) InSync(ctx context.Context) error {
+	if s.role.inSync == nil {
+		return errAlone
+	}
+	return s.role.inSync(ctx)
 }
 
 // restoreBackup puts the data of a backup beside the damaged files.

@@ -54,8 +54,8 @@ func (s *helpSearch) Missing(ctx context.Context) (by repl.Helper, err error) {
 		return by, nil // it has no log of its own
 	}
 	end, err := past.ReadLogEnd(h.Files(), s.conf.Dir)
-	if err != nil {
-		return by, nil // the start finds the damage
+	if err != nil || end.Replica {
+		return by, nil // the start finds the damage, and a replica gets the end from its primary
 	}
 	if s.longer.Term != end.Term {
 		s.longer = past.LongerLog{}

@@ -68,6 +68,10 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 		s.sendOwn(c, repl.Frames, args[2:])
 		return
 	}
+	if len(args) > 2 && resp.EqualFold(args[1], "LAST-FRAMES") { // of a directory that cannot be opened
+		s.send(c, repl.LastFrames, args[2:])
+		return
+	}
 	if p == nil {
 		if s.host.Opening() {
 			out.Error(items.ErrLoading)
@@ -106,6 +110,11 @@ func (s *peerServer) sendOwn(c PeerConn, get func(*repl.Node, [][]byte) ([]byte,
 		c.Call().Out.Error(items.ErrLoading)
 		return
 	}
+	s.send(c, get, words)
+}
+
+// send answers with a bulk string.
+func (s *peerServer) send(c PeerConn, get func(*repl.Node, [][]byte) ([]byte, error), words [][]byte) {
 	raw, err := get(s.repl, words)
 	if err != nil {
 		c.Call().Out.Error(peerErrorText(err))

@@ -41,7 +41,8 @@ type Machine struct {
 	Listen  func(network, address string) (net.Listener, error)
 	Connect wire.Connect
 	FS      vfs.FS
-	Crowded bool // the process has other servers too: none of them keeps house with its memory
+	BootID  string // see counter.Options
+	Crowded bool   // the process has other servers too: none of them keeps house with its memory
 }
 
 // Role is the role of a server as one of several nodes: primary or replica. All methods may be called concurrently.
@@ -71,6 +72,7 @@ type Role struct {
 	opened     atomic.Bool
 	help       func(context.Context) (repl.Address, error) // see HelpBy; nil: the node is of no cluster
 	members    func(context.Context) []repl.Address        // see HelpBy; may be nil
+	inSync     func(context.Context) error                 // see HelpBy; may be nil
 	told       toldHelp
 
 	// wasReplica is the role to show while a store is being opened.
@@ -188,5 +190,5 @@ func (n *Role) settings() repl.Settings {
 	machine := n.host.Machine()
 	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Listening(), AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
 		NodeID:  n.elected,
-		Timeout: time.Duration(c.ReplTimeout) * time.Second, CompareBudget: time.Duration(c.CompareCPU) * time.Microsecond, TLS: n.host.LinkTLS, Connect: machine.Connect, FS: machine.FS}
+		Timeout: time.Duration(c.ReplTimeout) * time.Second, CompareBudget: time.Duration(c.CompareCPU) * time.Microsecond, TLS: n.host.LinkTLS, Connect: machine.Connect, FS: machine.FS, BootID: machine.BootID}
 }

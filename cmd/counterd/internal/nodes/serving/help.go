@@ -128,5 +128,24 @@ func (m *Member) others(ctx context.Context) (list []repl.Address) {
 	return list
 }
 
+// inSync returns nil if etcd says now that this node, whose directory is not open, is in sync, and that the directory is no older copy.
+func (m *Member) inSync(ctx context.Context) error {
+	if m.registry == nil {
+		return errors.New("the node is of no cluster")
+	}
+	now, err := m.registry.Load(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := cluster.Newest(m.fs(), m.config.Get().Dir, now)
+	if err != nil {
+		return err
+	}
+	if s := now.Shard(now.Nodes[id].Shard); s == nil || !s.Has(id) {
+		return errors.New("the node is not in sync")
+	}
+	return nil
+}
+
 // fs has the data directory.
 func (m *Member) fs() vfs.FS { return m.node.Replication().Healer().Files() }

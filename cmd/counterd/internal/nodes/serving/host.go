@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -98,6 +99,18 @@ func (h *agentHost) Rest(why string) {
 		h.m.log.Info("the node has no role in the cluster", "reason", why)
 	}
 	h.why, h.failed = why, err != nil
+}
+
+func (h *agentHost) TakeLastFrames(ctx context.Context, from []string) error {
+	var list []repl.Address
+	for _, text := range from {
+		a, err := repl.ParseAddress(text)
+		if err != nil {
+			return err
+		}
+		list = append(list, a)
+	}
+	return repl.TakeLastFrames(ctx, h.repl(), list)
 }
 
 func (h *agentHost) Require(ids []topology.NodeID) {

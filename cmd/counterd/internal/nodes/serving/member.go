@@ -59,7 +59,7 @@ type Member struct {
 // New makes a member that serves nothing yet.
 func New(host Host, n *role.Role, conf *config.Live, log *slog.Logger) *Member {
 	m := &Member{host: host, node: n, config: conf, log: log, news: make(chan struct{})}
-	n.HelpBy(m.findHelp, m.others)
+	n.HelpBy(m.findHelp, m.others, m.inSync)
 	m.now.Store(NewStanding(&cluster.Standing{Reads: route.ErrDown, Writes: route.ErrDown}))
 	return m
 }

@@ -114,7 +114,7 @@ func (m *Machine) restart(p *process, after time.Duration) {
 func (p *process) start() error {
 	c := p.m.run.Config
 	conf := c.server(p.m.host)
-	srv, err := server.NewOn(role.Machine{Listen: p.stack.Listen, Connect: p.stack.Connect, FS: p.faulty, Crowded: true}, conf, p.log, new(slog.LevelVar))
+	srv, err := server.NewOn(role.Machine{Listen: p.stack.Listen, Connect: p.stack.Connect, FS: p.faulty, BootID: p.boot, Crowded: true}, conf, p.log, new(slog.LevelVar))
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ const (
 var dialects = []dialect{
 	{versionBeforeMessages, []string{"process"}},
 	{versionBeforeComparing, []string{"publish", "spublish", "confirmed"}},
-	{versionNow, []string{"compare", "heal", "rows", "frames"}},
+	{versionNow, []string{"compare", "heal", "rows", "frames", "last-frames"}},
 }
 
 // spoken returns the bytes that arrive of those that go between two nodes, of which one has an older version.

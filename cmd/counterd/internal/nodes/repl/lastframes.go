@@ -1,0 +1,195 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/wire"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
+)
+
+// A node of a cluster that lost power under appendfsync everysec or no is behind: it may lack the last changes that it acknowledged, so it
+// leads only when no other node in sync may have them. A node in sync that cannot open its directory has them in its log, but sets
+// nothing aside before another node leads. If no third node is there, each of the two waits for the other. So the node that waits gives the end
+// of its log:
+//
+//	the node that is behind                        the node that cannot open its directory
+//	REPLCONF last-frames <replid> <from>    -->    its log goes on behind from, in that term
+//	                                        <--    whole frames that begin at from, 1 MiB or one at least
+//	REPLCONF last-frames <replid> <end>     -->    its log does not go on
+//	                                        <--    an empty string: the other node has all acknowledged changes
+//
+// The node that was behind then leads, and the other one copies its data.
+//
+// INVARIANT: the empty string comes only from a node that is in sync, whose directory is its newest, and whose log is whole up to an
+// end that no power failure or torn tail has shortened. All nodes in sync have all acknowledged changes, and two logs of one term have the same bytes at the same
+// offsets. So a log of that term that is as long lacks nothing.
+
+// endAsk is for how long a node that gives the end of its log waits for etcd, and the other one for an answer.
+const endAsk = 2 * time.Second
+
+var (
+	errKeepsEnd  = errors.New("ERR this node does not wait for a primary with a whole log that it cannot open")
+	errHasLeader = errors.New("the node has a role, or another log, by now")
+)
+
+// lastFrames gives the end of the log of a directory that this node cannot open. The zero value gives nothing.
+type lastFrames struct{ of atomic.Pointer[closedLog] }
+
+// closedLog is the log of a directory that is not open.
+type closedLog struct {
+	dir    string
+	end    past.LogEnd
+	inSync func(ctx context.Context) error
+}
+
+// begin has the end of the log given until stop is called, if nothing is missing there. REQUIRES: nothing changes the log meanwhile.
+func (l *lastFrames) begin(n *Node, dir string, search Search) (stop func()) {
+	end, err := past.ReadLogEnd(n.fs, dir)
+	if err == nil && end.Torn {
+		err = errors.New("the log has a torn tail")
+	}
+	if err == nil {
+		err = counter.LacksNothing(n.fs, dir, n.settings().BootID)
+	}
+	if err != nil {
+		n.logger.Warn("this node cannot give the other nodes of the shard the end of its log", "dir", dir, "error", err)
+		return func() {}
+	}
+	l.of.Store(&closedLog{dir: dir, end: end, inSync: search.InSync})
+	return func() { l.of.Store(nil) }
+}
+
+// LastFrames answers REPLCONF last-frames, also while the node is loading. The words are those behind last-frames.
+func LastFrames(n *Node, words [][]byte) (raw []byte, err error) {
+	log := n.healing.lastFrames.of.Load()
+	if log == nil {
+		return nil, errKeepsEnd
+	}
+	if len(words) != 2 {
+		return nil, fmt.Errorf("%w: REPLCONF last-frames with %d words, want 2", ErrProtocol, len(words))
+	}
+	from, err := strconv.ParseUint(string(words[1]), 10, 64)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: REPLCONF last-frames from %q", ErrProtocol, words[1])
+	case string(words[0]) != log.end.Term.String():
+		return nil, errOtherTerm
+	case from >= log.end.Offset:
+		ctx, cancel := context.WithTimeout(context.Background(), endAsk)
+		defer cancel()
+		return nil, log.inSync(ctx)
+	}
+	_, err = past.DamagedLog(n.fs, log.dir, 0, from, func(frame []byte) error {
+		if len(raw) >= frameBatch {
+			return errEnough
+		}
+		raw = append(raw, frame...)
+		return nil
+	})
+	if len(raw) > 0 {
+		return raw, nil
+	}
+	return nil, errors.Join(err, fmt.Errorf("no frame at log offset %d", from))
+}
+
+// errEnough ends the reading of a log.
+var errEnough = errors.New("enough frames")
+
+// TakeLastFrames gets the end of the log from other nodes in sync that cannot open their directories. Without an error, this node has all
+// acknowledged changes, and is no longer behind. It must be behind, and have no role, or follow a primary that it does not reach.
+func TakeLastFrames(ctx context.Context, n *Node, from []Address) error {
+	errs := []error{errNoHelper}
+	for _, a := range from {
+		err := takeLastFrames(ctx, n, a)
+		if err == nil {
+			n.logger.Warn("this node has all acknowledged changes again, from the log of a node that cannot open its data", "from", a.String())
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", a, err))
+	}
+	return errors.Join(errs...)
+}
+
+func takeLastFrames(ctx context.Context, n *Node, a Address) error {
+	conn, err := n.settings().dial(ctx, a, wire.Options{Timeout: endAsk, Answer: 2 * endAsk, Buffer: linkBuffer})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for {
+		log := n.host.Store().Replication()
+		lineage, end := log.Lineage(), log.Position()
+		if len(lineage.Terms) == 0 {
+			return errHasLeader
+		}
+		raw, err := n.refills.ask(ctx, conn, maxFrames, "last-frames", lineage.Current().ReplID.String(), strconv.FormatUint(end, 10))
+		if err == nil {
+			err = addLastFrames(n, lineage.Current(), end, raw)
+		}
+		if err != nil || len(raw) == 0 {
+			return err
+		}
+	}
+}
+
+// addLastFrames appends frames to the log, which must still end at an offset in a term; none: the log lacks nothing.
+func addLastFrames(n *Node, term format.History, end uint64, raw []byte) error {
+	n.change.Lock()
+	defer n.change.Unlock()
+	store := n.host.Store()
+	log := store.Replication()
+	lineage := log.Lineage()
+	link, linked := n.Link()
+	if linked && link.State == LinkConnected || n.peers.quorum.leads() != 0 || n.Healing() != nil || len(lineage.Terms) == 0 || lineage.Current() != term ||
+		log.Position() != end || !store.Replica() || !log.Behind() {
+		return errHasLeader
+	}
+	if len(raw) == 0 {
+		if err := log.Sync(); err != nil {
+			return err
+		}
+		return log.ClearBehind()
+	}
+	defer pauseLink(n)()
+	for rest := raw; len(rest) > 0; {
+		var f format.Frame
+		if fault := format.DecodeFrame(rest, end, &f); fault != nil {
+			return fmt.Errorf("%w: a frame for log offset %d: want %s, got %s", ErrProtocol, end, fault.Want, fault.Got)
+		}
+		if f.Epoch != term.Epoch {
+			return fmt.Errorf("%w: a frame of epoch %d, want %d", ErrProtocol, f.Epoch, term.Epoch)
+		}
+		next, err := log.Replicate(rest[:f.End()-end])
+		if err != nil {
+			return err
+		}
+		rest, end = rest[next-end:], next
+	}
+	return log.CommitHere(end)
+}
+
+// pauseLink ends the link, if there is one, until resume is called. REQUIRES: change, until then.
+func pauseLink(n *Node) (resume func()) {
+	n.mu.Lock()
+	link := n.link
+	n.mu.Unlock()
+	if link == nil {
+		return func() {}
+	}
+	n.unlink()
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if !n.closed {
+			n.wanted = link.primary
+			n.link = newLink(n, link.primary, true, false, link.id, link.epoch)
+		}
+	}
+}

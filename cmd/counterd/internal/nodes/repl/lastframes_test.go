@@ -1,0 +1,182 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// notInSync is the search of a node that is not in sync any more.
+type notInSync struct{ clusterSearch }
+
+func (notInSync) InSync(context.Context) error { return errors.New("the node is not in sync") }
+
+// TestLastFrames: a node of a cluster that lost power, and with it the last changes, gets them from the log of a node in sync that cannot
+// open its directory, and lacks nothing any more. It stays behind if that node may lack changes itself, is not in sync, has a damaged log, or
+// is in another term. The two nodes waited for each other, and a person had to choose between no primary and the loss of these changes.
+func TestLastFrames(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		boot   string         // of the closed directory's machine, now
+		damage func(b []byte) // the frames of its log that the other node lacks
+		search Search         // of the closed directory's node
+		waits  bool           // it waits for a primary
+		lead   bool           // the node that is behind has begun a term of its own
+		whole  bool
+	}{
+		{name: "a whole log", boot: "1", waits: true, whole: true},
+		{name: "both lost power", boot: "2", waits: true},
+		{name: "not in sync", boot: "1", waits: true, search: notInSync{}},
+		{name: "a flipped bit", boot: "1", waits: true, damage: func(b []byte) { b[len(b)/2] ^= 1 }},
+		{name: "a torn tail", boot: "1", waits: true, damage: func(b []byte) { clear(b[len(b)-7:]) }},
+		{name: "it opens its data", boot: "1"},
+		{name: "another term", boot: "1", waits: true, lead: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := electedHost(t, vfs.NewSim(), "1")
+				s := all.open()
+				if err := errors.Join(leadAt(s, 1), s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n")); err != nil {
+					t.Fatal(err)
+				}
+				var behind *testHost
+				var short uint64
+				for i := range 20 {
+					if _, err := s.Incr(fmt.Sprintf("%d.n", i), 7); err != nil {
+						t.Fatal(err)
+					}
+					if i == 9 {
+						behind = electedHost(t, all.sim.Kill(), "2")
+						short = s.Replication().Position()
+					}
+				}
+				want, end := digest(t, s), s.Replication().Position()
+				closed := &testHost{t: t, sim: all.sim.Kill()}
+				_ = s.Close()
+				if c.damage != nil {
+					segs, err := logfile.ListSegments(closed.sim, "data")
+					if err != nil {
+						t.Fatal(err)
+					}
+					last := segs[len(segs)-1]
+					if err := closed.sim.Damage(last.Path, func(b []byte) []byte { c.damage(b[last.Offset(short):last.Offset(end)]); return b }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				giver := newTestNode(closed)
+				giver.settings = func() Settings { return Settings{BootID: c.boot} }
+				if c.search == nil {
+					c.search = clusterSearch{}
+				}
+				if c.waits {
+					defer giver.healing.lastFrames.begin(giver, "data", c.search)()
+				}
+
+				s = behind.open()
+				defer func() { _ = s.Close() }()
+				if !s.Replication().Behind() || s.Replication().Position() != short {
+					t.Fatalf("behind: %v, at %d, want true, at %d", s.Replication().Behind(), s.Replication().Position(), short)
+				}
+				if c.lead {
+					if err := errors.Join(leadAt(s, 2), s.Replication().Yield(), s.Replication().MarkBehind()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				a := newAsked(t, behind)
+				a.node.link = nil
+				a.reply = func(words []string) string {
+					var raw [][]byte
+					for _, w := range words {
+						raw = append(raw, []byte(w))
+					}
+					frames, err := LastFrames(giver, raw)
+					if err != nil {
+						return fmt.Sprintf("-ERR %s\r\n", strings.ReplaceAll(err.Error(), "\n", " "))
+					}
+					return fmt.Sprintf("$%d\r\n%s\r\n", len(frames), frames)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				err := TakeLastFrames(ctx, a.node, []Address{{"other", 1}})
+				if (err == nil) != c.whole || s.Replication().Behind() == c.whole {
+					t.Fatalf("behind: %v, error %v", s.Replication().Behind(), err)
+				}
+				if a.asks == 0 {
+					t.Error("the other node was not asked")
+				}
+				if got := digest(t, s); c.whole && (got != want || s.Replication().Durable() != end) {
+					t.Errorf("got %s, durable up to %d, want %s, up to %d", got, s.Replication().Durable(), want, end)
+				}
+			})
+		})
+	}
+}
+
+// electedHost is a host whose store is one of a cluster, on a machine that was started once.
+func electedHost(t *testing.T, sim *vfs.Sim, boot string) *testHost {
+	return &testHost{t: t, sim: sim, options: func(o *counter.Options) {
+		o.Elected, o.AppendFsync, o.BootID = true, counter.SyncEverySec, boot
+	}}
+}
+
+// leadAt has a store lead in an epoch, whose changes no other node must have.
+func leadAt(s *counter.Store, epoch uint64) error {
+	_, err := s.Replication().LeadAt(epoch)
+	s.Replication().Confirm(counter.Everywhere)
+	return err
+}
+
+// TestLastFramesRequests: requests that are no requests, and bounds of an answer.
+func TestLastFramesRequests(t *testing.T) {
+	h := electedHost(t, vfs.NewSim(), "1")
+	s := h.open()
+	if err := errors.Join(leadAt(s, 1), s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n")); err != nil {
+		t.Fatal(err)
+	}
+	lineage := s.Replication().Lineage()
+	term, end := lineage.Current().ReplID.String(), s.Replication().Position()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	end = max(end, 1)
+	n := newTestNode(h)
+	n.settings = func() Settings { return Settings{BootID: "1"} }
+	defer n.healing.lastFrames.begin(n, "data", clusterSearch{})()
+	ask := func(words ...string) ([]byte, error) {
+		var raw [][]byte
+		for _, w := range words {
+			raw = append(raw, []byte(w))
+		}
+		return LastFrames(n, raw)
+	}
+	for _, words := range [][]string{{term}, {term, "0", "1"}, {term, "x"}, {term, "-1"}, {term, "18446744073709551616"}} {
+		if _, err := ask(words...); !errors.Is(err, ErrProtocol) {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+	if _, err := ask(format.NewReplID().String(), "0"); !errors.Is(err, errOtherTerm) {
+		t.Error(err)
+	}
+	for _, from := range []uint64{end, end + 1, 1 << 63} {
+		if raw, err := ask(term, fmt.Sprint(from)); len(raw) > 0 || from > end && err != nil {
+			t.Errorf("from %d: %d bytes, %v", from, len(raw), err)
+		}
+	}
+	if raw, err := ask(term, "1"); err == nil {
+		t.Errorf("%d bytes from the middle of a frame", len(raw))
+	}
+	raw, err := ask(term, "0")
+	var f format.Frame
+	if err != nil || format.DecodeFrame(raw, 0, &f) != nil {
+		t.Errorf("%d bytes, %v", len(raw), err)
+	}
+}
