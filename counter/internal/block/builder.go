@@ -3,6 +3,7 @@ package block
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -65,11 +66,34 @@ func (m *Builder) placed(c hot.Config) hot.Config {
 func (m *Builder) NewBlock(c hot.Config, shape *schema.Layout) (*Block, error) {
 	c = m.placed(c)
 	c.Seed, c.Probes = m.tableSeed(), m.env.Probes
+	return m.newBlock(c, shape)
+}
+
+// newBlock is NewBlock with the permutation of c.
+func (m *Builder) newBlock(c hot.Config, shape *schema.Layout) (*Block, error) {
 	span, err := m.env.Arena.Alloc(c.Bytes(), c.Hi == hot.EndMid)
 	if err != nil {
 		return nil, err
 	}
 	return &Block{Lo: c.Lo, Hi: c.Hi, Tab: hot.New(c, span.Data), Span: span, Shape: shape, ID: m.env.IDs.Add(1), Dirty: true, Packed: time.Now()}, nil
+}
+
+// Extend makes a block with the items of old, which is hot, in the same places, and with the columns of cs. ok is false where that cannot be.
+func (m *Builder) Extend(old *Block, cs *Columns) (b *Block, ok bool, err error) {
+	least := uint8(YoungBits)
+	if old.Open() {
+		least = math.MaxUint8 // as wide as hints
+	}
+	c, ok := hot.Extended(&old.Tab, cs.Def.Columns, least)
+	if !ok {
+		return nil, false, nil
+	}
+	if b, err = m.newBlock(c, cs.Layout); err != nil {
+		return nil, true, err
+	}
+	hot.ExtendTo(&old.Tab, &b.Tab)
+	b.From, b.Used, b.Work, b.Ascent = old.From, old.Used, old.Work, old.Ascent
+	return b, true, nil
 }
 
 // Rebuild makes new blocks in the place of old, as plans say, and has fill put the items into their tables. It tries

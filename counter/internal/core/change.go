@@ -217,11 +217,11 @@ func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block 
 	return blk
 }
 
-// withColumns packs blk anew, so that its table has all present columns, and finds op's item there. It returns the block
+// withColumns gives the table of blk all present columns, and finds op's item there. It returns the block
 // that is locked afterwards.
 func withColumns(b *Batch, blk *block.Block, op *Op) (*block.Block, block.Location, error) {
 	b.stretch.log(blk)
-	blk, err := op.ks.Repack(blk, op.Mid)
+	blk, err := block.AddColumns(op.ks, blk, op.Mid)
 	if err != nil {
 		return blk, block.Location{}, err
 	}

@@ -346,7 +346,7 @@ func (r *changeSets) ensure(i int32, blk *block.Block, p block.Location, stays b
 		stays = ks.Field(blk, int(op.Column)) >= 0
 	}
 	if !stays {
-		_, err = ks.Repack(blk, op.Mid)
+		_, err = block.AddColumns(ks, blk, op.Mid)
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid 
 	for i, c := range places {
 		// As for a change of one column: the default is what a block without it answers anyway.
 		if blk.Span.Data != nil && values[i].Value != ks.Def.Columns[c].Default && ks.Field(blk, c) < 0 {
-			if blk, err = ks.Repack(blk, mid); err == nil {
+			if blk, err = block.AddColumns(ks, blk, mid); err == nil {
 				p, err = ks.Find(blk, mid)
 			}
 			if err != nil {

@@ -11,6 +11,7 @@
 //	prefetch_asm.go prefetch_other.go     requests for cache lines
 //	select.go pick.go                     items by their values, as rows and as words
 //	repack.go widths.go                   all items; copies into other tables; widths of columns by what they hold
+//	extend.go                             the same places with other columns
 //	image.go check.go                     a table as bytes; the invariants, verified
 //
 // # Why not a map

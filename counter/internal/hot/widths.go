@@ -69,7 +69,7 @@ func (d *Demand) Choose(slots int, least uint8) (widths []uint8, above int) {
 	widths = make([]uint8, len(d.columns))
 	for c := range widths {
 		col := &d.columns[c]
-		floor := max(min(least, col.Hint), uint8(min(bits.Len64(col.Default+1), int(col.Max))), 1)
+		floor := narrowest(col, least)
 		best, out, bestOut := -1, 0, 0
 		for w := int(col.Max); w >= int(floor); w-- { // out is the number of values that need more than w bits
 			if cost := slots*w + out*entry; best < 0 || cost <= best {
@@ -85,6 +85,11 @@ func (d *Demand) Choose(slots int, least uint8) (widths []uint8, above int) {
 		above += bestOut
 	}
 	return widths, above
+}
+
+// narrowest is how many bits a column gets at least: least, or its hint if that is less, and more if its default needs more.
+func narrowest(col *schema.Column, least uint8) uint8 {
+	return max(min(least, col.Hint), uint8(min(bits.Len64(col.Default+1), int(col.Max))), 1)
 }
 
 // roomGrowth is how many more values than counted OverflowRoom makes room for.

@@ -162,7 +162,7 @@ func (r *Repacker) inPlace(ks *block.Keyspace, lo uint64) {
 	}
 	b := ks.Lock(lo)
 	if ks.Recognize(b); !ks.Current(b) {
-		b, _ = ks.Repack(b, lo)
+		b, _ = block.AddColumns(ks, b, lo)
 	}
 	b.Mu.Unlock()
 }
