@@ -151,22 +151,18 @@ func AppendOnceSet(dst []byte, number uint32, seq uint64, hash uint32, counter u
 		dst = slices.Grow(dst, onceSetRoom)
 	}
 	b := (*[onceSetRoom]byte)(dst[n : n+onceSetRoom])
-	b[0] = byte(KindOnce)
-	at := uint(1)
-	if number < 0x80 {
-		b[1] = byte(number)
-		at = 2
+	var at uint
+	if number < 0x80 && seq-0x80 < 0x4000-0x80 && counter < 0x80 && column < 0x80 { // most records: eight bytes, and two
+		binary.LittleEndian.PutUint64(b[:], uint64(KindOnce)|uint64(number)<<8|(seq&0x7f|0x80)<<16|seq>>7<<24|uint64(hash&0xffffff)<<32|uint64(KindSet)<<56) // ResultNext is 0
+		b[8], b[9] = byte(counter), byte(column)
+		at = 10
 	} else {
-		at = putOnceSet(b, at, uint64(number))
-	}
-	at = putOnceSet(b, at, seq)
-	b[at%onceSetRoom], b[(at+1)%onceSetRoom], b[(at+2)%onceSetRoom] = byte(hash), byte(hash>>8), byte(hash>>16) // ResultNext is 0
-	b[(at+3)%onceSetRoom] = byte(KindSet)
-	if at += 4; counter < 0x80 && column < 0x80 {
-		b[at%onceSetRoom], b[(at+1)%onceSetRoom] = byte(counter), byte(column)
-		at += 2
-	} else {
-		at = putOnceSet(b, at, uint64(counter))
+		b[0] = byte(KindOnce)
+		at = putOnceSet(b, 1, uint64(number))
+		at = putOnceSet(b, at, seq)
+		b[at%onceSetRoom], b[(at+1)%onceSetRoom], b[(at+2)%onceSetRoom] = byte(hash), byte(hash>>8), byte(hash>>16)
+		b[(at+3)%onceSetRoom] = byte(KindSet)
+		at = putOnceSet(b, at+4, uint64(counter))
 		at = putOnceSet(b, at, uint64(column))
 	}
 	at = putOnceSet(b, at, mid)

@@ -20,6 +20,9 @@ func TestAppendOnceSet(t *testing.T) {
 		any := func(most uint64) uint64 { return min(most, rnd.Uint64()>>rnd.IntN(64)) }
 		number, hash, counter, column := uint32(any(MaxProducers-1)), uint32(any(1<<HashBits-1)), uint32(any(1<<32-1)), uint16(any(1<<16-1))
 		seq, mid, value := any(1<<64-1), any(1<<64-1), any(1<<64-1)
+		if rnd.IntN(2) == 0 { // as most records are, and beside that
+			number, counter, column, seq = uint32(rnd.IntN(130)), uint32(rnd.IntN(130)), uint16(rnd.IntN(130)), []uint64{rnd.Uint64N(1 << 14), 127 + rnd.Uint64N(3), 1<<14 - 2 + rnd.Uint64N(4)}[rnd.IntN(3)]
+		}
 		if len(got) > 1000 {
 			got, want = got[:0], want[:0]
 		}
