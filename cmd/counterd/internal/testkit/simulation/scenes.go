@@ -38,6 +38,7 @@ var scenes = []scene{
 	{"feed", shapeFeed, feedScene},
 	{"full-disk", shapeFullDisk, (*nemesis).failAndDie},
 	{"last-copy", shapeLastCopy, (*nemesis).loseLastCopy},
+	{"both-in-sync", shapeBothInSync, (*nemesis).loseBoth},
 }
 
 // SceneNames are the kinds of scenes.

@@ -143,3 +143,39 @@ func (n *nemesis) takeLastCopy(d *Dice, p, last *Machine) {
 	p.On()
 	r.lives.Go(func() { enroll(r, p, self, topology.ShardID(1)) })
 }
+
+// shapeBothInSync makes it one shard of two nodes that must both have each change, and that lose it if they lose power.
+func shapeBothInSync(c *Config, d *Dice) {
+	shapePower(c, d)
+	c.Nodes, c.MinInSync, c.EtcdFaults = 2, 2, false
+	c.decay(d)
+}
+
+// loseBoth ends both nodes of a shard: the primary loses power, and with it the last acknowledged changes, and the images of the posts of the
+// other node decay. So none of them can lead without the other one. The log does not decay: it may be the last copy of these changes.
+func (n *nemesis) loseBoth(d *Dice) {
+	r := n.run
+	if !n.until(10*time.Second, func() bool { return r.whole() == "" }) {
+		return
+	}
+	p := r.leader(1)
+	if p == nil || r.victim(p) {
+		return
+	}
+	other := r.others(d, 1, p)[0]
+	time.Sleep(d.Between(0, 2*time.Second))
+	n.say("%s loses its power; %s is killed, and decays", p.name, other.name)
+	p.PowerOff(d.Bits(), 0)
+	other.Kill()
+	for _, name := range other.disk.Files("data/" + format.ImageDirName) {
+		n.say("%s decays: %s: %s", other.name, name, other.Damage(d, name))
+	}
+	first, second := p, other
+	if d.Chance(500) {
+		first, second = other, p
+	}
+	time.Sleep(d.Between(0, 2*time.Second))
+	first.On()
+	time.Sleep(d.Between(0, 20*time.Second))
+	second.On()
+}
