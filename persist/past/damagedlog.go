@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/counterd/counterd/persist/format"
@@ -30,6 +31,51 @@ func DamagedLog(fsys vfs.FS, dir string, set, from uint64, frame func(raw []byte
 	}
 	return max(known, framesBehind(fsys, segs, from)), nil
 }
+
+// ClosedFrames returns whole frames of the log of a directory that is not open, from a log offset on, at which a frame begins, and none
+// behind end: up to most bytes, or one frame at least. The files may be damaged elsewhere, and the log may be being mended.
+//
+// INVARIANT: any log that has come to end in the term has the same frames there. The history of this directory has that term up to
+// end, has begun no change that would make its files speak of another one, and admits each frame.
+func ClosedFrames(fsys vfs.FS, dir string, term format.ReplID, from, end uint64, most int) (raw []byte, err error) {
+	if h, err := ReadHealing(fsys, dir); err != nil || h != nil {
+		return nil, errors.Join(err, errNoFrames)
+	}
+	past, err := logfile.ReadLineage(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(past.Terms, func(t format.Term) bool { return t.ReplID == term })
+	if i < 0 || past.Begun() != "" || i+1 < len(past.Terms) && past.Terms[i+1].Start < end {
+		return nil, errNoFrames
+	}
+	at := from
+	_, _, _, err = readDamaged(fsys, dir, 0, from, func(frame []byte) error {
+		var f format.Frame
+		if fault := format.DecodeFrame(frame, at, &f); fault != nil || f.End() > end || len(raw) > 0 && len(raw)+len(frame) > most {
+			return errEnough
+		}
+		if err := past.Admits(at, f.Epoch); err != nil {
+			return err
+		}
+		raw, at = append(raw, frame...), f.End()
+		return nil
+	})
+	switch {
+	case err != nil && !errors.Is(err, errEnough):
+		return nil, err
+	case len(raw) == 0:
+		return nil, errNoFrames
+	}
+	return raw, nil
+}
+
+var (
+	// errNoFrames: a directory that is not open has no frames for another node.
+	errNoFrames = errors.New("the log of this directory does not have these frames, or they are of another term")
+	// errEnough ends the reading of a log.
+	errEnough = errors.New("enough frames")
+)
 
 // framesBehind returns the end of the last whole frame behind an offset, also behind damage; 0: there is none.
 func framesBehind(fsys vfs.FS, segs []logfile.Segment, from uint64) (end uint64) {

@@ -16,6 +16,7 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -111,6 +112,74 @@ func TestReplicaofWhileFramesAreFetched(t *testing.T) {
 	same(t, a, b)
 	if found := setAside(t, b.dir); len(found) > 0 || b.info("counterd_refilled_log_segments") != "1" {
 		t.Errorf("set aside: %q, %s segments were mended", found, b.info("counterd_refilled_log_segments"))
+	}
+}
+
+// TestReplicaWithTheEndIsDamaged: a primary lost power, and with it the end of its log. The replica that has the end has a damaged log, and asks
+// its primary for frames. It gets them while the primary waits for the end, and gives the end then: no change is lost. The same holds where both
+// logs are damaged, at different places.
+func TestReplicaWithTheEndIsDamaged(t *testing.T) {
+	t.Run("the end is missing", func(t *testing.T) {
+		bothLogsDamaged(t, func(b []byte, s *logfile.Segment, from, _ uint64) { clear(b[s.Offset(from):]) })
+	})
+	t.Run("both are damaged", func(t *testing.T) {
+		bothLogsDamaged(t, func(b []byte, s *logfile.Segment, from, end uint64) { b[s.Offset((from+end)/2)] ^= 1 })
+	})
+}
+
+// bothLogsDamaged damages the log of a replica, and the log of its primary behind that place.
+func bothLogsDamaged(t *testing.T, damage func(b []byte, s *logfile.Segment, from, end uint64)) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	b.start(a.addr())
+	a.dial().want("SET 1.cntcm 4", "+OK")
+	same(t, a, b)
+	a.noted()
+	ends := []uint64{a.srv.Store().Replication().Written()}
+	for half := range 2 {
+		for i := range 20 {
+			a.dial().want(fmt.Sprintf("SET %d.cntcm 5", 20*half+i), "+OK")
+		}
+		same(t, a, b)
+		ends = append(ends, a.srv.Store().Replication().Written())
+	}
+	a.stop()
+	b.stop()
+	for n, damage := range map[*replNode]func(b []byte, s *logfile.Segment){
+		a: func(b []byte, s *logfile.Segment) { damage(b, s, ends[1], ends[2]) },
+		b: func(b []byte, s *logfile.Segment) { b[s.Offset((ends[0]+ends[1])/2)] ^= 1 },
+	} {
+		segs, err := logfile.ListSegments(vfs.OS(), n.dir)
+		if err != nil || len(segs) != 1 {
+			t.Fatalf("%d segments, %v", len(segs), err)
+		}
+		text, err := os.ReadFile(segs[0].Path)
+		damage(text, &segs[0])
+		if err := errors.Join(err, os.WriteFile(segs[0].Path, text, 0o640)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(a.dir, "DURABLE")); err != nil { // it says that the log was closed
+		t.Fatal(err)
+	}
+	started := make(chan struct{})
+	a.listening = func() {
+		go func() {
+			b.start("")
+			close(started)
+		}()
+	}
+	a.start("")
+	<-started
+	for i := range 40 {
+		a.dial().want(fmt.Sprintf("GET %d.cntcm", i), `"5"`)
+	}
+	a.dial().want("SET 41.cntcm 6", "+OK")
+	same(t, a, b)
+	for _, n := range []*replNode{a, b} {
+		if found := setAside(t, n.dir); len(found) > 0 || n.info("counterd_diverged_files") != "0" || n.info("counterd_refilled_log_segments") != "1" {
+			t.Errorf("node %d: set aside %q, cut %s times, %s segments were mended", n.port, found, n.info("counterd_diverged_files"), n.info("counterd_refilled_log_segments"))
+		}
 	}
 }
 

@@ -37,7 +37,8 @@ type Healer struct {
 
 	notes []func() (damage, err error) // Keep's
 
-	lastFrames lastFrames // of a directory that cannot be opened
+	lastFrames lastFrames   // of a directory that cannot be opened
+	closed     closedFrames // of a directory that is not open
 
 	waits  atomic.Pointer[string] // the damage, while the node looks for another node with its data; nil: it does not
 	awaits atomic.Pointer[string] // the replica that has the end of the log, while the node waits for it; nil: it does not
@@ -113,7 +114,9 @@ func (n *Node) Open(ctx context.Context, dir string, search Search, open func() 
 		return open()
 	}
 	var store *counter.Store
+	stop := n.healing.closed.begin(dir)
 	by, err := n.healing.findEnd(ctx, dir, search)
+	stop()
 	switch {
 	case err != nil && damaged(err): // the end is on a node that does not give its frames
 		store, err = n.healing.openEmptied(dir, err, by, open)
@@ -141,18 +144,9 @@ func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by H
 		by.Parts = note.Address
 	}
 	for {
-		var done logMend
-		if by == (Helper{}) {
-			var err error
-			if by, done, err = h.helper(ctx, dir, damage, search); err != nil {
-				return nil, errors.Join(damage, err)
-			}
-		}
-		told := Told{}
-		if done != logMended {
-			asking, end := search.Await(ctx, false)
-			done = h.mendLog(asking, dir, damage, &by, mendWithin)
-			told = end()
+		done, told, err := h.mendBy(ctx, dir, damage, &by, search)
+		if err != nil {
+			return nil, errors.Join(damage, err)
 		}
 		switch {
 		case done == logMended:

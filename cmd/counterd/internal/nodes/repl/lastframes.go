@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -101,6 +102,51 @@ func LastFrames(n *Node, words [][]byte) (raw []byte, err error) {
 
 // errEnough ends the reading of a log.
 var errEnough = errors.New("enough frames")
+
+// A node whose log is damaged asks other nodes for frames, and such a node may wait in its turn: its log is damaged elsewhere, or it is a
+// primary that lost power, and asks its replicas how far their logs go. So a node that waits for another one gives the frames of its
+// log, as a node that serves does (REPLCONF frames). The node that was helped opens its data, and can help then.
+
+// closedFrames gives frames of the log of a directory that is not open. The zero value gives nothing.
+//
+// INVARIANT: while frames are read, the directory changes by nothing but frames of the same log (past.MendLog).
+type closedFrames struct {
+	mu  sync.RWMutex // held while frames are read
+	dir string       // empty: the node waits for nobody
+}
+
+// begin has frames given until stop is called. Behind that, none are being read. stop may be called again.
+func (c *closedFrames) begin(dir string) (stop func()) {
+	c.set(dir)
+	return func() { c.set("") }
+}
+
+func (c *closedFrames) set(dir string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dir = dir
+}
+
+// ClosedFrames answers REPLCONF frames while the node is loading. The words are those behind frames. It does not know wordHolding. Behind an
+// error, the other node is to ask again: this node may have the frames later.
+func ClosedFrames(n *Node, words [][]byte) (raw []byte, err error) {
+	if len(words) != 3 {
+		return nil, fmt.Errorf("%w: REPLCONF frames with %d words while the node is loading, want 3", ErrProtocol, len(words))
+	}
+	term, err := format.ParseReplID(string(words[0]))
+	from, ferr := strconv.ParseUint(string(words[1]), 10, 64)
+	end, eerr := strconv.ParseUint(string(words[2]), 10, 64)
+	if err := errors.Join(err, ferr, eerr); err != nil || from >= end {
+		return nil, fmt.Errorf("%w: REPLCONF frames of %q from %q to %q", ErrProtocol, words[0], words[1], words[2])
+	}
+	c := &n.healing.closed
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.dir == "" {
+		return nil, errKeepsEnd
+	}
+	return past.ClosedFrames(n.fs, c.dir, term, from, end, frameBatch)
+}
 
 // TakeLastFrames gets the end of the log from other nodes in sync that cannot open their directories. Without an error, this node has all
 // acknowledged changes, and is no longer behind. It must be behind, and have no role, or follow a primary that it does not reach.

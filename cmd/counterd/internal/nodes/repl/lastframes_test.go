@@ -180,3 +180,100 @@ func TestLastFramesRequests(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(raw), err)
 	}
 }
+
+// TestClosedLogsGiveFrames: the logs of two nodes of a cluster are damaged, and nobody leads. Where they are damaged at different places, the first one gets its
+// frames from the other, which is loading, and the other one from the first, which is open then. Where both lack the same frame, and where the
+// other node does not wait, nothing is changed.
+func TestClosedLogsGiveFrames(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		other int  // the change whose frame is damaged at the other node; it is change 15 at the first one
+		opens bool // the other node opens its data, and does not wait
+		whole bool
+	}{
+		{name: "different places", other: 5, whole: true},
+		{name: "the same place", other: 15},
+		{name: "the other one does not wait", other: 5, opens: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := electedHost(t, vfs.NewSim(), "1")
+				s := all.open()
+				if err := errors.Join(leadAt(s, 1), s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n")); err != nil {
+					t.Fatal(err)
+				}
+				var starts []uint64
+				for i := range 20 {
+					starts = append(starts, s.Replication().Position())
+					if err := s.Set(fmt.Sprintf("%d.n", i), 7); err != nil {
+						t.Fatal(err)
+					}
+					all.commit()
+				}
+				want := digest(t, s)
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				hosts := [2]*testHost{electedHost(t, all.sim.Kill(), "1"), electedHost(t, all.sim.Kill(), "1")}
+				for i, change := range [2]int{15, c.other} {
+					segs, err := logfile.ListSegments(hosts[i].sim, "data")
+					if err != nil {
+						t.Fatal(err)
+					}
+					last := segs[len(segs)-1]
+					if err := hosts[i].sim.Damage(last.Path, func(b []byte) []byte { b[last.Offset(starts[change])+9] ^= 1; return b }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				other := newTestNode(hosts[1])
+				if !c.opens {
+					defer other.healing.closed.begin("data")()
+				}
+				got, err := openByMember(t, hosts[0], other, ClosedFrames)
+				if (err == nil) != c.whole {
+					t.Fatalf("the first node: %v", err)
+				}
+				if !c.whole {
+					return
+				}
+				defer got.Close()
+				second, err := openByMember(t, hosts[1], newTestNode(hosts[0]), Frames)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer second.Close()
+				for _, s := range []*counter.Store{got, second} {
+					if has := digest(t, s); has != want || s.Replication().Behind() {
+						t.Errorf("a node has %s, want %s; behind: %v", has, want, s.Replication().Behind())
+					}
+				}
+			})
+		})
+	}
+}
+
+// openByMember opens the damaged store of a host, whose shard nobody leads and has one other member. It is asked once.
+func openByMember(t *testing.T, h *testHost, member *Node, give func(*Node, [][]byte) ([]byte, error)) (*counter.Store, error) {
+	a := newAsked(t, h)
+	a.reply = func(words []string) string {
+		var raw [][]byte
+		for _, w := range words {
+			raw = append(raw, []byte(w))
+		}
+		frames, err := give(member, raw)
+		if err != nil {
+			return fmt.Sprintf("-LOADING %s\r\n", strings.ReplaceAll(err.Error(), "\n", " "))
+		}
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(frames), frames)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return a.node.Open(ctx, "data", clusterSearch{members: []Address{{"other", 1}}, alone: true}, func() (*counter.Store, error) {
+		o := counter.Options{FS: h.sim, Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: 1, Elected: true, BootID: "1"}
+		s, err := counter.Open("data", o)
+		if err == nil {
+			h.store.Store(s)
+		}
+		return s, err
+	})
+}

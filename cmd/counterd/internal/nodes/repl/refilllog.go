@@ -159,7 +159,7 @@ func mayGiveFrames(n *Node, store *counter.Store, term string, end uint64) error
 // where it ended before, and the node counts as before the damage. That holds only where the end of the log is known, by
 // whole frames behind the damage. Where the damage goes to the end, only the primary helps: a node that lacks its end must not lead.
 //
-// Two members of a shard whose logs are both damaged do not help each other, as neither has opened its log.
+// Two nodes whose logs are both damaged help each other where each has the frames that the other node lacks: see closedFrames.
 
 // errEndUnknown refuses to make the end of a log up from the frames of nodes that do not lead.
 var errEndUnknown = errors.New("the end of the log is damaged, so only the primary of the shard tells what is missing")
@@ -278,6 +278,20 @@ func (h *Healer) find(ctx context.Context, damage error, search Search) (Helper,
 	h.waits.Store(&text)
 	defer h.waits.Store(nil)
 	return search.Find(ctx)
+}
+
+// mendBy finds a helper, if there is none yet, and gives the log the frames of the helper, or of members of the shard. Meanwhile the node
+// gives other nodes its own frames. told is the word of REPLICAOF.
+func (h *Healer) mendBy(ctx context.Context, dir string, damage error, by *Helper, search Search) (done logMend, told Told, err error) {
+	defer h.closed.begin(dir)()
+	if *by == (Helper{}) {
+		if *by, done, err = h.helper(ctx, dir, damage, search); err != nil || done == logMended {
+			return done, told, err
+		}
+	}
+	asking, end := search.Await(ctx, false)
+	done = h.mendLog(asking, dir, damage, by, mendWithin)
+	return done, end(), nil
 }
 
 // helper finds a node that has the data of a damaged directory. It returns logMended where members of the shard gave the log its frames, so

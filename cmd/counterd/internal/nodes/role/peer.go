@@ -65,6 +65,12 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 		return
 	}
 	if len(args) > 2 && resp.EqualFold(args[1], "FRAMES") {
+		if s.host.Opening() {
+			if raw, err := repl.ClosedFrames(s.repl, args[2:]); err == nil {
+				out.Bulk(raw)
+				return
+			}
+		}
 		s.sendOwn(c, repl.Frames, args[2:])
 		return
 	}
