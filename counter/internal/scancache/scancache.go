@@ -102,7 +102,7 @@ func (c *Cache) sorted(ks *block.Keyspace, from uint64, ahead int) *Copy {
 	c.mu.Unlock()
 	s.Mids, s.Lost = b.AppendMids(make([]uint64, 0, b.Items()))
 	b.Mu.Unlock()
-	slices.Sort(s.Mids)
+	s.Mids = sortMids(s.Mids)
 	s.cut(from, ahead)
 	return s
 }
