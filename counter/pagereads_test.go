@@ -13,11 +13,12 @@ import (
 )
 
 // TestPagesByGroup compares pages of random posts with a model: of many groups and of few, hot and cold, of posts that are absent, beside other
-// operations, and after changes of the schema.
+// operations, and after changes of the schema. Some operations are located ahead. A few of
+// these operations are taken back, and a few blocks become cold before the operations run.
 func TestPagesByGroup(t *testing.T) {
 	rng := newRand(t)
 	for round := range 12 {
-		opts := Options{BlockItems: []int{16, 64, 1000}[round%3], HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true, SlotGroups: round != 0}
+		opts := Options{BlockItems: []int{16, 64, 1000}[round%3], HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true, SlotGroups: round%5 != 0}
 		s := openDir(t, "data", opts, "add counter a\nadd column a v hint=2 max=40\nadd column a w hint=1 max=63\nadd counter b\nadd column b x hint=8 max=40")
 		if round%4 == 3 {
 			if err := s.AlterScript("add column b heat window=1h/5m of=x"); err != nil {
@@ -56,11 +57,24 @@ func TestPagesByGroup(t *testing.T) {
 				}
 				b.ChangeSet(from)
 				pages = append(pages, page{from, b.Len()})
+				if rng.IntN(3) != 0 {
+					Ahead(b, b.Len())
+				}
+				if rng.IntN(4) == 0 { // a command that is refused takes back what it has planned
+					b.Add(Op{Kind: OpRead, Counter: def, Mid: mid()})
+					Ahead(b, b.Len())
+					b.Truncate(b.Len() - 1)
+				}
 				if rng.IntN(4) == 0 { // a change between pages: the next page shows it
 					b.Add(Op{Kind: OpAdd, Counter: def, Mid: mid(), Column: 0, Arg: 1 + rng.Uint64N(1000)})
 				}
 			}
-			b.Cold()
+			if rng.IntN(8) == 0 {
+				_ = s.Admin().Demote("a", mid())
+			}
+			if rng.IntN(8) != 0 {
+				b.Cold()
+			}
 			b.Run()
 			next := 0
 			for i := range b.Len() {

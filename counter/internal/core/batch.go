@@ -36,6 +36,7 @@ type Batch struct {
 	now     int64   // Data.Clock, asked once a Run
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
+	peeked  int     // operations whose first buckets were looked at: see Ahead
 	early   bool    // before the batch was opened as it is now: see Locate
 	foreign bool    // some of those are of groups that are not owned: they have no block
 	derives bool    // some of those are of counters with derived columns
@@ -265,7 +266,7 @@ func (b *Batch) runEach(from, to int) {
 	for i := 0; i < len(ops); i++ {
 		if i == next {
 			next = min(i+peekAhead, len(ops))
-			peek(ops[i:next])
+			peek(ops[min(max(i, b.peeked-from), next):next])
 			b.windows.peek(next - i)
 		}
 		op := &ops[i]
@@ -445,6 +446,3 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 	}
 	return blk
 }
-
-// Truncate takes back all operations from number n on, before they have run.
-func (b *Batch) Truncate(n int) { b.ops = b.ops[:n] }

@@ -177,7 +177,7 @@ func (r *longRead) alone() {
 	for i := range b.ops {
 		from[i] = b.ops[i].block
 	}
-	locate(b)
+	b.locateThose(0, len(b.ops))
 	all := changeSet{from: 0, to: len(b.ops)}
 	if b.changeSets.disowned(all) {
 		return

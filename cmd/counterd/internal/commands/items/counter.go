@@ -41,6 +41,7 @@ func CounterMGet(c *Call, args [][]byte) {
 	}
 	c.Batch.ChangeSet(first)
 	c.owe(reply, first, c.Batch.Len()-first)
+	counter.Ahead(c.Batch, c.Batch.Len())
 }
 
 // planRows plans the reads of posts, as far as mids are such. It returns how many they are; text is the error of the next one.
