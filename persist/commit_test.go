@@ -75,6 +75,28 @@ func testHurry(t *testing.T) {
 	must(t, HurryDurable(t.Context(), l, l.Durable()-1))
 }
 
+// TestHurryPolicy: a caller that left the sync to the commits of SyncAlways has it when these no longer sync.
+func TestHurryPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _, err := OpenLog(LogOptions{FS: vfs.NewSim(), Dir: "d", Create: true, SyncEvery: time.Hour, Policy: SyncNo}, 0, nil)
+		must(t, err)
+		defer func() { must(t, l.Close()) }()
+		pos, err := l.Append([]byte("x"))
+		must(t, err)
+		must(t, l.Commit(pos))
+		l.SetPolicy(SyncAlways)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		done := make(chan error)
+		go func() { done <- HurryDurable(ctx, l, pos-1) }()
+		synctest.Wait()
+		l.SetPolicy(SyncNo)
+		if err := <-done; err != nil || l.Durable() < pos {
+			t.Errorf("got %v, and %d bytes are durable, want %d", err, l.Durable(), pos)
+		}
+	})
+}
+
 // TestHurrySlow: a slow disk is asked for a sync half of the time at most, once for all that wait, and nobody is woken up before a sync may begin.
 func TestHurrySlow(t *testing.T) {
 	var h hurry

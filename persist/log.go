@@ -146,7 +146,9 @@ func (l *Log) Hangs() bool { return l.progress.hangs.Load() }
 // SetPolicy changes the sync policy. A Commit that already waits may finish by either.
 func (l *Log) SetPolicy(p SyncPolicy) {
 	l.mu.Lock()
-	l.progress.policy.Store(int32(p))
+	if was := SyncPolicy(l.progress.policy.Swap(int32(p))); was == SyncAlways && p != was && !l.opts.Manual {
+		l.hurry.ask(l.opts.Now()) // for those in HurryDurable that left it to commits
+	}
 	l.judge.age()
 	l.committer.policyChanged()
 	l.mu.Unlock()
