@@ -11,14 +11,15 @@ import (
 
 // election is a candidate's.
 type election struct {
-	wants   uint64    // the epoch that it is a candidate for; 0: it is none
-	since   time.Time // of the suspicion
-	missing time.Time // since when the primary's key is gone
-	forced  uint64    // the epoch that a person wants ended
-	saved   uint64    // Lacks of the link for which this process took over last: it does so once
-	asks    bool      // TakeLastFrames is under way
-	asked   time.Time // when it ended
-	behind  uint64    // the epoch that this process proposed itself for as all in sync were behind, and it had the most
+	wants   uint64            // the epoch that it is a candidate for; 0: it is none
+	since   time.Time         // of the suspicion
+	missing time.Time         // since when the primary's key is gone
+	forced  uint64            // the epoch that a person wants ended
+	saved   uint64            // Lacks of the link for which this process took over last: it does so once
+	asks    bool              // TakeLastFrames is under way
+	asked   time.Time         // when it ended
+	shorter []topology.NodeID // nodes that cannot open their data, are behind, and had no more of the log then
+	behind  uint64            // the epoch that this process proposed itself for as all in sync were behind, and it had the most
 }
 
 // whyLacks is the reason to take over from a primary that lacks acknowledged changes.
@@ -133,10 +134,11 @@ func (a *Agent) catchUp(s *topology.Shard) {
 	if !a.loop.log.Behind || e.asks || a.loop.now.Sub(e.asked) < catchUpEvery {
 		return
 	}
+	var ids []topology.NodeID
 	var from []string
 	for _, id := range s.InSync {
 		if address := a.address(id); id != a.loop.id && address != "" {
-			from = append(from, address)
+			ids, from = append(ids, id), append(from, address)
 		}
 	}
 	if len(from) == 0 {
@@ -144,8 +146,13 @@ func (a *Agent) catchUp(s *topology.Shard) {
 	}
 	e.asks = true
 	a.loop.beside(func(ctx context.Context) func() {
-		_ = a.loop.host.TakeLastFrames(ctx, from) // it fails as long as they are away, or open their data
-		return func() { e.asks, e.asked = false, time.Now() }
+		shorter, _ := a.loop.host.TakeLastFrames(ctx, from) // it fails as long as they are away, or open their data
+		return func() {
+			e.asks, e.asked, e.shorter = false, time.Now(), nil
+			for _, i := range shorter {
+				e.shorter = append(e.shorter, ids[i])
+			}
+		}
 	})
 }
 
@@ -164,6 +171,10 @@ func (a *Agent) rank(s *topology.Shard) (after time.Duration, ok bool) {
 		b := a.loop.log.Behind
 		if id != a.loop.id {
 			live := a.loop.m.Live[id]
+			if live == nil && slices.Contains(a.election.shorter, id) && a.loop.now.Sub(a.election.asked) < 3*catchUpEvery {
+				behind = append(behind, candidate{id: id}) // it has waited since, and has not opened its data
+				continue
+			}
 			if live == nil || live.Outdated {
 				continue
 			}

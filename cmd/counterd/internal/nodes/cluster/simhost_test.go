@@ -93,8 +93,8 @@ func (p *proc) Follow(id topology.NodeID, _ string, epoch uint64) error {
 }
 
 // TakeLastFrames: simulated directories are never damaged.
-func (p *proc) TakeLastFrames(context.Context, []string) error {
-	return errors.New("no node gives the end of its log")
+func (p *proc) TakeLastFrames(context.Context, []string) ([]int, error) {
+	return nil, errors.New("no node gives the end of its log")
 }
 
 func (p *proc) Rest(string) {

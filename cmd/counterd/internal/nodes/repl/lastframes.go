@@ -25,12 +25,17 @@ import (
 //	                                        <--    whole frames that begin at from, 1 MiB or one at least
 //	REPLCONF last-frames <replid> <end>     -->    its log does not go on
 //	                                        <--    an empty string: the other node has all acknowledged changes
+//	                                        or     "behind": this node may lack acknowledged changes, too
 //
-// The node that was behind then leads, and the other one copies its data.
+// The node that was behind then leads, and the other one copies its data. If both are behind, the other one counts as a node in sync that has no more
+// of the log: if all nodes in sync are behind, the one with the most of it leads, as among nodes that serve.
 //
-// INVARIANT: the empty string comes only from a node that is in sync, whose directory is its newest, and whose log is whole up to an
+// INVARIANT: both answers come only from a node that is in sync, and whose directory is its newest; the empty string, only if the log is whole up to an
 // end that no power failure or torn tail has shortened. All nodes in sync have all acknowledged changes, and two logs of one term have the same bytes at the same
 // offsets. So a log of that term that is as long lacks nothing.
+
+// wordBehind is the answer of a node that is behind. It is shorter than a frame.
+const wordBehind = "behind"
 
 // endAsk is for how long a node that gives the end of its log waits for etcd, and the other one for an answer.
 const endAsk = 2 * time.Second
@@ -47,23 +52,19 @@ type lastFrames struct{ of atomic.Pointer[closedLog] }
 type closedLog struct {
 	dir    string
 	end    past.LogEnd
+	behind bool // it may lack acknowledged changes
 	inSync func(ctx context.Context) error
 }
 
-// begin has the end of the log given until stop is called, if nothing is missing there. REQUIRES: nothing changes the log meanwhile.
+// begin has the end of the log given until stop is called, if the end is known. REQUIRES: nothing changes the log meanwhile.
 func (l *lastFrames) begin(n *Node, dir string, search Search) (stop func()) {
 	end, err := past.ReadLogEnd(n.fs, dir)
-	if err == nil && end.Torn {
-		err = errors.New("the log has a torn tail")
-	}
-	if err == nil {
-		err = counter.LacksNothing(n.fs, dir, n.settings().BootID)
-	}
 	if err != nil {
 		n.logger.Warn("this node cannot give the other nodes of the shard the end of its log", "dir", dir, "error", err)
 		return func() {}
 	}
-	l.of.Store(&closedLog{dir: dir, end: end, inSync: search.InSync})
+	behind := end.Torn || counter.LacksNothing(n.fs, dir, n.settings().BootID) != nil
+	l.of.Store(&closedLog{dir: dir, end: end, behind: behind, inSync: search.InSync})
 	return func() { l.of.Store(nil) }
 }
 
@@ -85,7 +86,10 @@ func LastFrames(n *Node, words [][]byte) (raw []byte, err error) {
 	case from >= log.end.Offset:
 		ctx, cancel := context.WithTimeout(context.Background(), endAsk)
 		defer cancel()
-		return nil, log.inSync(ctx)
+		if err := log.inSync(ctx); err != nil || !log.behind {
+			return nil, err
+		}
+		return []byte(wordBehind), nil
 	}
 	_, err = past.DamagedLog(n.fs, log.dir, 0, from, func(frame []byte) error {
 		if len(raw) >= frameBatch {
@@ -149,38 +153,47 @@ func ClosedFrames(n *Node, words [][]byte) (raw []byte, err error) {
 }
 
 // TakeLastFrames gets the end of the log from other nodes in sync that cannot open their directories. Without an error, this node has all
-// acknowledged changes, and is no longer behind. It must be behind, and have no role, or follow a primary that it does not reach.
-func TakeLastFrames(ctx context.Context, n *Node, from []Address) error {
+// acknowledged changes, and is no longer behind. With an error, shorter has the nodes, by their places in from, that may lack acknowledged changes, too, and
+// have no more of the log than this one has now. This node must be behind, and have no role, or follow a primary that it does not reach.
+func TakeLastFrames(ctx context.Context, n *Node, from []Address) (shorter []int, err error) {
 	errs := []error{errNoHelper}
-	for _, a := range from {
-		err := takeLastFrames(ctx, n, a)
-		if err == nil {
+	for i, a := range from {
+		behind, err := takeLastFrames(ctx, n, a)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", a, err))
+		case behind:
+			shorter = append(shorter, i)
+		default:
 			n.logger.Warn("this node has all acknowledged changes again, from the log of a node that cannot open its data", "from", a.String())
-			return nil
+			return nil, nil
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", a, err))
 	}
-	return errors.Join(errs...)
+	return shorter, errors.Join(errs...)
 }
 
-func takeLastFrames(ctx context.Context, n *Node, a Address) error {
+// takeLastFrames is TakeLastFrames for one node. behind tells whether that one may lack acknowledged changes, too.
+func takeLastFrames(ctx context.Context, n *Node, a Address) (behind bool, err error) {
 	conn, err := n.settings().dial(ctx, a, wire.Options{Timeout: endAsk, Answer: 2 * endAsk, Buffer: linkBuffer})
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
 	for {
 		log := n.host.Store().Replication()
 		lineage, end := log.Lineage(), log.Position()
 		if len(lineage.Terms) == 0 {
-			return errHasLeader
+			return false, errHasLeader
 		}
 		raw, err := n.refills.ask(ctx, conn, maxFrames, "last-frames", lineage.Current().ReplID.String(), strconv.FormatUint(end, 10))
+		if err == nil && string(raw) == wordBehind {
+			return true, nil
+		}
 		if err == nil {
 			err = addLastFrames(n, lineage.Current(), end, raw)
 		}
 		if err != nil || len(raw) == 0 {
-			return err
+			return false, err
 		}
 	}
 }

@@ -31,13 +31,15 @@ func TestLastFrames(t *testing.T) {
 		search Search         // of the closed directory's node
 		waits  bool           // it waits for a primary
 		lead   bool           // the node that is behind has begun a term of its own
+		behind bool           // the other node says that it is behind, too
 		whole  bool
 	}{
 		{name: "a whole log", boot: "1", waits: true, whole: true},
-		{name: "both lost power", boot: "2", waits: true},
+		{name: "both lost power", boot: "2", waits: true, behind: true},
+		{name: "both lost power, not in sync", boot: "2", waits: true, search: notInSync{}},
 		{name: "not in sync", boot: "1", waits: true, search: notInSync{}},
-		{name: "a flipped bit", boot: "1", waits: true, damage: func(b []byte) { b[len(b)/2] ^= 1 }},
-		{name: "a torn tail", boot: "1", waits: true, damage: func(b []byte) { clear(b[len(b)-7:]) }},
+		{name: "a flipped bit", boot: "1", waits: true, behind: true, damage: func(b []byte) { b[len(b)/2] ^= 1 }},
+		{name: "a torn tail", boot: "1", waits: true, behind: true, damage: func(b []byte) { clear(b[len(b)-7:]) }},
 		{name: "it opens its data", boot: "1"},
 		{name: "another term", boot: "1", waits: true, lead: true},
 	} {
@@ -106,12 +108,18 @@ func TestLastFrames(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				err := TakeLastFrames(ctx, a.node, []Address{{"other", 1}})
+				shorter, err := TakeLastFrames(ctx, a.node, []Address{{"other", 1}})
+				if (len(shorter) == 1) != c.behind {
+					t.Errorf("behind with no more of the log: %v", shorter)
+				}
 				if (err == nil) != c.whole || s.Replication().Behind() == c.whole {
 					t.Fatalf("behind: %v, error %v", s.Replication().Behind(), err)
 				}
 				if a.asks == 0 {
 					t.Error("the other node was not asked")
+				}
+				if at := s.Replication().Position(); c.boot == "2" && at != end || c.behind && at == short {
+					t.Errorf("the log ends at %d, want %d", at, end)
 				}
 				if got := digest(t, s); c.whole && (got != want || s.Replication().Durable() != end) {
 					t.Errorf("got %s, durable up to %d, want %s, up to %d", got, s.Replication().Durable(), want, end)

@@ -101,12 +101,12 @@ func (h *agentHost) Rest(why string) {
 	h.why, h.failed = why, err != nil
 }
 
-func (h *agentHost) TakeLastFrames(ctx context.Context, from []string) error {
+func (h *agentHost) TakeLastFrames(ctx context.Context, from []string) (shorter []int, err error) {
 	var list []repl.Address
 	for _, text := range from {
 		a, err := repl.ParseAddress(text)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		list = append(list, a)
 	}

@@ -114,7 +114,7 @@ func (c *Config) more(d *Dice) {
 	if d.Chance(100) && !c.Quiet && c.Scene == "" {
 		c.evictions(d)
 	}
-	if d.Chance(150) && c.Scene != "decay" {
+	if d.Chance(150) && c.Scene != "decay" && c.Scene != "both-in-sync" { // older nodes give less to a node that heals
 		c.age(d)
 	}
 	c.Feed = c.Feed || d.Chance(500)
