@@ -306,6 +306,32 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestNoteGone: a node of a cluster whose BOOT is gone is behind, as nobody knows whether its machine lost power. It counted as a new node, and led
+// without changes that it had acknowledged. A note that is there stays as it is.
+func TestNoteGone(t *testing.T) {
+	sim := vfs.NewSim()
+	s := openElected(t, sim, nil)
+	if _, err := s.Replication().LeadAt(1); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []bool{false, true} {
+		sim = killed(t, s, sim)
+		if gone {
+			if err := sim.Remove(filepath.Join("data", "BOOT")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if noted, err := NoteGone(sim, "data"); err != nil || noted != gone {
+			t.Fatalf("noted: %v, %v, want %v", noted, err, gone)
+		}
+		s = openElected(t, sim, nil)
+		if s.Replication().Behind() != gone {
+			t.Errorf("behind: %v, want %v", s.Replication().Behind(), gone)
+		}
+	}
+	close1(t, s)
+}
+
 // TestNoteBehind: the directory of an elected store that is about to be repaired is noted to lack something, the store
 // is behind then, and leads only by an election that knows it. The directory of another store has no such note.
 func TestNoteBehind(t *testing.T) {

@@ -74,6 +74,11 @@ func LacksNothing(fsys vfs.FS, dir, bootID string) error {
 	return replica.LacksNothing(fsys, dir, o.bootID())
 }
 
+// NoteGone is NoteBehind for a directory of a store that was Elected, if its note is gone: nobody knows how the machine ended.
+func NoteGone(fsys vfs.FS, dir string) (noted bool, err error) {
+	return replica.NoteGone(fsys, dir)
+}
+
 // NoteBehind notes, durably, in a data directory that is not open that its store may lack acknowledged changes, and
 // reports whether it did: a repair is about to give up a part of the directory. The directory of a store that was never
 // Elected has no such note, and stays as it is.

@@ -221,3 +221,14 @@ func LacksNothing(fsys vfs.FS, dir, id string) error {
 	}
 	return nil
 }
+
+// NoteGone notes, durably, in a data directory that is not open that its store may lack what it acknowledged, if there is no note: the store was Elected, so
+// there was one, and nobody knows how the machine ended.
+func NoteGone(fsys vfs.FS, dir string) (noted bool, err error) {
+	name := filepath.Join(dir, bootName)
+	if _, err := fsys.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		return false, nil // the start reads it
+	}
+	n := bootNote{behind: true}
+	return true, vfs.WriteFileAtomic(fsys, name, n.text())
+}

@@ -157,6 +157,12 @@ func eitherNote(fsys vfs.FS, dir string) (note, error) {
 	return n, err
 }
 
+// Started tells whether a data directory is that of a node that has taken part in its cluster. It changes nothing.
+func Started(fsys vfs.FS, dir string) bool {
+	n, err := eitherNote(fsys, dir)
+	return err == nil && len(n.Starts) > 0
+}
+
 // Newest returns the id of the node of a data directory, unless the map says that the directory is an older copy (starts), or does not
 // know the node. It changes nothing.
 func Newest(fsys vfs.FS, dir string, m *topology.Map) (topology.NodeID, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -145,6 +146,17 @@ func (m *Member) inSync(ctx context.Context) error {
 		return errors.New("the node is not in sync")
 	}
 	return nil
+}
+
+// NoteGone has the node count as behind if the file BOOT is gone from its directory, which was that of a node before. Call it before the directory is opened.
+func (m *Member) NoteGone() {
+	dir := m.config.Get().Dir
+	if m.registry == nil || !cluster.Started(m.fs(), dir) {
+		return
+	}
+	if noted, err := counter.NoteGone(m.fs(), dir); noted || err != nil {
+		m.log.Error("the file BOOT is gone, so nobody knows whether the machine lost power; this node may lack acknowledged changes until it has caught up with a primary", "dir", dir, "error", err)
+	}
 }
 
 // fs has the data directory.
