@@ -86,7 +86,7 @@ func provokeByArguments(p provoker) {
 		{"WAITAOF 0 -1 0", "ERR value is out of range, must be positive"}, {"WAITAOF 1 0 0", "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."},
 		{"SAVE", items.ErrMemoryOnly}, {"BGSAVE", items.ErrMemoryOnly}, {"BGSAVE NOW", items.ErrSyntax}, {"SHUTDOWN SAVE", items.ErrMemoryOnly},
 		{"SYNC", items.ErrMemoryOnly}, {"PSYNC ? -1", "ERR this is counterd: a Redis server cannot replicate from it"},
-		{"REPLCONF a", items.ErrSyntax}, {"REPLCONF nosuch 1", "ERR unrecognized REPLCONF option"}, {"REPLCONF listening-port x", "ERR value is not an integer"},
+		{"REPLCONF a", items.ErrSyntax}, {"REPLCONF last-frames a 1", "ERR this node does not wait for a primary with a whole log that it cannot open"}, {"REPLCONF nosuch 1", "ERR unrecognized REPLCONF option"}, {"REPLCONF listening-port x", "ERR value is not an integer"},
 		{"REPLCONF ip-address a,b", "ERR REPLCONF ip-address provided by replica instance is invalid"},
 		{"REPLCONF process " + long, "ERR REPLCONF process is longer than 128 bytes"}, {"REPLCONF fetch hot x", "ERR no snapshot was announced: send PSYNC before"}, {"REPLCONF verify cold x", "ERR no snapshot was announced: send PSYNC before"},
 	} {
