@@ -202,12 +202,15 @@ func takeLastFrames(ctx context.Context, n *Node, a Address) (behind bool, err e
 func addLastFrames(n *Node, term format.History, end uint64, raw []byte) error {
 	n.change.Lock()
 	defer n.change.Unlock()
+	if link, linked := n.Link(); linked && link.State == LinkConnected {
+		return errHasLeader
+	}
+	// A link that is coming up may be about to cut the log, or to begin another term: it ends before anything is looked at.
+	defer pauseLink(n)()
 	store := n.host.Store()
 	log := store.Replication()
 	lineage := log.Lineage()
-	link, linked := n.Link()
-	if linked && link.State == LinkConnected || n.peers.quorum.leads() != 0 || n.Healing() != nil || len(lineage.Terms) == 0 || lineage.Current() != term ||
-		log.Position() != end || !store.Replica() || !log.Behind() {
+	if n.peers.quorum.leads() != 0 || n.Healing() != nil || len(lineage.Terms) == 0 || lineage.Current() != term || log.Position() != end || !store.Replica() || !log.Behind() {
 		return errHasLeader
 	}
 	if len(raw) == 0 {
@@ -216,7 +219,6 @@ func addLastFrames(n *Node, term format.History, end uint64, raw []byte) error {
 		}
 		return log.ClearBehind()
 	}
-	defer pauseLink(n)()
 	for rest := raw; len(rest) > 0; {
 		var f format.Frame
 		if fault := format.DecodeFrame(rest, end, &f); fault != nil {

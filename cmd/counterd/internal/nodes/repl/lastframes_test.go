@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -126,6 +127,55 @@ func TestLastFrames(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestLastFramesBesideALink: while a node that is behind takes the end of the log, a link to a primary comes up, and begins another term, or is about to cut the
+// log. The node stays behind then, and has no frame of the old term in the new one.
+func TestLastFramesBesideALink(t *testing.T) {
+	h := electedHost(t, vfs.NewSim(), "1")
+	s := h.open()
+	if err := errors.Join(leadAt(s, 1), s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n"), s.Set("1.n", 1)); err != nil {
+		t.Fatal(err)
+	}
+	h.commit()
+	short := s.Replication().Position()
+	disk := h.sim.Kill()
+	if err := s.Set("2.n", 2); err != nil {
+		t.Fatal(err)
+	}
+	h.commit()
+	var frames []byte
+	if _, err := past.DamagedLog(h.sim, "data", 0, short, func(frame []byte) error { frames = append(frames, frame...); return nil }); err != nil || len(frames) == 0 {
+		t.Fatalf("%d bytes, %v", len(frames), err)
+	}
+	_ = s.Close()
+	for _, raw := range [][]byte{frames, nil} {
+		behind := electedHost(t, disk.Kill(), "2")
+		s := behind.open()
+		if err := s.Replication().Yield(); err != nil {
+			t.Fatal(err)
+		}
+		own := s.Replication().Lineage()
+		n := newTestNode(behind)
+		link := &Link{node: n, primary: Address{"primary", 1}, state: LinkConnect, done: make(chan struct{})}
+		link.cancel = func() { // it has come so far when it ends
+			defer close(link.done)
+			next := s.Replication().Lineage()
+			next.Terms = append(next.Terms, format.Term{ReplID: format.NewReplID(), Epoch: 2, Start: short})
+			if _, err := s.Replication().Follow(next); err != nil {
+				t.Error(err)
+			}
+			n.mu.Lock()
+			n.closed = true // no other link begins
+			n.mu.Unlock()
+		}
+		n.link = link
+		err := addLastFrames(n, own.Current(), short, raw)
+		if !errors.Is(err, errHasLeader) || !s.Replication().Behind() || s.Replication().Position() != short {
+			t.Errorf("%d bytes: %v; behind: %v, the log ends at %d, want %d", len(raw), err, s.Replication().Behind(), s.Replication().Position(), short)
+		}
+		_ = s.Close()
 	}
 }
 
