@@ -84,20 +84,23 @@ func (c *consumer) fault(format string, args ...any) {
 
 // waits tells whether the consumer has no place in the log yet.
 func (c *consumer) waits() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.position == feedjoin.Oldest {
+	if c.at() == feedjoin.Oldest {
 		return "it has no position"
 	}
 	return ""
 }
 
+// at is the position behind the changes that were taken.
+func (c *consumer) at() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.position
+}
+
 // follow reads the feed until ctx ends.
 func (c *consumer) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		c.mu.Lock()
-		from := c.position
-		c.mu.Unlock()
+		from := c.at()
 		f, err := feedjoin.Open(ctx, c, feedjoin.Options{From: from})
 		if err == nil {
 			c.read(ctx, f)
@@ -185,21 +188,13 @@ func feedPlace(position string, shard uint64) string {
 	return p[shard]
 }
 
-// keepsLogs tells whether no node can have begun a log anew, by a full copy or because its files decayed, or dropped log because its disk
-// was full.
-func (r *Run) keepsLogs() bool {
-	return r.Story.Met()[copied] == 0 && !r.Config.Decay && !r.Config.DiskFaults && !r.Config.DiskHangs && !r.Config.Sentinel
-}
-
 // moveCursor moves the cursor behind the changes that were taken, each second or so.
 func (c *consumer) moveCursor(ctx context.Context) {
 	if !c.run.Config.Cursor || time.Since(c.moved) < time.Second {
 		return
 	}
 	c.moved = time.Now()
-	c.mu.Lock()
-	at := c.position
-	c.mu.Unlock()
+	at := c.at()
 	if at == feedjoin.Oldest || feedjoin.SetCursor(ctx, c, cursorName, at) != nil {
 		return
 	}
@@ -254,10 +249,15 @@ func (c *consumer) Reader(ctx context.Context, shard uint64) (feedjoin.Reader[fe
 func (c *consumer) unanswered(m *Machine, err error, now time.Time) {
 	failed, refused := errors.AsType[*wire.ServerError](err)
 	if errors.Is(err, os.ErrDeadlineExceeded) || refused && strings.HasPrefix(failed.Text, "TRYAGAIN ") {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.silent[m] = now.Add(avoids)
+		c.avoid(m, now.Add(avoids))
 	}
+}
+
+// avoid has the consumer read on other nodes until a moment.
+func (c *consumer) avoid(m *Machine, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silent[m] = until
 }
 
 // answering are the machines that are not avoided, or all if each is.
@@ -361,10 +361,7 @@ func (r *feedReader) Read(_ context.Context, from string) (reply feedjoin.Reply[
 	if w := r.c.wants.Load(); w != nil && w != r.m && slices.Contains(r.c.of(r.shard), w) {
 		return reply, errMoveOn
 	}
-	block := time.Second
-	if r.c.run.Config.Quiet {
-		block = time.Minute
-	}
+	block := map[bool]time.Duration{false: time.Second, true: time.Minute}[r.c.run.Config.Quiet]
 	_ = r.conn.SetDeadline(time.Now().Add(block + r.c.run.Config.Patience))
 	v, err := r.conn.Do("COUNTER.FEED", "FROM", from, "COUNT", Pick(r.c.dice, []string{"1000", "100", "7", "1"}), "BLOCK", strconv.FormatInt(block.Milliseconds(), 10))
 	if err != nil {
@@ -376,7 +373,9 @@ func (r *feedReader) Read(_ context.Context, from string) (reply feedjoin.Reply[
 		reply.Changes = append(reply.Changes, feedview.Parse(one))
 	}
 	if len(reply.Changes) == 0 { // a replica without a primary shows nothing
-		r.left = min(r.left, 1)
+		if r.left = min(r.left, 1); r.c.run.Config.Older > 0 { // nor does one of an older version
+			r.c.avoid(r.m, time.Now().Add(10*time.Minute))
+		}
 	}
 	return reply, nil
 }

@@ -310,3 +310,9 @@ func unheard(n *nemesis, list []*Machine) {
 		n.run.Net.Set(feedHost, m.host, link)
 	}
 }
+
+// keepsLogs tells whether no node can have begun a log anew, by a full copy or because its files decayed, or dropped log because its disk
+// was full.
+func (r *Run) keepsLogs() bool {
+	return r.Story.Met()[copied] == 0 && !r.Config.Decay && !r.Config.DiskFaults && !r.Config.DiskHangs && !r.Config.Sentinel
+}
