@@ -190,9 +190,9 @@ func (s *session) cut(at uint64) error {
 		tail, err = past.Cut(s.node.fs, dir, at, before)
 		return err
 	})
-	if errors.Is(err, format.ErrGone) {
+	if errors.Is(err, format.ErrGone) || errors.Is(err, format.ErrCorrupt) { // only a link that agrees about the log could fetch damaged frames
 		s.full = true
-		log.Warn("the log of this node does not reach back to the common offset; saving the data of this node and starting a full copy", "offset", at)
+		log.Warn("the log of this node does not reach back to the common offset, or is damaged; saving the data of this node and starting a full copy", "offset", at, "error", err)
 		return nil
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -185,6 +186,45 @@ func TestFailedReopenRests(t *testing.T) {
 	}
 	if at := w.sound(t, h); at != w.ends[3] {
 		t.Errorf("the log ends at %d, want %d", at, w.ends[3])
+	}
+}
+
+// damagedWhileClosed is a host whose log has a flipped bit whenever the store is closed for a change of the directory.
+type damagedWhileClosed struct {
+	*testHost
+	path string
+	at   int64
+}
+
+func (h damagedWhileClosed) Reopen(change func(dir string) error) error {
+	flip := func() error {
+		return h.sim.Damage(h.path, func(b []byte) []byte { b[h.at] ^= 1; return b })
+	}
+	return h.testHost.Reopen(func(dir string) error {
+		if err := flip(); err != nil {
+			return err
+		}
+		return errors.Join(change(dir), flip())
+	})
+}
+
+// TestDamagedCut has a replica cut its log at an offset, and an earlier frame is damaged. It asks for a full copy. It tried the cut again and again: only a link
+// that agrees about the log fetches damaged frames.
+func TestDamagedCut(t *testing.T) {
+	w := newWorld(t)
+	h := &testHost{t: t, sim: w.replica.Kill()}
+	h.open()
+	segs, err := logfile.ListSegments(h.sim, "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newTestLink(t, h, false)
+	l.node.host = damagedWhileClosed{h, segs[0].Path, int64(segs[0].Offset(w.ends[2])) - 1}
+	if err := l.hears(fmt.Appendf([]byte(hello), "-DIVERGED %d\r\n", w.ends[3])); err != nil || !l.full {
+		t.Errorf("full copy: %v, %v", l.full, err)
+	}
+	if at := w.sound(t, h); at != w.behind {
+		t.Errorf("the log ends at %d, want %d", at, w.behind)
 	}
 }
 
