@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,17 +95,7 @@ func TestLastFrames(t *testing.T) {
 				}
 				a := newAsked(t, behind)
 				a.node.link = nil
-				a.reply = func(words []string) string {
-					var raw [][]byte
-					for _, w := range words {
-						raw = append(raw, []byte(w))
-					}
-					frames, err := LastFrames(giver, raw)
-					if err != nil {
-						return fmt.Sprintf("-ERR %s\r\n", strings.ReplaceAll(err.Error(), "\n", " "))
-					}
-					return fmt.Sprintf("$%d\r\n%s\r\n", len(frames), frames)
-				}
+				a.replyBy(giver, LastFrames, "ERR")
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				shorter, err := TakeLastFrames(ctx, a.node, []Address{{"other", 1}})
@@ -313,17 +302,7 @@ func TestClosedLogsGiveFrames(t *testing.T) {
 // openByMember opens the damaged store of a host, whose shard nobody leads and has one other member. It is asked once.
 func openByMember(t *testing.T, h *testHost, member *Node, give func(*Node, [][]byte) ([]byte, error)) (*counter.Store, error) {
 	a := newAsked(t, h)
-	a.reply = func(words []string) string {
-		var raw [][]byte
-		for _, w := range words {
-			raw = append(raw, []byte(w))
-		}
-		frames, err := give(member, raw)
-		if err != nil {
-			return fmt.Sprintf("-LOADING %s\r\n", strings.ReplaceAll(err.Error(), "\n", " "))
-		}
-		return fmt.Sprintf("$%d\r\n%s\r\n", len(frames), frames)
-	}
+	a.replyBy(member, give, "LOADING")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return a.node.Open(ctx, "data", clusterSearch{members: []Address{{"other", 1}}, alone: true}, func() (*counter.Store, error) {

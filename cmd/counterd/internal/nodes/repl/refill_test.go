@@ -56,6 +56,21 @@ func newAsked(t *testing.T, h *testHost) *asked {
 	return a
 }
 
+// replyBy has another node answer by a function of its side. An error is answered with a code.
+func (a *asked) replyBy(n *Node, give func(*Node, [][]byte) ([]byte, error), code string) {
+	a.reply = func(words []string) string {
+		var raw [][]byte
+		for _, w := range words {
+			raw = append(raw, []byte(w))
+		}
+		got, err := give(n, raw)
+		if err != nil {
+			return fmt.Sprintf("-%s %s\r\n", code, strings.ReplaceAll(err.Error(), "\n", " "))
+		}
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(got), got)
+	}
+}
+
 // posts is the answer with some posts of a range at an offset.
 func posts(at uint64, r counter.PostRange, rows []counter.PostRow) string {
 	raw := encodeRows(&question{at: at, r: r}, rows)[5:]

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,17 +151,7 @@ func membersGiveFrames(t *testing.T, damage func(b []byte), parted, alone, opens
 	}
 	giver := newTestNode(other)
 	a := newAsked(t, here)
-	a.reply = func(words []string) string {
-		var raw [][]byte
-		for _, w := range words {
-			raw = append(raw, []byte(w))
-		}
-		frames, err := Frames(giver, raw)
-		if err != nil {
-			return fmt.Sprintf("-ERR %s\r\n", strings.ReplaceAll(err.Error(), "\n", " "))
-		}
-		return fmt.Sprintf("$%d\r\n%s\r\n", len(frames), frames)
-	}
+	a.replyBy(giver, Frames, "ERR")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	store, err := a.node.Open(ctx, "data", clusterSearch{members: []Address{{"other", 1}}, alone: alone}, func() (*counter.Store, error) {
