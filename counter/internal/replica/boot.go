@@ -222,8 +222,8 @@ func LacksNothing(fsys vfs.FS, dir, id string) error {
 	return nil
 }
 
-// NoteGone notes, durably, in a data directory that is not open that its store may lack what it acknowledged, if there is no note: the store was Elected, so
-// there was one, and nobody knows how the machine ended.
+// NoteGone writes a note into the directory of an Elected store that is not open, if the note is gone: the store counts as behind, as nobody knows how
+// the machine ended. noted tells whether the note was gone.
 func NoteGone(fsys vfs.FS, dir string) (noted bool, err error) {
 	name := filepath.Join(dir, bootName)
 	if _, err := fsys.Stat(name); !errors.Is(err, fs.ErrNotExist) {
