@@ -264,6 +264,8 @@ func TestEndIsAwaited(t *testing.T) {
 				case got := <-answer:
 					t.Errorf("it does not wait: %+v", got)
 				case <-time.After(2 * endEvery):
+					cancel()
+					<-answer // its goroutines do not outlive the test
 				}
 				return
 			}

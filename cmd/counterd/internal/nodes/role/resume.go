@@ -163,7 +163,7 @@ func (n *Role) isMe(ctx context.Context, a repl.Address) bool {
 	if a.Host == c.AnnounceIP && a.Host != "" {
 		return true
 	}
-	hosts, err := net.DefaultResolver.LookupHost(ctx, a.Host)
+	hosts, err := n.names.LookupHost(ctx, a.Host)
 	if err != nil {
 		return false
 	}

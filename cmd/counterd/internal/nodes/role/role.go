@@ -54,7 +54,8 @@ type Role struct {
 	config *config.Live
 	log    *slog.Logger
 	life   *life
-	runID  string // of the server
+	runID  string        // of the server
+	names  *net.Resolver // looks up host names; nil is Go's own
 
 	elected string     // of a cluster's node, its id: see Elect
 	changed func()     // see Elect; nil: nobody is told

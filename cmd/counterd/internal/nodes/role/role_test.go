@@ -65,16 +65,14 @@ func TestIsMe(t *testing.T) {
 			t.Errorf("%s %d: %t, want %t", c.host, c.port, got, c.want)
 		}
 	}
-	before := net.DefaultResolver
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	n.names = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		asked <- struct{}{}
 		if <-ctx.Done(); ctx.Err() == context.DeadlineExceeded { // the resolver's own, which must not help the test
 			<-answer
 		}
 		return nil, ctx.Err()
 	}}
-	defer func() { net.DefaultResolver = before }()
 	defer close(answer)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan bool)
