@@ -55,6 +55,8 @@ type Config struct {
 	// Progress is told each step as it begins; Loading, once a second, how far a load is. They may be nil.
 	Progress func(step, steps int, what string)
 	Loading  func(posts, of int)
+
+	leadIn time.Duration // before each window; 0: leadIn
 }
 
 // A synchronous client sends all of a pipeline before it reads the first reply. The replies must fit into the sockets'

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ type Target struct {
 	Addr     string // host:port, or a path of a unix socket
 	Kind     Kind   // empty: to be found by asking
 	Password string
+
+	patience time.Duration // for the first answers; 0: answerWithin
 }
 
 // ParseTarget reads "host:port[,kind]".
@@ -43,19 +46,20 @@ func (t Target) Dial() (*wire.Conn, error) {
 
 // answerWithin is the time for the first questions. Where something else than such a server listens, an answer may
 // never come.
-var answerWithin = 10 * time.Second // changed by tests only
+const answerWithin = 10 * time.Second
 
 // ask connects, and calls questions, whose answers must come within answerWithin. The connection is open unless there
 // is an error, which names the server.
 func (t Target) ask(questions func(*wire.Conn) error) (*wire.Conn, error) {
-	conn, err := wire.Dial(context.Background(), t.Addr, wire.Options{Password: t.Password, Answer: answerWithin})
+	within := cmp.Or(t.patience, answerWithin)
+	conn, err := wire.Dial(context.Background(), t.Addr, wire.Options{Password: t.Password, Answer: within})
 	if err == nil {
 		if err = questions(conn); err != nil {
 			conn.Close()
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("no answer within %s: %w", answerWithin, err)
+		err = fmt.Errorf("no answer within %s: %w", within, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Addr, err)

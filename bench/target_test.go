@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -31,7 +32,6 @@ func TestPeerErrors(t *testing.T) {
 	redis := benchtest.Start(t, false)
 	web := listen(t, func(c net.Conn) { c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })
 	silent := listen(t, func(net.Conn) {})
-	defer func(had time.Duration) { answerWithin = had }(answerWithin)
 
 	var failed *wire.ServerError
 	var notEmpty *NotEmptyError
@@ -43,15 +43,12 @@ func TestPeerErrors(t *testing.T) {
 		"no password":  {Target{Addr: locked.Addr}, func(err error) bool { return errors.As(err, &failed) && strings.HasPrefix(failed.Text, "NOAUTH") }},
 		"wrong kind":   {Target{Addr: redis.Addr, Kind: Counterd}, func(err error) bool { return strings.Contains(err.Error(), "is no counterd") }},
 		"no Redis":     {Target{Addr: web}, func(err error) bool { return errors.Is(err, wire.ErrProtocol) }},
-		"no answer":    {Target{Addr: silent}, func(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }},
+		"no answer":    {Target{Addr: silent, patience: 100 * time.Millisecond}, func(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }},
 		"not empty":    {Target{Addr: full.Addr}, func(err error) bool { return errors.As(err, &notEmpty) && notEmpty.Keys == 1 }},
 	} {
 		a := benchtest.Start(t, true)
-		answerWithin = time.Minute
-		if name == "no answer" {
-			answerWithin = 2 * time.Second // the other side answers within it
-		}
-		config := small(t, Target{Addr: a.Addr}, test.peer)
+		test.peer.patience = cmp.Or(test.peer.patience, time.Minute)
+		config := small(t, Target{Addr: a.Addr, patience: time.Minute}, test.peer)
 		config.Workloads = []string{"load"}
 		_, err := Run(context.Background(), config)
 		if err == nil || !test.is(err) || !strings.Contains(err.Error(), test.peer.Addr) {

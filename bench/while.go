@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (c *Config) disturbances() (all []disturbance) {
 }
 
 // leadIn goes before each window, not counted: clients that have rested wake up in it.
-var leadIn = 200 * time.Millisecond // changed by tests only
+const leadIn = 200 * time.Millisecond
 
 const (
 	// between is how long a server has between two times that something happens in one window, so that they are two.
@@ -216,7 +217,7 @@ func (d *disturbed) window(ctx context.Context, busy bool, length time.Duration)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	from := clock() + leadIn
+	from := clock() + cmp.Or(d.config.leadIn, leadIn)
 	end := finishAt(forever)
 	var group sync.WaitGroup
 	var playErr, besideErr error

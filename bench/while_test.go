@@ -141,8 +141,6 @@ func TestTimelineModel(t *testing.T) {
 // TestWhile measures beside a snapshot for which the servers stand still, and beside floods.
 func TestWhile(t *testing.T) {
 	const stall = 60 * time.Millisecond
-	defer func(d time.Duration) { leadIn = d }(leadIn)
-	leadIn = 10 * time.Millisecond
 	a, b := benchtest.Start(t, true), benchtest.Start(t, false)
 	for _, s := range []*benchtest.Server{a, b} {
 		s.Save = func() { s.Stall(stall) }
@@ -150,6 +148,7 @@ func TestWhile(t *testing.T) {
 	config := small(t, Target{Addr: a.Addr}, Target{Addr: b.Addr})
 	config.Workloads, config.Verify = []string{"load", "incr"}, false
 	config.While, config.Flood, config.FloodDepth = []string{"bgsave", "scrub", "check"}, []int{2}, 10
+	config.leadIn = 10 * time.Millisecond
 	config.Rate, config.Duration, config.Slices = 2000, 80*time.Millisecond, 2
 	r, err := Run(context.Background(), config)
 	if err != nil {

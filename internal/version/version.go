@@ -12,17 +12,17 @@ const next = "0.1.0"
 // String is a released version ("0.1.0"), how far the source is behind one ("0.1.0-12-gab12cd3"), or, where there is no
 // tag, which commit of the version to come it is ("0.1.0-dev+ab12cd34ef56").
 func String() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return describe(tag, info)
+}
+
+func describe(tag string, info *debug.BuildInfo) string {
 	if tag != "" {
 		return tag
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return next + "-dev"
-	}
-	return untagged(info)
-}
-
-func untagged(info *debug.BuildInfo) string {
 	version := next + "-dev"
 	for _, s := range info.Settings {
 		switch {

@@ -6,16 +6,14 @@ import (
 )
 
 func TestString(t *testing.T) {
-	if got := untagged(&debug.BuildInfo{}); got != "0.1.0-dev" {
+	if got := describe("", &debug.BuildInfo{}); got != "0.1.0-dev" {
 		t.Errorf("without a repository: %s", got)
 	}
 	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}}}
-	if got := untagged(info); got != "0.1.0-dev+0123456789ab.dirty" {
+	if got := describe("", info); got != "0.1.0-dev+0123456789ab.dirty" {
 		t.Errorf("with changes: %s", got)
 	}
-	tag = "1.2.3"
-	defer func() { tag = "" }()
-	if got := String(); got != "1.2.3" {
+	if got := describe("1.2.3", info); got != "1.2.3" {
 		t.Errorf("tagged: %s", got)
 	}
 }

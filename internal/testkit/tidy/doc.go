@@ -21,4 +21,5 @@
 //	riddles.go    clauses of comments without a noun: who, what, one that
 //	clocks.go     ages are measured by the monotonic clock
 //	race.go       tests that the race detector's run leaves out
+//	seams.go      tests assign to no variable of a package
 package tidy

@@ -39,6 +39,7 @@ func Rules() []Rule {
 		{"riddles", checkRiddles},
 		{"file names", checkFileNames},
 		{"race", checkRace},
+		{"seams", checkSeams},
 		{"clocks", checkClocks},
 	}
 }
