@@ -87,7 +87,7 @@ func TestEvenlySpaced(t *testing.T) {
 					t.Errorf("got %d posts, %v, want %d", n, err, posts)
 				}
 				perPost := func() float64 { return float64(s.Admin().Memory()) / float64(posts) }
-				for began := time.Now(); perPost() > 14 && time.Since(began) < 30*time.Second; { // blocks are sealed in the background
+				for began := time.Now(); perPost() > 14 && time.Since(began) < 3*time.Minute; { // blocks are sealed in the background
 					time.Sleep(time.Millisecond)
 				}
 				if perPost() > 14 { // sealed ones take 6 to 7.5, and the open block up to 0.8 MB

@@ -400,7 +400,7 @@ func TestMovesTimeOut(t *testing.T) {
 	defer func() { tellEvery = old }()
 	f.stop(1)
 	f.ctl(1, []string{"0 of 2 groups are moved, waiting for the move of groups 0-1 from shard 1 to 2, attempt 1, and a primary of shard 2\n",
-		"0 of 2 groups are moved within 500ms, waiting for the move of groups 0-1 from shard 1 to 2", "--abort ends one"}, "move", "--groups", "0-1", "--to", "2", "--yes", "--timeout", "500ms")
+		"0 of 2 groups are moved within 3s, waiting for the move of groups 0-1 from shard 1 to 2", "--abort ends one"}, "move", "--groups", "0-1", "--to", "2", "--yes", "--timeout", "3s")
 	if n := len(f.status().Moves); n != 1 {
 		t.Errorf("%d moves, want the one that was begun", n)
 	}

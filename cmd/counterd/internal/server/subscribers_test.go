@@ -218,15 +218,21 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 	until(t, "it is gone", func() bool { return pub.do("PUBSUB NUMSUB a").String() == `["a" :0]` && unread() == 0 })
 
-	// Soft: above 64 KiB unread for more than 1 s. The subscriber that reads all meanwhile stays.
-	limitOutput(pub, "pubsub 8mb 64kb 1", "+OK")
-	subscribe()
-	reader := subscribe()
-	began, sent := time.Now(), 0
-	for ; unread() < 512<<10; sent++ {
+	// Soft: above 64 KiB unread for more than 1 s. A subscriber that reads again in time stays.
+	limitOutput(pub, "pubsub 8mb 64kb 3600", "+OK")
+	reader, sent := subscribe(), 0
+	for ; unread() < 256<<10; sent++ {
 		pub.do("PUBLISH a " + message)
 	}
 	for range sent {
+		reader.read()
+	}
+	until(t, "it has read all", func() bool { return unread() == 0 })
+	limitOutput(pub, "pubsub 8mb 64kb 1", "+OK")
+	subscribe()
+	began := time.Now()
+	for closed() == 1 && unread() < 256<<10 {
+		pub.do("PUBLISH a " + message)
 		reader.read()
 	}
 	until(t, "closed by the soft limit", func() bool {
@@ -246,6 +252,7 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 
 	// A server that ends does not wait for ever for a subscriber that does not read.
+	limitOutput(pub, "pubsub 8mb 0 0", "+OK")
 	subscribe()
 	for unread() < 512<<10 {
 		pub.do("PUBLISH a " + message)
