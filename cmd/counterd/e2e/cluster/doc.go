@@ -10,7 +10,7 @@
 //	moveload_test.go                        a move under the highest load
 //	forward_test.go                         forward ports while groups move and primaries are killed
 //	check_test.go                           the check of the clients' posts
-//	heal_test.go                            damaged directories, one or all at once
+//	heal_test.go lostend_test.go            damaged directories, one or all at once; one beside a loss of power
 //	backup_test.go lost_test.go             backups, and a cluster that is lost and restored
 //	import_test.go                          imports beside moves, failovers and kills
 //	feed_test.go                            consumers of the feed beside moves, failovers and kills
