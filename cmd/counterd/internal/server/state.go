@@ -183,6 +183,10 @@ func (o observer) disk(f *facts.State, store *counter.Store) {
 	}
 }
 
+// roleRoom is the least room on the disk with which a replica tells Sentinel that it can become the primary. It has to write its history,
+// twice, and its configuration file. If these fail, Sentinel tries the same replica again and again, also where another one has room.
+const roleRoom = 1 << 20
+
 func (o observer) nodes(f *facts.State, store *counter.Store) {
 	s := o.srv
 	conf, log, r := s.config.Get(), &f.Log, &f.Replication
@@ -209,6 +213,9 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 	}
 	if h := s.role.Replication().Healing(); h != nil {
 		r.Healing, r.Since, r.Priority = h.Reason, time.Since(time.UnixMilli(h.Since)), 0 // Sentinel must not name it
+	}
+	if disk := store.Admin().Disk(); disk.Total > 0 && disk.Free < roleRoom {
+		r.Priority = 0
 	}
 	r.Waits = s.role.Replication().Healer().Waits()
 	r.HealingLost = s.role.Replication().Healer().Lost()
