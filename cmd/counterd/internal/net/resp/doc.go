@@ -1,6 +1,6 @@
 // Package resp reads the commands of the Redis protocol out of whatever pieces
 // the network delivers, and writes the replies. It is pure: it does no I/O,
-// starts no goroutine and imports nothing of this module, so every limit in it
+// starts no goroutine and imports only packages of this module that import none, so every limit in it
 // can be proved by a test that feeds it bytes.
 //
 // # A command on the wire

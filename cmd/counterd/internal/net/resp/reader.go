@@ -137,7 +137,7 @@ func (r *Reader) endBatch(most int) {
 		r.spans = nil
 	}
 	if r.aside.bytes == 0 {
-		r.aside = aside{} // of the last command
+		r.aside.free() // of the last command
 	}
 }
 
@@ -147,7 +147,7 @@ func (r *Reader) endBatch(most int) {
 // arguments that have arrived stay where they are.
 func (r *Reader) makeRoom(n int) {
 	if r.setAside() {
-		r.moveTo(make([]byte, max(asideSize, 2*(r.end-r.start)+n+slack)))
+		r.moveTo(newBuffer(max(asideSize, 2*(r.end-r.start)+n+slack)))
 		return
 	}
 	used := r.end - r.start
@@ -156,7 +156,7 @@ func (r *Reader) makeRoom(n int) {
 		size := max(2*len(dst), MinBuffer)
 		// Doubling past the largest command would only be wasted.
 		size = min(size, r.limits.MaxCommand-r.aside.bytes+n+slack)
-		dst = make([]byte, max(size, need))
+		dst = newBuffer(max(size, need))
 	}
 	r.moveTo(dst)
 }

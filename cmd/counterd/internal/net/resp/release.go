@@ -30,8 +30,11 @@ func (r *Reader) Shrink() {
 	case used == 0:
 		var m Memory
 		r.Release(&m)
+		giveBuffer(m.buf)
 	case used <= MaxRetained/2:
+		old := r.buf
 		r.moveTo(make([]byte, MaxRetained))
+		giveBuffer(old)
 	}
 }
 
