@@ -8,6 +8,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/counterd/counterd/counter"
@@ -31,6 +32,8 @@ func TestWriteHangs(t *testing.T) {
 		idle[i].want("PING", "+PONG")
 	}
 	hung := make(chan struct{})
+	end := sync.OnceFunc(func() { close(hung) })
+	t.Cleanup(end) // or the server of a failed test never ends
 	f.Inject(vfs.Rule{Ops: vfs.OpWrite, Every: 1, Until: hung})
 	first.send("INCR 2.cntrn")
 	until(t, "the write hangs", func() bool { return f.Hanging() > 0 && s.Store().Admin().LogStats().Stalls })
@@ -75,7 +78,7 @@ func TestWriteHangs(t *testing.T) {
 		t.Errorf("the connection whose own write hangs: %v, want it closed", err)
 	}
 	f.Clear()
-	close(hung)
+	end()
 	until(t, "changes are taken again", func() bool { return s.Store().Ready() == nil })
 	sentinel.want("PING", "+PONG")
 	for i, c := range append(idle, writers...) {

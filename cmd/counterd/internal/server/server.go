@@ -331,6 +331,9 @@ func (s host) NewSession(trusted bool, port front.Port) *front.Session {
 // NeedsPassword tells whether the user that every connection is at first has a password, or is off.
 func (s host) NeedsPassword() bool { return !s.srv.users.Default().Open() }
 
+// DiskHangs tells whether a write or a sync of the log does not end.
+func (s host) DiskHangs() bool { return s.srv.store().DiskHangs() }
+
 // EachSecond does the server's work of each second.
 func (s host) EachSecond() {
 	s.srv.sample()

@@ -17,6 +17,35 @@ type Activity struct {
 	lastRead, partialSince, writingSince atomic.Int64
 	arrived                              atomic.Int64 // bytes of the command that is not complete
 	delivered                            int64        // of its socket at the janitor's last look
+
+	// diskLooks is one more than the looks of the janitor since BeginDiskWait outside of the loop, 0 where the session does not
+	// wait for the disk. Of a session that is taken out of its loop meanwhile it is set with the loop's mu held.
+	diskLooks atomic.Int32
+	hungLooks int32 // those that found that the disk hangs; the janitor's own
+}
+
+// A change whose own write or sync hangs cannot be answered, as its goroutine is in that call; its client has to be told, so
+// the connection is closed. All who wait for that call are answered by an error before, when the log finds that the disk hangs.
+// The janitor counts its looks and takes no time: behind a pause of the whole machine the disk has to be given its time again.
+const (
+	mostHungLooks = 2
+	mostDiskLooks = 30 // under appendfsync no a sync may take as long as it likes, and the log does not call that a hang
+)
+
+// diskOverdue counts one look of the janitor, which says whether the disk hangs, and tells whether the connection has waited for the
+// disk for too long.
+func (a *Activity) diskOverdue(hangs bool) bool {
+	n := a.diskLooks.Load()
+	if n == 0 || !a.diskLooks.CompareAndSwap(n, n+1) {
+		return false
+	}
+	if n == 1 {
+		a.hungLooks = 0
+	}
+	if hangs {
+		a.hungLooks++
+	}
+	return a.hungLooks >= mostHungLooks || n >= mostDiskLooks
 }
 
 // Age is how long ago the session came.

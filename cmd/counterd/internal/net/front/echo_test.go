@@ -142,8 +142,9 @@ func (h *echoes) NewSession(bool, Port) *Session {
 	return &e.Session
 }
 
-func (h *echoes) EachSecond()   {}
-func (h *echoes) Unread() int64 { return 0 }
+func (h *echoes) EachSecond()     {}
+func (h *echoes) DiskHangs() bool { return false }
+func (h *echoes) Unread() int64   { return 0 }
 
 func (e *echo) Attach(memory any) {
 	m, _ := memory.(*echoMemory)

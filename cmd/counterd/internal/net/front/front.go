@@ -59,6 +59,8 @@ type Host interface {
 	NewSession(trusted bool, port Port) *Session
 	// EachSecond is called once a second.
 	EachSecond()
+	// DiskHangs tells whether a write or a sync of the log does not end. It takes no lock.
+	DiskHangs() bool
 	// Unread is how many bytes the outlets of all sessions hold.
 	Unread() int64
 }

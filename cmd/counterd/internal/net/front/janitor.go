@@ -62,6 +62,9 @@ func (f *Front) overdue(s *Session, now, idle int64) string {
 			s.Activity.writingSince.CompareAndSwap(began, now) // it may have ended just now
 		}
 	}
+	if s.Activity.diskLooks.Load() != 0 && s.Activity.diskOverdue(s.front.host.DiskHangs()) {
+		return "the disk does not respond"
+	}
 	if s.unread.passed(f.output.Load(), now) {
 		f.totals.SlowSubscribers.Add(1)
 		return errOutputLimit.Error()

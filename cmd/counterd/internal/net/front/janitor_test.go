@@ -36,6 +36,41 @@ func testPartialBegins(t *testing.T, s *echoes) {
 	until(t, "no half command", func() bool { return server.Activity.partialSince.Load() == 0 })
 }
 
+// TestDiskWaitOfLooks: a connection that waits for the disk is closed when the log has found that the disk hangs, not before: after a
+// pause of the machine no look finds that, however long the wait has lasted. Where the log sets no limit the janitor has one.
+func TestDiskWaitOfLooks(t *testing.T) {
+	var s Session
+	closed := func(looks int, hangs bool) (is bool) {
+		for range looks {
+			is = s.Activity.diskOverdue(hangs)
+		}
+		return is
+	}
+	if closed(100, true) {
+		t.Error("closed, and it does not wait")
+	}
+	for range 2 { // the second wait is another
+		s.limitDiskWait()
+		if closed(5, false) {
+			t.Error("closed while the disk is not known to hang")
+		}
+		if closed(1, true) {
+			t.Error("closed before callers that wait for the same call had time to be answered")
+		}
+		if !closed(1, true) {
+			t.Error("not closed while the disk hangs")
+		}
+		s.EndDiskWait()
+		if closed(100, true) {
+			t.Error("closed after its wait")
+		}
+	}
+	s.limitDiskWait()
+	if closed(mostDiskLooks-1, false) || !closed(1, false) {
+		t.Errorf("where the log sets no limit, want it closed at look %d", mostDiskLooks)
+	}
+}
+
 // TestProgressCounts: a connection is closed when it takes nothing of its replies for the whole time, not when it takes
 // its time.
 func TestProgressCounts(t *testing.T) { both(t, nil, testProgressCounts) }

@@ -4,7 +4,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 )
@@ -44,11 +43,8 @@ type Session struct {
 	written    int      // bytes that Write has written since it let others have their turn
 
 	loop  *loop
-	shift *shift // between BeginDiskWait and EndDiskWait, in a loop
-	// diskWait runs between BeginDiskWait and EndDiskWait outside of the loop. Of a session that is taken out of its loop meanwhile it is
-	// set with the loop's mu held.
-	diskWait *time.Timer
-	where    atomic.Int32 // inLoop, away or ended
+	shift *shift       // between BeginDiskWait and EndDiskWait, in a loop
+	where atomic.Int32 // inLoop, away or ended
 
 	seat seat // its loop's
 

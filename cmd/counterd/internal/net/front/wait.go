@@ -87,11 +87,6 @@ func (s *Session) watched(ctx context.Context, mark *atomic.Bool, after time.Dur
 	}
 }
 
-// mostDiskWait is for how long a connection waits for the disk by itself. A change whose own write or sync hangs cannot be
-// answered, as its goroutine is in that call; its client has to be told, so the connection is closed. All who wait for
-// that call are answered by an error before.
-const mostDiskWait = 3 * time.Second
-
 // BeginDiskWait says that the session's goroutine may have to wait for the disk until EndDiskWait. In a loop the two cost two
 // atomic operations each. Behind EndDiskWait the session may be out of its loop.
 func (s *Session) BeginDiskWait() {
@@ -102,22 +97,16 @@ func (s *Session) BeginDiskWait() {
 	}
 }
 
-// limitDiskWait closes the connection if it waits for the disk for too long.
-func (s *Session) limitDiskWait() {
-	s.diskWait = time.AfterFunc(mostDiskWait, func() {
-		s.front.log.Warn("closing connection", "client", s.id, "reason", "the disk does not respond")
-		s.conn.Close()
-	})
-}
+// limitDiskWait has the janitor close the connection if it waits for the disk for too long: see Activity.diskOverdue.
+func (s *Session) limitDiskWait() { s.Activity.diskLooks.Store(1) }
 
 // EndDiskWait ends BeginDiskWait.
 func (s *Session) EndDiskWait() {
 	if s.shift != nil {
 		s.loop.endDiskWait(s)
 	}
-	if s.diskWait != nil {
-		s.diskWait.Stop()
-		s.diskWait = nil
+	if s.Activity.diskLooks.Load() != 0 {
+		s.Activity.diskLooks.Store(0)
 	}
 }
 
