@@ -51,7 +51,7 @@ type Block struct {
 	// slices knows by it which blocks to read again. A block that takes another's place has 0: the other one is dead.
 	ChangeSet uint64
 
-	Packed    time.Time // when its widths were chosen
+	Packed    time.Time // when it was made: its widths were chosen then, or before
 	Tightened bool      // and chosen again since (widths.go)
 	Tolerated int32     // no re-packing before more values overflow
 	Backoff   Backoff   // of changes of tier, after one failed

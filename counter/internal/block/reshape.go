@@ -31,11 +31,7 @@ func (ks *Keyspace) makeRoom(b *Block, mid uint64) (*Block, error) {
 		limit += limit / 2 // or a sealed block of blockItems would be split for a few late ids
 	}
 	if n < limit {
-		want := n + n/16
-		if b.Open() {
-			want = min(2*n, ks.BlockItems)
-		}
-		return ks.replace(b, mid, ks.Plan(b, b.Lo, b.Hi, roomier(&b.Tab, want), GrowLoad))
+		return ks.replace(b, mid, growPlan(ks, b))
 	}
 	at := 0.5
 	rising := b.Open() && b.rising()
@@ -52,6 +48,21 @@ func (ks *Keyspace) makeRoom(b *Block, mid uint64) (*Block, error) {
 		above = ks.BlockItems
 	}
 	return ks.replace(b, mid, low, ks.Plan(b, cut, b.Hi, above, GrowLoad))
+}
+
+// growPlan is the plan of a larger block in the place of b, which is hot. A sealed block keeps its widths, so that its items are copied as they are packed,
+// unless more values overflow than it has room for.
+func growPlan(ks *Keyspace, b *Block) Plan {
+	n := b.Tab.Len()
+	want := n + n/16
+	if b.Open() {
+		want = min(2*n, ks.BlockItems)
+	}
+	want = roomier(&b.Tab, want)
+	if b.Open() || b.Shape != ks.Layout || b.Tab.Crowded() {
+		return ks.Plan(b, b.Lo, b.Hi, want, GrowLoad)
+	}
+	return Plan{Lo: b.Lo, Hi: b.Hi, Items: want, Load: GrowLoad, Layout: b.Tab.Layout(), Shape: b.Shape, above: b.Tab.Overflows()}
 }
 
 // Seal makes a sealed block of the open block b before it has BlockItems, and a small open one. REQUIRES and returns as

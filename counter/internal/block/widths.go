@@ -11,7 +11,7 @@ import (
 // is made from the values it holds then (hot.Demand): real posts have 75-98 % zeros, so 3-5 bits a column, with 1-3 %
 // of values in the overflow table, take the least memory where the hints say 16.
 //
-// A block is sealed young, and its counters will grow: 79 % of increments come within a day of the post. So
+// A block that is full and grows keeps its widths. A block is sealed young, and its counters will grow: 79 % of increments come within a day of the post. So
 //
 //   - no column gets fewer than youngBits then: a block of zeros would need to be re-packed as soon as it is read for
 //     the first time

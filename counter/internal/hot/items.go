@@ -36,7 +36,8 @@ type items struct {
 	count   uint8          // columns
 	oneWord bool           // the columns of an item are in the 8 bytes that begin where the first does
 	rest    uint8          // bits of an item in front of its columns: the rest of the quotient
-	_       [9]byte        // so that near begins a line
+	blank   bool           // all presets are 0
+	_       [8]byte        // so that near begins a line
 
 	near [nearColumns]column
 	over overflow
@@ -55,8 +56,10 @@ func (x *items) init(c *Config, rest uint8, mem []byte) {
 	if x.count > nearColumns {
 		x.far = make([]column, x.count-nearColumns)
 	}
+	x.blank = true
 	for i := range c.Layout.Fields {
 		f := &c.Layout.Fields[i]
+		x.blank = x.blank && f.Default == 0
 		col := x.column(i)
 		*col = column{off: uint16(rest) + uint16(f.Off), width: f.Width}
 		if f.Overflows() {
@@ -141,6 +144,16 @@ func (x *items) appendRow(dst []uint64, s Ref) []uint64 {
 		dst = append(dst, v)
 	}
 	return dst
+}
+
+// copyPacked gives the item at s the bits of the item at from of y, whose layout is the same. Where a bit pattern is a mark, the value is not copied.
+func (x *items) copyPacked(s Ref, y *items, from Ref) {
+	to, is := x.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(x.width)+uint(x.rest)
+	at, was := y.at(uint64(from>>3))+headerBytes, uint(from&7)*uint(y.width)+uint(y.rest)
+	for done, all := uint(0), uint(x.layout.Bits); done < all; done += 64 {
+		n := min(all-done, 64)
+		storeBits(x.base, to, is+done, n, loadBits(y.base, at, was+done, n))
+	}
 }
 
 // nonzero tells which of up to 64 columns from first on are not 0 in the item at s, a bit for each. It looks at several in a word, as most are 0
@@ -260,6 +273,14 @@ func (x *items) most(c int) uint64 {
 
 // reset gives all columns of the item at s, which is new, their presets.
 func (x *items) reset(s Ref) {
+	if x.blank {
+		off, bit := x.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(x.width)+uint(x.rest)
+		for n, end := uint(0), bit+uint(x.layout.Bits); bit < end; bit += n {
+			n = min(end-bit, 64)
+			storeBits(x.base, off, bit, n, 0)
+		}
+		return
+	}
 	for c := range int(x.count) {
 		x.set(s, c, x.preset(c))
 	}

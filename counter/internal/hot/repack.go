@@ -12,6 +12,9 @@ import (
 // has may rest, as nobody may wait for a lock meanwhile.
 const RestBuckets = 64
 
+// restPlaces is RestBuckets for a walk over an overflow table, of whose values each needs a look for its item.
+const restPlaces = 256
+
 // each calls f for every item, in no useful order (bucket by bucket), until f returns false.
 func (t *Table) each(f func(s Ref) bool) { t.eachResting(nil, f) }
 
@@ -51,8 +54,11 @@ func (t *Table) CopyTo(dsts ...*Table) error { return t.CopyResting(nil, dsts...
 
 // CopyResting is CopyTo with rests: see RestBuckets.
 func (t *Table) CopyResting(rest func(), dsts ...*Table) error {
-	from := make([][]int, len(dsts)) // [dst][its column] = column of t
+	from := make([][]int, len(dsts)) // [dst][its column] = column of t; nil: the items of both are packed in the same way
 	for i, dst := range dsts {
+		if dst.items.layout == t.items.layout {
+			continue
+		}
 		from[i] = make([]int, dst.items.count)
 		for c := range from[i] {
 			from[i][c] = t.items.layout.Index(dst.items.layout.Fields[c].ID)
@@ -74,6 +80,10 @@ func (t *Table) CopyResting(rest func(), dsts ...*Table) error {
 			d, err := dst.take(m.home)
 			if err != nil {
 				return err
+			}
+			if from[m.dst] == nil {
+				dst.items.copyPacked(d, &t.items, m.slot)
+				continue
 			}
 			vals := t.AppendRow(row[:0], m.slot)
 			for c, src := range from[m.dst] {
@@ -101,10 +111,35 @@ func (t *Table) CopyResting(rest func(), dsts ...*Table) error {
 		}
 		return err == nil
 	})
-	if err != nil {
+	if err == nil {
+		err = flush()
+	}
+	if err != nil || t.items.over.n == 0 {
 		return err
 	}
-	return flush()
+	copyOverflow(t, rest, dsts)
+	return nil
+}
+
+// copyOverflow copies the values of the overflow table of t to those of dsts whose items are packed as those of t, and have their marks already.
+func copyOverflow(t *Table, rest func(), dsts []*Table) {
+	columns := uint64(t.items.count)
+	for place := range t.items.over.capacity() {
+		if place%restPlaces == restPlaces-1 && rest != nil {
+			rest()
+		}
+		key, v, used := t.items.over.at(place)
+		if !used {
+			continue
+		}
+		mid := t.Mid(Ref(key / columns))
+		for _, dst := range dsts {
+			if dst.lo <= mid && mid < dst.hi && dst.items.layout == t.items.layout {
+				s, _ := dst.Find(mid)
+				dst.items.over.set(dst.items.overKey(s, int(key%columns)), v)
+			}
+		}
+	}
 }
 
 // quantileSample is how many items Quantile looks at. With 1024 the rank it finds is within 1.6 % (one standard
