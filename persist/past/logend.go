@@ -50,3 +50,21 @@ func ReadLogEnd(fsys vfs.FS, dir string) (end LogEnd, err error) {
 	closed := claim.Closed && claim.ReplID == term && claim.Offset == walked.End
 	return LogEnd{Offset: walked.End, Term: term, Replica: lineage.Replica, Torn: walked.Torn != nil, Closed: closed}, nil
 }
+
+// ReadWholeEnd is ReadLogEnd for a log whose last segment may be damaged: the end is that of the last whole frame in front of the damage.
+func ReadWholeEnd(fsys vfs.FS, dir string) (end LogEnd, err error) {
+	end, err = ReadLogEnd(fsys, dir)
+	if err == nil || ignoreDamage(err) != nil {
+		return end, err
+	}
+	lineage, lerr := logfile.ReadLineage(fsys, dir)
+	if lerr != nil || len(lineage.Terms) == 0 || lineage.Begun() != "" {
+		return LogEnd{}, err
+	}
+	segs, err := logfile.ListSegments(fsys, dir)
+	if err != nil || len(segs) == 0 {
+		return LogEnd{Term: lineage.Current().ReplID, Replica: lineage.Replica, Torn: true}, err
+	}
+	_, to, _, err := readDamaged(fsys, dir, 0, segs[len(segs)-1].Start, func([]byte) error { return nil })
+	return LogEnd{Offset: to, Term: lineage.Current().ReplID, Replica: lineage.Replica, Torn: true}, err
+}

@@ -57,11 +57,22 @@ func TestReadLogEnd(t *testing.T) {
 		if end, err := ReadLogEnd(c.disk, persisttest.Dir); err != nil || end != c.want {
 			t.Errorf("%s: %+v, %v, want %+v", name, end, err, c.want)
 		}
+		if end, err := ReadWholeEnd(c.disk, persisttest.Dir); err != nil || end != c.want {
+			t.Errorf("%s, read as whole: %+v, %v, want %+v", name, end, err, c.want)
+		}
 	}
 	damaged := closed.Kill()
 	persisttest.Must(t, damaged.Remove(segs[len(segs)-2].Path))
 	persisttest.Must(t, damaged.Remove(segs[len(segs)-1].Path))
 	if end, err := ReadLogEnd(damaged, persisttest.Dir); !errors.Is(err, format.ErrCorrupt) {
 		t.Errorf("a log that ends before DURABLE: %+v, %v", end, err)
+	}
+	whole := LogEnd{Offset: segs[len(segs)-2].Start, Term: term, Torn: true}
+	if end, err := ReadWholeEnd(damaged, persisttest.Dir); err != nil || end != whole {
+		t.Errorf("a log that ends before DURABLE, read as whole: %+v, %v, want %+v", end, err, whole)
+	}
+	persisttest.Must(t, logfile.WriteLineage(damaged, persisttest.Dir, &format.Lineage{Replica: true}))
+	if end, err := ReadWholeEnd(damaged, persisttest.Dir); err == nil {
+		t.Errorf("a log of no known term: %+v", end)
 	}
 }

@@ -150,15 +150,7 @@ func bothLogsDamaged(t *testing.T, power bool, damage func(b []byte, s *logfile.
 		a: func(b []byte, s *logfile.Segment) { damage(b, s, ends[1], ends[2]) },
 		b: func(b []byte, s *logfile.Segment) { b[s.Offset((ends[0]+ends[1])/2)] ^= 1 },
 	} {
-		segs, err := logfile.ListSegments(vfs.OS(), n.dir)
-		if err != nil || len(segs) != 1 {
-			t.Fatalf("%d segments, %v", len(segs), err)
-		}
-		text, err := os.ReadFile(segs[0].Path)
-		damage(text, &segs[0])
-		if err := errors.Join(err, os.WriteFile(segs[0].Path, text, 0o640)); err != nil {
-			t.Fatal(err)
-		}
+		alterLog(t, n.dir, damage)
 	}
 	if power {
 		if err := os.Remove(filepath.Join(a.dir, "DURABLE")); err != nil {
@@ -183,6 +175,20 @@ func bothLogsDamaged(t *testing.T, power bool, damage func(b []byte, s *logfile.
 		if found := setAside(t, n.dir); len(found) > 0 || n.info("counterd_diverged_files") != "0" || n.info("counterd_refilled_log_segments") != "1" {
 			t.Errorf("node %d: set aside %q, cut %s times, %s segments were mended", n.port, found, n.info("counterd_diverged_files"), n.info("counterd_refilled_log_segments"))
 		}
+	}
+}
+
+// alterLog changes the only segment of a log.
+func alterLog(t *testing.T, dir string, change func(b []byte, s *logfile.Segment)) {
+	t.Helper()
+	segs, err := logfile.ListSegments(vfs.OS(), dir)
+	if err != nil || len(segs) != 1 {
+		t.Fatalf("%d segments, %v", len(segs), err)
+	}
+	text, err := os.ReadFile(segs[0].Path)
+	change(text, &segs[0])
+	if err := errors.Join(err, os.WriteFile(segs[0].Path, text, 0o640)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -217,7 +217,12 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 	if disk := store.Admin().Disk(); disk.Total > 0 && disk.Free < roleRoom {
 		r.Priority = 0
 	}
-	r.Waits = s.role.Replication().Healer().Waits()
+	if r.Waits = s.role.Replication().Healer().Waits(); r.Waits != "" {
+		r.Priority = 0
+	}
+	if term, end, ok := s.role.Replication().Healer().ClosedEnd(); ok {
+		r.ClosedID, r.ClosedEnd = term.String(), end
+	}
 	r.HealingLost = s.role.Replication().Healer().Lost()
 	r.Healed = s.role.Replication().Healer().Healed()
 	refills := s.role.Replication().Refilled()

@@ -134,11 +134,10 @@ func (a *Agent) catchUp(s *topology.Shard) {
 	if !a.loop.log.Behind || e.asks || a.loop.now.Sub(e.asked) < catchUpEvery {
 		return
 	}
-	var ids []topology.NodeID
-	var from []string
+	from := map[topology.NodeID]string{}
 	for _, id := range s.InSync {
 		if address := a.address(id); id != a.loop.id && address != "" {
-			ids, from = append(ids, id), append(from, address)
+			from[id] = address
 		}
 	}
 	if len(from) == 0 {
@@ -147,12 +146,7 @@ func (a *Agent) catchUp(s *topology.Shard) {
 	e.asks = true
 	a.loop.beside(func(ctx context.Context) func() {
 		shorter, _ := a.loop.host.TakeLastFrames(ctx, from) // it fails as long as they are away, or open their data
-		return func() {
-			e.asks, e.asked, e.shorter = false, time.Now(), nil
-			for _, i := range shorter {
-				e.shorter = append(e.shorter, ids[i])
-			}
-		}
+		return func() { e.asks, e.asked, e.shorter = false, time.Now(), shorter }
 	})
 }
 

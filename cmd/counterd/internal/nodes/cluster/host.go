@@ -25,9 +25,9 @@ type Host interface {
 	Follow(id topology.NodeID, address string, epoch uint64) error
 
 	// TakeLastFrames gets the end of the log from other nodes in sync, at these addresses, that cannot open their directories. Without an error, the log
-	// has all acknowledged changes, and is no longer Behind. With an error, shorter has the nodes, by their places in from, that may lack acknowledged changes,
+	// has all acknowledged changes, and is no longer Behind. With an error, shorter has the nodes that may lack acknowledged changes,
 	// too, and have no more of the log than this one. It may wait for other nodes, and is called beside the agent's goroutine.
-	TakeLastFrames(ctx context.Context, from []string) (shorter []int, err error)
+	TakeLastFrames(ctx context.Context, from map[topology.NodeID]string) (shorter []topology.NodeID, err error)
 
 	// Rest makes the node neither primary nor replica: it takes no changes, feeds no replica and follows no primary. Clients
 	// that wait for a change to be confirmed get UNCERTAIN.

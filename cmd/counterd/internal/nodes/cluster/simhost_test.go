@@ -93,7 +93,7 @@ func (p *proc) Follow(id topology.NodeID, _ string, epoch uint64) error {
 }
 
 // TakeLastFrames: simulated directories are never damaged.
-func (p *proc) TakeLastFrames(context.Context, []string) ([]int, error) {
+func (p *proc) TakeLastFrames(context.Context, map[topology.NodeID]string) ([]topology.NodeID, error) {
 	return nil, errors.New("no node gives the end of its log")
 }
 

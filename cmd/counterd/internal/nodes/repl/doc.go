@@ -85,7 +85,8 @@
 // # Files
 //
 //	node.go epoch.go             a node: primary, replica or neither; the same in a cluster, by epochs
-//	addressnote.go handover.go   the primary's address, and the successor's, in the directory: PRIMARY and HANDOVER
+//	addressnote.go handover.go   the primary's address, and the successor's, in the directory: PRIMARY and HANDOVER; connections to
+//	                             other nodes, their roles, and the commands of a failover
 //	link.go linksession.go       the replica's side: the link to the primary, and one connection of it
 //	copy.go fetched.go           a full copy, and the files of one that have arrived
 //	mend.go                      a full copy that replaces lost files
@@ -93,7 +94,8 @@
 //	replicas.go                  the file REPLICAS
 //	refill.go                    a damaged cold file: its posts are fetched from another node
 //	refilllog.go                 a damaged log segment: its frames are fetched from another node, also at a start
-//	lastframes.go                the end of a log, from a node of the cluster that cannot open its data
+//	search.go                    whom a node asks that cannot open its data; a replica waits until its primary has opened its own
+//	lastframes.go                frames of the log of a node that cannot open its data, and the end of it
 //	verifynotes.go               PRIMARY, CONFIRMED and REPLICAS are compared with memory
 //	peer.go peersync.go          the primary's side: one replica, and how it resumes or gets a full copy
 //	peerfeed.go peers.go         the stream to a replica; all replicas
@@ -103,7 +105,6 @@
 //	compare.go                   posts are compared with other nodes: the messages, and what came of it
 //	comparer.go compareside.go   the primary's side, which walks over all posts; the replica's
 //	comparebudget.go             the processor time that comparing takes
-//	promote.go                   connections to other nodes, and the commands of a failover
 //
 // # Locks
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,6 +63,9 @@ type Role struct {
 	Heals   bool // the data of the node was damaged, and is not there yet
 	Waits   bool // the node is being opened, and waits for another node
 
+	closedTerm string // Closed's
+	closedEnd  uint64
+
 	SecondEnd uint64    // log offset where the second term of history ended
 	history   [2]string // ids of its history and of the one before
 }
@@ -79,7 +83,12 @@ func (r *Role) In(term format.ReplID) bool { return r.history[0] == term.String(
 // Knows tells whether one of the node's two newest terms is that one.
 func (r *Role) Knows(term format.ReplID) bool { return slices.Contains(r.history[:], term.String()) }
 
-// AskRole asks a node for its role. A node that is loading gives an error, and Waits alone: it does not know its role yet.
+// Closed tells whether the node is being opened, cannot open its data, and gives the frames of its log: in is whether that log is in a term, and end where it ends.
+func (r *Role) Closed(term format.ReplID) (end uint64, in, ok bool) {
+	return r.closedEnd, r.closedTerm == term.String(), r.closedTerm != ""
+}
+
+// AskRole asks a node for its role. A node that is loading gives an error, and Waits and Closed alone: it does not know its role yet.
 func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (role Role, err error) {
 	conn, err := dialNode(ctx, a, c, within)
 	if err != nil {
@@ -128,6 +137,10 @@ func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (
 			role.Heals = value == "1"
 		case "counterd_healing_waits":
 			role.Waits = value == "1"
+		case "counterd_healing_history":
+			role.closedTerm = value
+		case "counterd_healing_offset":
+			role.closedEnd, _ = strconv.ParseUint(value, 10, 64) // 0: it has nothing to give
 		}
 	}
 	return role, loading
@@ -153,4 +166,65 @@ func parseRole(reply wire.Value) (role Role, err error) {
 		role.Offset, err = strconv.ParseUint(words[4], 10, 64)
 	}
 	return role, err
+}
+
+// dial connects to another node and gives it the password. When ctx ends so does the connection.
+func (c Settings) dial(ctx context.Context, a Address, o wire.Options) (*wire.Conn, error) {
+	o.User, o.Password, o.Connect = c.MasterUser, c.MasterAuth, c.Connect
+	if c.TLS != nil {
+		var err error
+		if o.TLS, err = c.TLS(a.Host); err != nil {
+			return nil, err
+		}
+	}
+	return wire.Dial(ctx, a.String(), o)
+}
+
+// Dial connects to another node as links do. When ctx ends so does the connection.
+func (c Settings) Dial(ctx context.Context, a Address, o wire.Options) (*wire.Conn, error) {
+	return c.dial(ctx, a, o)
+}
+
+// dialNode connects to another node to ask it something, which timeout bounds.
+func dialNode(ctx context.Context, a Address, c Settings, timeout time.Duration) (*wire.Conn, error) {
+	return c.dial(ctx, a, wire.Options{Timeout: timeout, Answer: timeout, Buffer: askBuffer})
+}
+
+// askBuffer is how many bytes are read of an answer at a time.
+const askBuffer = 4 << 10
+
+// Promote tells a replica to lead. On an error sent is whether it may have heard of it and not refused: then only its
+// role tells what has happened. When ctx ends so does the connection.
+func Promote(ctx context.Context, replica Address, c Settings) (sent bool, err error) {
+	conn, err := dialNode(ctx, replica, c, dialTimeout)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	_, err = conn.Do("REPLICAOF", "NO", "ONE")
+	var refused *wire.ServerError
+	return !errors.As(err, &refused), err
+}
+
+// AskFailover asks a primary to hand its role to this node, one of its replicas, within a time. It returns when the
+// primary has begun to: it then tells this node to lead, or stays what it is. When ctx ends so does the connection.
+func AskFailover(ctx context.Context, primary Address, c Settings, within time.Duration) error {
+	conn, err := dialNode(ctx, primary, c, within)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	host, _, err := net.SplitHostPort(conn.LocalAddr())
+	if err != nil {
+		return err
+	}
+	port := c.Port
+	if c.AnnouncePort != 0 {
+		port = c.AnnouncePort
+	}
+	if c.AnnounceIP != "" {
+		host = c.AnnounceIP
+	}
+	_, err = conn.Do("FAILOVER", "TO", host, strconv.Itoa(port), "TIMEOUT", strconv.FormatInt(within.Milliseconds(), 10))
+	return err
 }

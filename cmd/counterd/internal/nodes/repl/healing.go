@@ -37,8 +37,7 @@ type Healer struct {
 
 	notes []func() (damage, err error) // Keep's
 
-	lastFrames lastFrames   // of a directory that cannot be opened
-	closed     closedFrames // of a directory that is not open
+	closed closedLog // of a directory that is not open
 
 	waits  atomic.Pointer[string] // the damage, while the node looks for another node with its data; nil: it does not
 	awaits atomic.Pointer[string] // the replica that has the end of the log, while the node waits for it; nil: it does not
@@ -85,25 +84,6 @@ func (h *Healer) Keep(verify func() (damage, err error)) { h.notes = append(h.no
 
 // Files is the file system with the data directory.
 func (h *Healer) Files() vfs.FS { return h.node.fs }
-
-// Search finds other nodes with the data of a directory that is being opened.
-type Search interface {
-	// Missing returns a *format.CorruptError if the log lacks its end, and no file of the directory tells so. by has the end then.
-	// While a replica that has more of the log (past.LongerLog) does not answer, Missing waits. Without an error, by is the node that
-	// is to be followed, or nobody.
-	Missing(ctx context.Context) (by Helper, err error)
-	// Find returns a node that has the data of a damaged directory. It looks for as long as it likes.
-	Find(ctx context.Context) (Helper, error)
-	// InCluster tells whether the node is one of a cluster: then etcd alone says whom it follows.
-	InCluster() bool
-	// Members returns the other nodes of the node's shard in the cluster, also while none leads, as far as etcd says so now.
-	Members(ctx context.Context) []Address
-	// InSync returns nil if etcd says now that the node is in sync, and that its directory is no older copy.
-	InSync(ctx context.Context) error
-	// Await returns a context that ends with ctx, or when the node is told whom to follow; with alone, also when it is told to lead. The
-	// caller calls end, which returns what it was told.
-	Await(ctx context.Context, alone bool) (_ context.Context, end func() Told)
-}
 
 // Open opens a store by open, in a directory. If damage prevents it, or the end of the log is missing, search finds another node that has
 // the data. Where there is one, or the directory says whose replica the node is, the log gets that node's frames (mendLog). Where that
@@ -162,10 +142,21 @@ func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by H
 			continue
 		case errors.Is(ctx.Err(), context.Canceled): // the process ends
 			return nil, errors.Join(damage, ctx.Err())
-		case done == logAway && ctx.Err() == nil && (by.From != (Address{}) || search.InCluster()):
-			if !by.Named {
-				by = Helper{} // the node that was found has gone
-			}
+		case done == logAway && ctx.Err() == nil && !by.Named && (by.From != (Address{}) || search.InCluster()):
+			by = Helper{} // the node that was found has gone
+			continue
+		}
+		if by.Closed {
+			return nil, errors.Join(damage, errClosed)
+		}
+		waited, told, err := h.awaitPrimary(ctx, dir, damage, by, search)
+		switch {
+		case err != nil:
+			return nil, errors.Join(damage, err)
+		case told.Follow != (Address{}):
+			by = told.helper()
+			continue
+		case done == logAway && ctx.Err() == nil && (waited || by.Named): // it may give the frames now
 			continue
 		}
 		return h.openEmptied(dir, damage, by, open)
@@ -235,30 +226,6 @@ func (h *Healer) MayLead(dir string) bool {
 		}
 	}
 	return true
-}
-
-// Told is the word of REPLICAOF to a node that is being opened. The zero value is nothing.
-type Told struct {
-	Follow Address // the primary
-	Alone  bool    // NO ONE
-}
-
-// helper is the node that REPLICAOF names.
-func (t Told) helper() Helper { return Helper{From: t.Follow, Parts: t.Follow, Named: true} }
-
-// Helper is a node that has the data of another one.
-type Helper struct {
-	From Address       // zero: the node knows its primary
-	Lead format.ReplID // the helper is a replica, in that term, of the node that it helps; zero: it is not
-	End  uint64        // of the helper's log, where Lead is set
-
-	// Parts is a node that may have parts of the data: the primary that the node is to follow. Zero: nobody is known, or From is it.
-	Parts Address
-	Named bool // by REPLICAOF: no other node is looked for
-
-	// Restored says which backup stands beside the damaged files (package restore), whose log goes on in the term Lead, and
-	// the changes that are lost. Empty: another node has the data.
-	Restored string
 }
 
 // openEmptied sets the files of a directory aside and opens it again.

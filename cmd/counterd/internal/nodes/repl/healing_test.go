@@ -76,7 +76,7 @@ type helper bool
 
 func (h helper) Missing(context.Context) (Helper, error) { return Helper{}, nil }
 
-func (h helper) Find(context.Context) (Helper, error) {
+func (h helper) Find(context.Context, bool) (Helper, error) {
 	if !h {
 		return Helper{}, errors.New("nobody has it")
 	}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // A node of a cluster that lost power under appendfsync everysec or no is behind: it may lack the last changes that it acknowledged, so it
@@ -45,90 +45,104 @@ var (
 	errHasLeader = errors.New("the node has a role, or another log, by now")
 )
 
-// lastFrames gives the end of the log of a directory that this node cannot open. The zero value gives nothing.
-type lastFrames struct{ of atomic.Pointer[closedLog] }
+// A node whose log is damaged asks other nodes for frames, and such a node may wait in its turn: its log is damaged elsewhere, or it is a
+// primary that lost power, and asks its replicas how far their logs go. So a node that waits for another one gives the frames of its
+// log, as a node that serves does (REPLCONF frames). The node that was helped opens its data, and can help then.
 
-// closedLog is the log of a directory that is not open.
+// closedLog is the log of a directory that is not open. It answers other nodes while this node waits for one of them. The zero value is silent.
+//
+//	          begin              tell
+//	silent -----------> frames -----------> frames and the end
+//	       <-----------        <-----------
+//	          stop               stop
+//
+// INVARIANT: while frames are given, the directory changes by nothing but frames of the same log (past.MendLog). While the end is told, it does not change.
 type closedLog struct {
-	dir    string
+	mu     sync.RWMutex // held while frames are read
+	dir    string       // empty: silent
+	told   bool         // the end is told
 	end    past.LogEnd
-	behind bool // it may lack acknowledged changes
-	inSync func(ctx context.Context) error
+	behind bool                            // the log may lack acknowledged changes
+	inSync func(ctx context.Context) error // Search's; nil: the node is of no cluster
 }
 
-// begin has the end of the log given until stop is called, if the end is known. REQUIRES: nothing changes the log meanwhile.
-func (l *lastFrames) begin(n *Node, dir string, search Search) (stop func()) {
+// begin has frames given until stop is called. Behind that, none are being read. stop may be called again.
+func (c *closedLog) begin(dir string) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dir = dir
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.dir, c.told = "", false
+	}
+}
+
+// tell has the end told until stop is called. REQUIRES: begin.
+func (c *closedLog) tell(end past.LogEnd, behind bool, inSync func(context.Context) error) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told, c.end, c.behind, c.inSync = true, end, behind, inSync
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.told = false
+	}
+}
+
+// tellEnd has the end of the log of a node of a cluster told until stop is called, if it is known. REQUIRES: begin, and nothing changes the log meanwhile.
+func (h *Healer) tellEnd(dir string, search Search) (stop func()) {
+	n := h.node
 	end, err := past.ReadLogEnd(n.fs, dir)
 	if err != nil {
 		n.logger.Warn("this node cannot give the other nodes of the shard the end of its log", "dir", dir, "error", err)
 		return func() {}
 	}
-	behind := end.Torn || counter.LacksNothing(n.fs, dir, n.settings().BootID) != nil
-	l.of.Store(&closedLog{dir: dir, end: end, behind: behind, inSync: search.InSync})
-	return func() { l.of.Store(nil) }
+	return h.closed.tell(end, end.Torn || counter.LacksNothing(n.fs, dir, n.settings().BootID) != nil, search.InSync)
+}
+
+// ClosedEnd returns the term and the end of the log of a node outside of a cluster that waits for its primary, and cannot open its data. !ok: it is not such a node.
+func (h *Healer) ClosedEnd() (term format.ReplID, end uint64, ok bool) {
+	c := &h.closed
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.end.Term, c.end.Offset, c.told && c.inSync == nil
 }
 
 // LastFrames answers REPLCONF last-frames, also while the node is loading. The words are those behind last-frames.
 func LastFrames(n *Node, words [][]byte) (raw []byte, err error) {
-	log := n.healing.lastFrames.of.Load()
-	if log == nil {
-		return nil, errKeepsEnd
-	}
 	if len(words) != 2 {
 		return nil, fmt.Errorf("%w: REPLCONF last-frames with %d words, want 2", ErrProtocol, len(words))
 	}
 	from, err := strconv.ParseUint(string(words[1]), 10, 64)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("%w: REPLCONF last-frames from %q", ErrProtocol, words[1])
-	case string(words[0]) != log.end.Term.String():
-		return nil, errOtherTerm
-	case from >= log.end.Offset:
-		ctx, cancel := context.WithTimeout(context.Background(), endAsk)
-		defer cancel()
-		if err := log.inSync(ctx); err != nil || !log.behind {
-			return nil, err
-		}
-		return []byte(wordBehind), nil
 	}
-	_, err = past.DamagedLog(n.fs, log.dir, 0, from, func(frame []byte) error {
-		if len(raw) >= frameBatch {
-			return errEnough
-		}
-		raw = append(raw, frame...)
-		return nil
-	})
-	if len(raw) > 0 {
-		return raw, nil
+	raw, behind, inSync, err := n.healing.closed.last(n.fs, string(words[0]), from)
+	if err != nil || len(raw) > 0 {
+		return raw, err
 	}
-	return nil, errors.Join(err, fmt.Errorf("no frame at log offset %d", from))
+	ctx, cancel := context.WithTimeout(context.Background(), endAsk)
+	defer cancel()
+	if err := inSync(ctx); err != nil || !behind {
+		return nil, err
+	}
+	return []byte(wordBehind), nil
 }
 
-// errEnough ends the reading of a log.
-var errEnough = errors.New("enough frames")
-
-// A node whose log is damaged asks other nodes for frames, and such a node may wait in its turn: its log is damaged elsewhere, or it is a
-// primary that lost power, and asks its replicas how far their logs go. So a node that waits for another one gives the frames of its
-// log, as a node that serves does (REPLCONF frames). The node that was helped opens its data, and can help then.
-
-// closedFrames gives frames of the log of a directory that is not open. The zero value gives nothing.
-//
-// INVARIANT: while frames are read, the directory changes by nothing but frames of the same log (past.MendLog).
-type closedFrames struct {
-	mu  sync.RWMutex // held while frames are read
-	dir string       // empty: the node waits for nobody
-}
-
-// begin has frames given until stop is called. Behind that, none are being read. stop may be called again.
-func (c *closedFrames) begin(dir string) (stop func()) {
-	c.set(dir)
-	return func() { c.set("") }
-}
-
-func (c *closedFrames) set(dir string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.dir = dir
+// last returns frames that begin at an offset in a term; none: the log ends there, or before.
+func (c *closedLog) last(fsys vfs.FS, term string, from uint64) (raw []byte, behind bool, inSync func(context.Context) error, err error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	switch {
+	case !c.told || c.inSync == nil:
+		return nil, false, nil, errKeepsEnd
+	case term != c.end.Term.String():
+		return nil, false, nil, errOtherTerm
+	case from < c.end.Offset:
+		raw, err = past.ClosedFrames(fsys, c.dir, c.end.Term, from, c.end.Offset, frameBatch)
+	}
+	return raw, c.behind, c.inSync, err
 }
 
 // ClosedFrames answers REPLCONF frames while the node is loading. The words are those behind frames. It does not know wordHolding. Behind an
@@ -152,28 +166,10 @@ func ClosedFrames(n *Node, words [][]byte) (raw []byte, err error) {
 	return past.ClosedFrames(n.fs, c.dir, term, from, end, frameBatch)
 }
 
-// TakeLastFrames gets the end of the log from other nodes in sync that cannot open their directories. Without an error, this node has all
-// acknowledged changes, and is no longer behind. With an error, shorter has the nodes, by their places in from, that may lack acknowledged changes, too, and
-// have no more of the log than this one has now. This node must be behind, and have no role, or follow a primary that it does not reach.
-func TakeLastFrames(ctx context.Context, n *Node, from []Address) (shorter []int, err error) {
-	errs := []error{errNoHelper}
-	for i, a := range from {
-		behind, err := takeLastFrames(ctx, n, a)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", a, err))
-		case behind:
-			shorter = append(shorter, i)
-		default:
-			n.logger.Warn("this node has all acknowledged changes again, from the log of a node that cannot open its data", "from", a.String())
-			return nil, nil
-		}
-	}
-	return shorter, errors.Join(errs...)
-}
-
-// takeLastFrames is TakeLastFrames for one node. behind tells whether that one may lack acknowledged changes, too.
-func takeLastFrames(ctx context.Context, n *Node, a Address) (behind bool, err error) {
+// TakeLastFrames gets the end of the log from another node in sync that cannot open its directory. Without an error, and with behind false, this node has all
+// acknowledged changes, and is no longer behind. behind says that the other node may lack acknowledged changes, too, and has no more of the log than this one has
+// now. This node must be behind, and have no role, or follow a primary that it does not reach.
+func TakeLastFrames(ctx context.Context, n *Node, a Address) (behind bool, err error) {
 	conn, err := n.settings().dial(ctx, a, wire.Options{Timeout: endAsk, Answer: 2 * endAsk, Buffer: linkBuffer})
 	if err != nil {
 		return false, err
@@ -192,8 +188,12 @@ func takeLastFrames(ctx context.Context, n *Node, a Address) (behind bool, err e
 		if err == nil {
 			err = addLastFrames(n, lineage.Current(), end, raw)
 		}
-		if err != nil || len(raw) == 0 {
-			return false, err
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("%s: %w", a, err)
+		case len(raw) == 0:
+			n.logger.Warn("this node has all acknowledged changes again, from the log of a node that cannot open its data", "from", a.String())
+			return false, nil
 		}
 	}
 }

@@ -159,14 +159,14 @@ func mayGiveFrames(n *Node, store *counter.Store, term string, end uint64) error
 // where it ended before, and the node counts as before the damage. That holds only where the end of the log is known, by
 // whole frames behind the damage. Where the damage goes to the end, only the primary helps: a node that lacks its end must not lead.
 //
-// Two nodes whose logs are both damaged help each other where each has the frames that the other node lacks: see closedFrames.
+// Two nodes whose logs are both damaged help each other where each has the frames that the other node lacks: see closedLog.
 
 // errEndUnknown refuses to make the end of a log up from the frames of nodes that do not lead.
 var errEndUnknown = errors.New("the end of the log is damaged, so only the primary of the shard tells what is missing")
 
 // mendWithin is how long a node asks for frames that does not get an answer, or has no room for them. Both nodes may have lost power
 // together. Then a primary and a node of a cluster search again, as the node that has the data may come back, and a node that was told whom
-// to follow asks that one again. A replica outside of a cluster sets its files aside: its primary may itself wait for this node.
+// to follow asks that one again. A replica outside of a cluster tells where its log ends, as its primary may itself wait for this node (awaitPrimary).
 const mendWithin = 10 * time.Second
 
 // mendable tells whether an error of opening a store is about the log of a directory.
@@ -190,7 +190,7 @@ func (h *Healer) findEnd(ctx context.Context, dir string, search Search) (by Hel
 		}
 		asking, end := search.Await(ctx, true)
 		done := h.mendLog(asking, dir, err, &by, 0)
-		if done == logAway {
+		if done == logAway || by.Closed && done == logUnmendable { // nothing else of that node helps
 			sleep.For(asking, rest)
 		}
 		told := end()
@@ -204,7 +204,7 @@ func (h *Healer) findEnd(ctx context.Context, dir string, search Search) (by Hel
 			return Helper{}, nil
 		case ctx.Err() != nil:
 			return by, fmt.Errorf("%w: %v", ctx.Err(), err)
-		case done == logUnmendable:
+		case done == logUnmendable && !by.Closed:
 			return by, err
 		}
 	}
@@ -236,10 +236,7 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 		return logUnmendable
 	}
 	n.logger.Error("the log is damaged; asking another node for the missing part of it", "dir", dir, "error", damage)
-	mend.Ends = func() error { // changes that were not known to be durable may be missing
-		_, err := counter.NoteBehind(n.fs, dir)
-		return err
-	}
+	mend.Ends = func() error { return h.noteBehind(dir) } // changes that were not known to be durable may be missing
 	began := time.Now()
 	for {
 		done, silent, err := h.mendOnce(ctx, dir, from, mend)
@@ -273,11 +270,11 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 }
 
 // find runs a search for a helper, and says so meanwhile.
-func (h *Healer) find(ctx context.Context, damage error, search Search) (Helper, error) {
+func (h *Healer) find(ctx context.Context, dir string, damage error, search Search) (Helper, error) {
 	text := damage.Error()
 	h.waits.Store(&text)
 	defer h.waits.Store(nil)
-	return search.Find(ctx)
+	return search.Find(ctx, mendable(dir, damage))
 }
 
 // mendBy finds a helper, if there is none yet, and gives the log the frames of the helper, or of members of the shard. Meanwhile the node
@@ -298,11 +295,11 @@ func (h *Healer) mendBy(ctx context.Context, dir string, damage error, by *Helpe
 // that no other node is needed.
 func (h *Healer) helper(ctx context.Context, dir string, damage error, search Search) (by Helper, done logMend, err error) {
 	if !search.InCluster() {
-		by, err = h.find(ctx, damage, search)
+		by, err = h.find(ctx, dir, damage, search)
 		return by, logUnmendable, err
 	}
 	if !mendable(dir, damage) { // else the log is changed meanwhile
-		defer h.lastFrames.begin(h.node, dir, search)()
+		defer h.tellEnd(dir, search)()
 	}
 	looking, found := context.WithCancel(ctx)
 	defer found()
@@ -317,7 +314,7 @@ func (h *Healer) helper(ctx context.Context, dir string, damage error, search Se
 		}
 		mended <- done
 	}()
-	by, err = h.find(looking, damage, search)
+	by, err = h.find(looking, dir, damage, search)
 	if close(lastRound); err == nil {
 		stop() // the primary is asked, and has all that they have
 	}

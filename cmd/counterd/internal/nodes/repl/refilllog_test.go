@@ -71,7 +71,7 @@ type clusterSearch struct {
 
 func (clusterSearch) InCluster() bool                     { return true }
 func (c clusterSearch) Members(context.Context) []Address { return c.members }
-func (c clusterSearch) Find(ctx context.Context) (Helper, error) {
+func (c clusterSearch) Find(ctx context.Context, _ bool) (Helper, error) {
 	if !c.alone {
 		<-ctx.Done()
 	}

@@ -40,6 +40,8 @@ const errAwaits = "LOADING counterd waits for the end of its log: "
 var (
 	// errAlone: nobody else is known.
 	errAlone = errors.New("this node is not a replica and remembers no replicas, so no other node is known to have its data")
+	// errCannotOpen: the node gives frames of its log at most.
+	errCannotOpen = errors.New("it cannot open its own data")
 	// errSilent: a node does not describe its data.
 	errSilent = errors.New("it does not answer")
 )
@@ -117,6 +119,7 @@ type helpSearch struct {
 	note repl.ReplicasNote
 
 	longer past.LongerLog // the most that a replica was seen to have of this node's log
+	frames bool           // the damage is of the log: frames of another node mend it
 
 	patience, within, every, endWithin time.Duration // helpPatience ...
 }
@@ -131,8 +134,9 @@ func newHelpSearch(n *Role) *helpSearch {
 	return &helpSearch{role: n, conf: c, note: repl.ReadReplicas(files, c.Dir), longer: longer, patience: helpPatience, within: helpWithin, every: helpEvery, endWithin: endWithin}
 }
 
-// Find finds the data on another node, or else in a backup. It looks until ctx ends at most.
-func (s *helpSearch) Find(ctx context.Context) (repl.Helper, error) {
+// Find finds the data on another node, or else in a backup. It looks until ctx ends at most. With frames, a node that gives frames alone helps, too.
+func (s *helpSearch) Find(ctx context.Context, frames bool) (repl.Helper, error) {
+	s.frames = frames
 	by, err := s.findNode(ctx)
 	if err == nil || s.conf.HealFrom == "" || s.role.help != nil || s.role.opened.Load() || ctx.Err() != nil {
 		return by, err
@@ -261,12 +265,17 @@ func (s *helpSearch) Await(ctx context.Context, alone bool) (_ context.Context, 
 func (s *helpSearch) askReplicas(ctx context.Context, late bool) (by repl.Helper, err error) {
 	var best, parted repl.Role // of the replicas in this node's term, and of those in a later one
 	var leader repl.Address    // the primary of parted
+	var closed repl.Helper     // of the replicas that cannot open their data, the one with the most
 	var errs []error
 	silent := false
 	for _, a := range s.note.List {
 		r, err := repl.AskRole(ctx, a, s.role.settings(), helpAsk)
 		leads := a
-		if err != nil {
+		if end, in, ok := r.Closed(s.note.History); ok {
+			if err = errCannotOpen; in && end > closed.End {
+				closed = repl.Helper{From: a, Lead: s.note.History, End: end, Closed: true}
+			}
+		} else if err != nil {
 			err = fmt.Errorf("%w: %w", errSilent, err)
 		} else {
 			leads, err = s.leaderBy(ctx, a, &r)
@@ -292,6 +301,9 @@ func (s *helpSearch) askReplicas(ctx context.Context, late bool) (by repl.Helper
 	}
 	if has := max(by.End, parted.SecondEnd); by.From != (repl.Address{}) && silent && s.longer.Offset > has {
 		return repl.Helper{}, fmt.Errorf("%w: a replica had the log up to offset %d, and %s has it up to %d: %w", errSilent, s.longer.Offset, by.From, has, errors.Join(errs...))
+	}
+	if s.frames && by.From == (repl.Address{}) && closed.End > 0 && (late || !silent) {
+		return closed, nil
 	}
 	if by.From == (repl.Address{}) || len(errs) > 0 && !late {
 		return repl.Helper{}, fmt.Errorf("no replica gives this node its data back: %w", errors.Join(errs...))

@@ -30,6 +30,7 @@ import (
 //	DURABLE does not say so                 endWithin: the process was killed, or the machine lost power
 //	it has a torn tail                      helpPatience, as in a search for data: this is damage, or a power failure
 //	a replica has more                      helpPatience: a silent one may have more still
+//	a replica cannot open its data          as if it could: it gives the frames of its log (repl.Role.Closed)
 //	a replica answers LOADING               endLoading, unless the log was closed, or the replica waits for another node, as that may be this one
 //	a replica was seen with more (LONGER)   without end, until that one, or another one with as much, answers
 //
@@ -186,7 +187,14 @@ func (s *helpSearch) askEnd(ctx context.Context, term format.ReplID) (got endAns
 	for range s.asked() {
 		a := <-answers
 		var refused *wire.ServerError
+		end, in, closed := a.role.Closed(term)
 		switch {
+		case closed && in:
+			if end > got.by.End {
+				got.by = repl.Helper{From: a.from, Lead: term, End: end, Closed: true}
+			}
+		case closed:
+			got.other = errors.Join(got.other, fmt.Errorf("%s: %w, and its log is in another term", a.from, errCannotOpen))
 		case a.err != nil && errors.As(a.err, &refused) && !strings.HasPrefix(refused.Text, "LOADING "):
 			got.other = errors.Join(got.other, fmt.Errorf("%s: %w", a.from, a.err))
 		case a.err != nil:

@@ -283,6 +283,117 @@ func TestEndIsAwaited(t *testing.T) {
 	}
 }
 
+// sayingClosed answers as a node that is loading, cannot open its data, and has a log in a term up to an offset.
+func sayingClosed(t *testing.T, l net.Listener, term format.ReplID, offset int) {
+	t.Helper()
+	t.Cleanup(func() { l.Close() })
+	info := fmt.Sprintf("counterd_healing_waits:1\r\ncounterd_healing_history:%s\r\ncounterd_healing_offset:%d\r\n", term, offset)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					if lines.Text() == "replication" {
+						_, _ = fmt.Fprintf(conn, "-LOADING it is being started\r\n-LOADING it is being started\r\n$%d\r\n%s\r\n", len(info), info)
+					}
+				}
+			}()
+		}
+	}()
+}
+
+// TestClosedReplicaHasTheEnd: a replica that cannot open its data tells where its log ends. A primary whose log is in that term and shorter takes the end from
+// it, and does not wait if the log is as long, or if the replica has lost the frames that it had. In another term, the end may still be elsewhere.
+func TestClosedReplicaHasTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		more  int
+		other bool // another term
+		seen  int  // how much more the replica was seen with
+		want  bool
+		waits bool
+	}{
+		"more":               {more: 7, want: true},
+		"as much":            {},
+		"less":               {more: -7},
+		"another term":       {more: 7, other: true},
+		"it was seen so":     {more: 7, seen: 7, want: true},
+		"it has lost some":   {more: 6, seen: 7, want: true},
+		"it has lost all":    {more: -7, seen: 7},
+		"seen, another term": {more: 7, other: true, seen: 7, waits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			port := l.Addr().(*net.TCPAddr).Port
+			s, term, end := endSearch(t, false, port, nil)
+			if c.seen > 0 {
+				s.longer = past.LongerLog{Term: term, Offset: uint64(end + c.seen), Host: "127.0.0.1", Port: port}
+			}
+			log := term
+			if c.other {
+				log = format.NewReplID()
+			}
+			sayingClosed(t, l, log, end+c.more)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.waits {
+				time.AfterFunc(2*endEvery, cancel)
+			}
+			by, err := s.Missing(ctx)
+			want := repl.Helper{}
+			if c.want {
+				want = repl.Helper{From: s.note.List[0], Lead: term, End: uint64(end + c.more), Closed: true}
+			}
+			if by != want || errors.Is(err, format.ErrCorrupt) != c.want || errors.Is(err, context.Canceled) != c.waits {
+				t.Errorf("%+v, %v, want %+v", by, err, want)
+			}
+		})
+	}
+}
+
+// TestClosedReplicaGivesFrames: the directory of a primary is damaged, and a replica cannot open its data either. It helps if the damage is of the log alone, and
+// if it has a log in this node's term; a replica that can open its data goes before it.
+func TestClosedReplicaGivesFrames(t *testing.T) {
+	own := format.NewReplID()
+	for name, c := range map[string]struct {
+		frames, other, open bool
+		want                int // index; -1: none
+	}{"the log is damaged": {frames: true, want: 0}, "more than the log": {want: -1}, "another term": {frames: true, other: true, want: -1}, "another one is open": {frames: true, open: true, want: 1}} {
+		s := newHelpSearch(newTestRole(t, func(*config.Config) {}))
+		s.frames = c.frames
+		s.note = repl.ReplicasNote{History: own}
+		listen := func() net.Listener {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.note.List = append(s.note.List, repl.Address{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port})
+			return l
+		}
+		term := own
+		if c.other {
+			term = format.NewReplID()
+		}
+		sayingClosed(t, listen(), term, 9)
+		if c.open {
+			sayingNode(t, listen(), "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n$7\r\nconnect\r\n:5\r\n", "master_replid:"+own.String(), "second_repl_offset:-1")
+		}
+		by, err := s.askReplicas(t.Context(), true)
+		switch {
+		case c.want < 0 && (err == nil || errors.Is(err, errSilent)):
+			t.Errorf("%s: %+v, %v, want an error that does not say that nobody answers", name, by, err)
+		case c.want >= 0 && (err != nil || by.From != s.note.List[c.want] || by.Lead != own || by.Closed == c.open):
+			t.Errorf("%s: %+v, %v, want node %d", name, by, err, c.want)
+		}
+	}
+}
+
 // promotedAt answers as a primary that left a term at an offset.
 func promotedAt(t *testing.T, port int, term format.ReplID, left int) {
 	t.Helper()

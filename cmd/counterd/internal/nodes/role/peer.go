@@ -61,17 +61,21 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 		return
 	}
 	if len(args) > 2 && resp.EqualFold(args[1], "ROWS") {
-		s.sendOwn(c, repl.Rows, args[2:])
+		if s.host.Opening() {
+			out.Error(items.ErrLoading)
+			return
+		}
+		s.send(c, repl.Rows, args[2:])
 		return
 	}
 	if len(args) > 2 && resp.EqualFold(args[1], "FRAMES") {
-		if s.host.Opening() {
-			if raw, err := repl.ClosedFrames(s.repl, args[2:]); err == nil {
-				out.Bulk(raw)
-				return
-			}
+		if !s.host.Opening() {
+			s.send(c, repl.Frames, args[2:])
+		} else if raw, err := repl.ClosedFrames(s.repl, args[2:]); err == nil {
+			out.Bulk(raw)
+		} else {
+			out.Error(items.ErrLoading) // the other node asks again
 		}
-		s.sendOwn(c, repl.Frames, args[2:])
 		return
 	}
 	if len(args) > 2 && resp.EqualFold(args[1], "LAST-FRAMES") { // of a directory that cannot be opened
@@ -108,15 +112,6 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 		}
 	}
 	out.Status(p.Welcome())
-}
-
-// sendOwn answers REPLCONF rows and REPLCONF frames.
-func (s *peerServer) sendOwn(c PeerConn, get func(*repl.Node, [][]byte) ([]byte, error), words [][]byte) {
-	if s.host.Opening() {
-		c.Call().Out.Error(items.ErrLoading)
-		return
-	}
-	s.send(c, get, words)
 }
 
 // send answers with a bulk string.

@@ -2,7 +2,10 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,16 +104,27 @@ func (h *agentHost) Rest(why string) {
 	h.why, h.failed = why, err != nil
 }
 
-func (h *agentHost) TakeLastFrames(ctx context.Context, from []string) (shorter []int, err error) {
-	var list []repl.Address
-	for _, text := range from {
-		a, err := repl.ParseAddress(text)
-		if err != nil {
-			return nil, err
+// errNobodyGives: no node gave the end of the log.
+var errNobodyGives = errors.New("no other node in sync gives the end of the log")
+
+func (h *agentHost) TakeLastFrames(ctx context.Context, from map[topology.NodeID]string) (shorter []topology.NodeID, err error) {
+	errs := []error{errNobodyGives}
+	for _, id := range slices.Sorted(maps.Keys(from)) {
+		a, err := repl.ParseAddress(from[id])
+		behind := false
+		if err == nil {
+			behind, err = repl.TakeLastFrames(ctx, h.repl(), a)
 		}
-		list = append(list, a)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("node %s: %w", id, err))
+		case behind:
+			shorter = append(shorter, id)
+		default:
+			return nil, nil
+		}
 	}
-	return repl.TakeLastFrames(ctx, h.repl(), list)
+	return shorter, errors.Join(errs...)
 }
 
 func (h *agentHost) Require(ids []topology.NodeID) {

@@ -27,6 +27,9 @@ type Replication struct {
 
 	HealingLost uint64 // bytes of its log that no node had
 
+	ClosedID  string // of the log of a node that cannot open its data, and waits for its primary; empty: it is not such a node
+	ClosedEnd uint64 // of that log
+
 	RefilledLog, NotesMended                uint64 // log segments that got the frames of another node; notes that were written again
 	Refilled, RefilledPosts, RefillFailures uint64 // ranges with damaged files that got the posts of another node
 
