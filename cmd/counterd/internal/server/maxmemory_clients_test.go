@@ -231,7 +231,9 @@ func infoField(t *testing.T, c *wireClient, name string) string {
 
 // TestForwardingHolds: the memory for commands of several shards counts as that of the connection, and little of it is kept behind a command of very many posts.
 func TestForwardingHolds(t *testing.T) {
-	k := serveForward(t, 2, nil)
+	k := serveForward(t, 2, func(c *config.Config) { // a shard of a busy machine has its time
+		c.Cluster.NodeTimeout = int((2 * patience).Milliseconds())
+	})
 	admin, c := k.dial(0, 2), k.forward(0, 2)
 	id := c.do("CLIENT ID").N
 	kept := func() (n int) { // beside buffers

@@ -131,9 +131,13 @@ func wireDial(t testing.TB, s *Server, proto int) *wireClient {
 	return c
 }
 
+// giveTime gives the next step all its time: a test of many steps takes long on a busy machine.
+func (c *wireClient) giveTime() { _ = c.conn.SetDeadline(time.Now().Add(patience)) }
+
 // send sends one command, its words parted by spaces.
 func (c *wireClient) send(command string) {
 	c.t.Helper()
+	c.giveTime()
 	if _, err := c.conn.Write(resptest.Append(nil, strings.Fields(command)...)); err != nil {
 		c.t.Fatal(err)
 	}
@@ -141,6 +145,7 @@ func (c *wireClient) send(command string) {
 
 func (c *wireClient) read() resptest.Value {
 	c.t.Helper()
+	c.giveTime()
 	v, err := resptest.Read(c.r, c.proto)
 	if err != nil {
 		c.t.Fatal(err)
@@ -181,6 +186,7 @@ func (c *wireClient) save() {
 // ended checks that the server has closed the connection.
 func (c *wireClient) ended() {
 	c.t.Helper()
+	c.giveTime()
 	if b, err := c.r.ReadByte(); err == nil {
 		c.t.Errorf("got byte %q, want the end of the connection", b)
 	}
