@@ -61,7 +61,8 @@ func unwritable(t *testing.T, n *replNode) (writable func()) {
 	}
 	return func() {
 		t.Helper()
-		if err := os.RemoveAll(temp); err != nil {
+		// In one step: as soon as the folder is empty, the node removes it and writes a file in its place.
+		if err := os.Rename(temp, filepath.Join(t.TempDir(), "removed")); err != nil {
 			t.Fatal(err)
 		}
 	}
