@@ -175,3 +175,42 @@ func damageImages(t *testing.T, dir string) {
 		damageFile(t, path, damages[1].make)
 	}
 }
+
+// TestEndOfANodeThatCannotOpen: a primary lost power, and with it the end of its log, and its images are damaged, too. One replica has the end, and cannot open its
+// data; the other one is open, and has less. The primary gets the end from the first one, and the data from the second one.
+func TestEndOfANodeThatCannotOpen(t *testing.T) {
+	a, b, c := newReplNode(t), newReplNode(t), newReplNode(t)
+	a.start("")
+	b.start(a.addr())
+	c.start(a.addr())
+	a.dial().want("SET 1.cntcm 4", "+OK")
+	same(t, a, b, c)
+	until(t, "both are noted", func() bool { return len(repl.ReadReplicas(vfs.OS(), a.dir).List) == 2 })
+	a.dial().save()
+	b.dial().save()
+	from := a.srv.Store().Replication().Written()
+	c.stop()
+	for i := range 20 {
+		a.dial().want(fmt.Sprintf("SET %d.cntcm 5", i), "+OK")
+	}
+	same(t, a, b)
+	a.stop()
+	b.stop()
+	alterLog(t, a.dir, func(b []byte, s *logfile.Segment) { clear(b[s.Offset(from):]) })
+	if err := os.Remove(filepath.Join(a.dir, "DURABLE")); err != nil {
+		t.Fatal(err)
+	}
+	damageImages(t, a.dir)
+	damageImages(t, b.dir)
+	c.start("")
+	var starts sync.WaitGroup
+	a.listening = func() { starts.Go(func() { b.start("") }) }
+	a.start("")
+	starts.Wait()
+	until(t, "the primary is whole", func() bool { return a.info("counterd_healed") == "1" && a.info("role") == "master" })
+	for i := range 20 {
+		a.dial().want(fmt.Sprintf("GET %d.cntcm", i), `"5"`)
+	}
+	until(t, "the replica is whole", func() bool { return b.info("counterd_healed") == "1" })
+	same(t, a, b, c)
+}

@@ -117,14 +117,18 @@ func (n *Node) Open(ctx context.Context, dir string, search Search, open func() 
 	return n.healing.opened(dir, store)
 }
 
-// openDamaged is Open for a directory that is damaged. by has the data, if it is known so early.
+// openDamaged is Open for a directory that is damaged. by has the data, or has given the end of the log, if it is known so early.
 func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by Helper, search Search, open func() (*counter.Store, error)) (*counter.Store, error) {
 	if by == (Helper{}) && !search.InCluster() {
 		note, _ := readAddress(h.node.fs, notePath(dir, primaryName))
 		by.Parts = note.Address
 	}
+	if by.Closed {
+		by = Helper{}
+	}
+	frames := true // those of a node that cannot open its data may help
 	for {
-		done, told, err := h.mendBy(ctx, dir, damage, &by, search)
+		done, told, err := h.mendBy(ctx, dir, damage, &by, frames, search)
 		if err != nil {
 			return nil, errors.Join(damage, err)
 		}
@@ -134,7 +138,8 @@ func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by H
 			if err == nil || !damaged(err) {
 				return store, err
 			}
-			if damage = err; by == (Helper{}) { // members of the shard gave the frames, and the log is not all that is damaged
+			if damage = err; by == (Helper{}) || by.Closed { // a node that may have the frames alone gave them, and the log is not all that is damaged
+				by = Helper{}
 				continue
 			}
 		case told.Follow != (Address{}):
@@ -147,7 +152,8 @@ func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by H
 			continue
 		}
 		if by.Closed {
-			return nil, errors.Join(damage, errClosed)
+			by, frames = Helper{}, false
+			continue
 		}
 		waited, told, err := h.awaitPrimary(ctx, dir, damage, by, search)
 		switch {

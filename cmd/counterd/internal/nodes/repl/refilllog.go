@@ -269,20 +269,20 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 	}
 }
 
-// find runs a search for a helper, and says so meanwhile.
-func (h *Healer) find(ctx context.Context, dir string, damage error, search Search) (Helper, error) {
+// find runs a search for a helper, and says so meanwhile. frames is Search.Find's.
+func (h *Healer) find(ctx context.Context, damage error, frames bool, search Search) (Helper, error) {
 	text := damage.Error()
 	h.waits.Store(&text)
 	defer h.waits.Store(nil)
-	return search.Find(ctx, mendable(dir, damage))
+	return search.Find(ctx, frames)
 }
 
 // mendBy finds a helper, if there is none yet, and gives the log the frames of the helper, or of members of the shard. Meanwhile the node
-// gives other nodes its own frames. told is the word of REPLICAOF.
-func (h *Healer) mendBy(ctx context.Context, dir string, damage error, by *Helper, search Search) (done logMend, told Told, err error) {
+// gives other nodes its own frames. frames: a node that cannot open its data is a helper, too, if the log is damaged. told is the word of REPLICAOF.
+func (h *Healer) mendBy(ctx context.Context, dir string, damage error, by *Helper, frames bool, search Search) (done logMend, told Told, err error) {
 	defer h.closed.begin(dir)()
 	if *by == (Helper{}) {
-		if *by, done, err = h.helper(ctx, dir, damage, search); err != nil || done == logMended {
+		if *by, done, err = h.helper(ctx, dir, damage, frames, search); err != nil || done == logMended {
 			return done, told, err
 		}
 	}
@@ -293,9 +293,9 @@ func (h *Healer) mendBy(ctx context.Context, dir string, damage error, by *Helpe
 
 // helper finds a node that has the data of a damaged directory. It returns logMended where members of the shard gave the log its frames, so
 // that no other node is needed.
-func (h *Healer) helper(ctx context.Context, dir string, damage error, search Search) (by Helper, done logMend, err error) {
+func (h *Healer) helper(ctx context.Context, dir string, damage error, frames bool, search Search) (by Helper, done logMend, err error) {
 	if !search.InCluster() {
-		by, err = h.find(ctx, dir, damage, search)
+		by, err = h.find(ctx, damage, frames && mendable(dir, damage), search)
 		return by, logUnmendable, err
 	}
 	if !mendable(dir, damage) { // else the log is changed meanwhile
@@ -314,7 +314,7 @@ func (h *Healer) helper(ctx context.Context, dir string, damage error, search Se
 		}
 		mended <- done
 	}()
-	by, err = h.find(looking, dir, damage, search)
+	by, err = h.find(looking, damage, frames && mendable(dir, damage), search)
 	if close(lastRound); err == nil {
 		stop() // the primary is asked, and has all that they have
 	}

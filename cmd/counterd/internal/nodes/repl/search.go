@@ -73,9 +73,6 @@ type Helper struct {
 // A primary that never comes back is waited for without end, and REPLICAOF names another node. The wait would not end if the primary
 // waited for this node in its turn, so a primary takes the answer of such a node as that of a node that can do no more than give frames.
 
-// errClosed: the node that was found has parts of the log alone.
-var errClosed = errors.New("the only node that answers cannot open its data either, and the frames of its log do not make this directory whole")
-
 // awaitTell is the time between lines of the log that tell of the wait for the primary.
 const awaitTell = 10 * time.Second
 
