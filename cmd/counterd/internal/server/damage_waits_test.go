@@ -148,6 +148,9 @@ func TestDamagedReplicaWaits(t *testing.T) {
 			if at := b.info("counterd_healing_offset"); at != fmt.Sprint(end) {
 				t.Errorf("its log ends at %s, want %d", at, end)
 			}
+			if role, priority := b.info("role"), b.info("slave_priority"); role != "slave" || priority != "0" {
+				t.Errorf("it is a %s of priority %q: Sentinel takes it for one that it can promote", role, priority)
+			}
 			if found := setAside(t, b.dir); len(found) > 0 || b.info("counterd_healing_waits") != "1" {
 				t.Errorf("set aside: %q, waits: %s", found, b.info("counterd_healing_waits"))
 			}

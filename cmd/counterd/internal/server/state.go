@@ -217,7 +217,7 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 	if disk := store.Admin().Disk(); disk.Total > 0 && disk.Free < roleRoom {
 		r.Priority = 0
 	}
-	if r.Waits = s.role.Replication().Healer().Waits(); r.Waits != "" {
+	if r.Waits = s.role.Replication().Healer().Waits(); r.Waits != "" || f.Loading != nil {
 		r.Priority = 0
 	}
 	if term, end, ok := s.role.Replication().Healer().ClosedEnd(); ok {

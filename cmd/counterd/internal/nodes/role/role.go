@@ -137,6 +137,9 @@ func (n *Role) Open(open func() (*counter.Store, error)) (*counter.Store, error)
 	}
 	defer n.RoleChanged()
 	ctx := n.opening
+	if !n.opened.Load() && n.elected == "" && dir != "" {
+		n.wasReplica.Store(c.ReplicaOf != "" || !n.repl.Healer().MayLead(dir)) // Sentinel takes a replica that says that it is a master for promoted
+	}
 	if n.opened.Load() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, reopenAsk)

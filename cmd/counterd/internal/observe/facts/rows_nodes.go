@@ -79,7 +79,7 @@ var replicationRows = join(
 		link(Fact{Info: "master_sync_left_bytes", Help: "Bytes of the full copy still to receive; only while one is taken."}, (*Link).Copying, func(l *Link) Value { return Int(l.Total - l.Copied) }),
 		link(Fact{Info: "master_sync_perc", Unit: "percent", Help: "Received share of the full copy; only while one is taken."}, (*Link).Copying, func(l *Link) Value { return Decimal(100*float64(l.Copied)/float64(max(1, l.Total)), 2) }),
 		link(Fact{Info: "master_link_down_since_seconds", Metric: "link_down_seconds", Type: Gauge, JSON: "link.down", Help: "How long the link has been down; absent while it is up."}, down, func(l *Link) Value { return Span(l.Down) }),
-		asReplica(Fact{Info: "slave_priority", Help: "Setting replica-priority, which Sentinel reads; 0 while the node is healing, or waits to, or less than 1 MiB of its disk is free."}, func(s *State, _ *Link) Value { return Int(s.Replication.Priority) }),
+		asReplica(Fact{Info: "slave_priority", Help: "Setting replica-priority, which Sentinel reads; 0 while the node is being started, is healing or waits to, or less than 1 MiB of its disk is free."}, func(s *State, _ *Link) Value { return Int(s.Replication.Priority) }),
 		asReplica(Fact{Info: "slave_read_only", Redis: true, Help: "Always 1."}, func(*State, *Link) Value { return Int(1) }),
 		asReplica(Fact{Info: "replica_announced", Help: "Setting replica-announced, which Sentinel reads."}, func(s *State, _ *Link) Value { return Bool(s.Replication.Announced) }),
 		asReplica(Fact{Info: "counterd_behind_bytes", Metric: "link_lag_bytes", Type: Gauge, JSON: "link.behind", Help: "Length of the primary's log that the replica does not have, as far as it knows."}, func(_ *State, l *Link) Value { return Uint(l.Behind) }),
