@@ -66,6 +66,10 @@ func NewFind(q Query) (*Find, error) {
 // at most once. REQUIRES b to be open; and b.Commit, or Defer, before rows are told.
 func (f *Find) Step(b *Batch) (done bool, err error) { return f.q.Step((*core.View)(b)) }
 
+// GiveWay has way be called during a step now and then, each 50 us or so, while no lock is held: others may have their turn then. The batch of
+// the step is open.
+func (f *Find) GiveWay(way func()) { f.q.Search.GiveWay = way }
+
 // Rows are those that the last step found, until the next.
 func (f *Find) Rows() *Rows { return f.q.Rows() }
 
@@ -84,6 +88,9 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 // Step is Find.Step; the rows are known when it is done.
 func (t *Top) Step(b *Batch) (done bool, err error) { return t.q.Step((*core.View)(b)) }
 
+// GiveWay is that of Find. It is not called for derived columns.
+func (t *Top) GiveWay(way func()) { t.q.Search.GiveWay = way }
+
 // Rows are mid and value of the items found, the best first. REQUIRES that Step is done.
 func (t *Top) Rows() *Rows { return t.q.Rows() }
 
@@ -100,6 +107,14 @@ func NewAggregate(q Query, kind AggregateKind, column int16) (*Aggregate, error)
 // Step is Find.Step; the result is known when it is done. An item that is deleted and made again meanwhile may count
 // twice.
 func (a *Aggregate) Step(b *Batch) (done bool, err error) { return a.q.Step((*core.View)(b)) }
+
+// GiveWay is that of Find. It is not called for derived columns.
+func (a *Aggregate) GiveWay(way func()) {
+	a.q.Search.GiveWay = way
+	if a.q.Top != nil {
+		a.q.Top.Search.GiveWay = way
+	}
+}
 
 // Result is hi * 2^64 + lo, and whether there was an item at all. REQUIRES that Step is done.
 func (a *Aggregate) Result() (hi, lo uint64, some bool) { return a.q.Result() }

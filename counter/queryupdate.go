@@ -51,6 +51,9 @@ func (u *Update) Gather(b *Batch) (done bool, err error) { return u.u.Gather(b) 
 // BeginExclusive: then it is one change to readers, replicas and after a crash.
 func (u *Update) Apply(b *Batch) error { return u.u.Apply(b) }
 
+// GiveWay is that of Find. Apply does not call it.
+func (u *Update) GiveWay(way func()) { u.u.Search.GiveWay = way }
+
 // Rows are those of the items that the last step changed, if they shall be returned.
 func (u *Update) Rows() *Rows { return u.u.Rows() }
 

@@ -208,7 +208,7 @@ func (b *Batch) Reset() {
 		b.ops = nil
 	}
 	if cap(b.rows) > 4*retainedOps {
-		b.rows = nil
+		b.rows = giveRows(b.rows)
 	}
 	if cap(b.within) > retainedOps {
 		b.within = nil

@@ -43,6 +43,7 @@ const (
 // REQUIRES the batch to be open, and not exclusive.
 func (b *Batch) RunLong(pause func()) (done bool, err error) {
 	r := longRead{b: b, pause: pause, schema: b.Schema(), since: make(map[*block.Block]uint64)}
+	growRows(b)
 	for from := 0; from < len(b.ops); from += sliceOps {
 		if from > 0 {
 			if done, err = r.rest(); !done {
@@ -74,6 +75,21 @@ func (b *Batch) RunLong(pause func()) (done bool, err error) {
 	}
 	r.alone()
 	return true, nil
+}
+
+// growRows makes room for the rows that the operations read, up to mostLargeRows. Memory that grows row by row is moved a dozen times, and nobody else
+// has a turn while it is.
+func growRows(b *Batch) {
+	if len(b.ops) == 0 || b.ops[0].Kind != OpRead || len(b.rows) > 0 {
+		return
+	}
+	n := min(len(b.ops)*b.ops[0].Counter.Width()+hot.RowRoom, mostLargeRows)
+	if cap(b.rows) >= n {
+		return
+	}
+	if b.rows = largeRows.Take(n); b.rows == nil {
+		b.rows = make([]uint64, 0, n)
+	}
 }
 
 // rest lets others go on.

@@ -128,5 +128,19 @@ func (op *Op) forget() { op.Value, op.Found, op.Err = 0, false, nil }
 // millisecond, and so does no command that finds them here.
 var largeOps slicepool.Pool[Op]
 
+// largeRows has the memory of the rows of large batches.
+var largeRows slicepool.Pool[uint64]
+
+// mostLargeRows is the most memory of rows that largeRows gets, in values: 4 MiB.
+const mostLargeRows = 512 << 10
+
+// giveRows leaves the memory of rows to other batches, and returns none.
+func giveRows(rows []uint64) []uint64 {
+	if cap(rows) <= mostLargeRows {
+		largeRows.Give(rows)
+	}
+	return nil
+}
+
 // largeRecords has the memory of records of large change sets, which otherwise grows while others wait.
 var largeRecords slicepool.Pool[byte]

@@ -60,6 +60,7 @@ func NewUpdate(q query.Query, changes []Change, ret Returning) (*Update, error) 
 	if err := u.Search.Init(q, []int16{}); err != nil { // the search needs no more than what it compares
 		return nil, err
 	}
+	u.Search.Most = foundItems
 	if u.named = q.Columns != nil; u.named {
 		u.columns = slices.Clone(q.Columns)
 	} else {
@@ -155,7 +156,7 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 const MaxGathered = 10_000
 
 // Gather is Step for an update that shall be one change, whole or not made: it finds the items that Apply would change, which
-// are those that Limit counts, and changes nothing yet.
+// are those that Limit counts, and changes nothing yet. A call either finds some items or looks at some of those found.
 // The error is a *TooManyError where there are more than one change can have.
 func (u *Update) Gather(b *Batch) (done bool, err error) {
 	s := &u.Search
@@ -173,13 +174,14 @@ func (u *Update) Gather(b *Batch) (done bool, err error) {
 			mid, _ := s.Rows.At(i)
 			u.Pending = append(u.Pending, mid)
 		}
+		if err := u.bind(); err != nil {
+			return false, err
+		}
 	} else if err := s.Bind((*View)(b)); err != nil {
 		return false, err
-	}
-	if err := u.bind(); err != nil {
+	} else if err := u.bind(); err != nil {
 		return false, err
-	}
-	if err := u.check(b); err != nil {
+	} else if err := u.check(b); err != nil {
 		return false, err
 	}
 	if u.fit > most {
@@ -195,13 +197,17 @@ func (u *Update) Gather(b *Batch) (done bool, err error) {
 	return done, nil
 }
 
-// check looks at the items of pending that were just found, and drops those that Apply would leave as they are: they must not
+// A step of Gather finds at most foundItems, or looks at checkedItems: 0.1 ms each.
+const foundItems, checkedItems = 1024, 512
+
+// check looks at some items of pending that were found, and drops those that Apply would leave as they are: they must not
 // use up what Limit allows.
 func (u *Update) check(b *Batch) error {
 	u.try = true
 	defer func() { u.try = false }()
 	n := u.fit
-	for began := time.Now(); n < len(u.Pending); n++ {
+	end := min(len(u.Pending), n+checkedItems)
+	for began := time.Now(); n < end; n++ {
 		if n&63 == 63 && time.Since(began) > query.StepTime {
 			break
 		}

@@ -12,6 +12,37 @@ const (
 	SelectHold    = 3000
 )
 
+// wayEvery is how often GiveWay is called in the place of Pause, about each 50 to 100 us. A goroutine that waits for the network is not woken by
+// Gosched while others work, and GiveWay, which looks for it, takes too long for each pause.
+const wayEvery = 8
+
+// turns lets others have their turn during a search.
+type turns struct {
+	// Called while a block's lock is let go, for others: runtime.Gosched.
+	Pause func()
+	// GiveWay is called in the place of Pause now and then, and may take longer; nil: Pause is always called.
+	GiveWay func()
+	pauses  int
+}
+
+// pause lets others have their turn.
+func pause(t *turns) {
+	if t.pauses++; t.pauses%wayEvery == 0 {
+		giveWay(t)
+		return
+	}
+	t.Pause()
+}
+
+// giveWay lets others have their turn, for longer.
+func giveWay(t *turns) {
+	if t.GiveWay != nil {
+		t.GiveWay()
+		return
+	}
+	t.Pause()
+}
+
 // enterHot copies the items of s.Blk, a hot block, that meet the query to front. Where there are more than are wanted, or
 // than may be kept, it takes those that come first, and moves the end of the range that front covers. REQUIRES s.Blk.Mu
 // held; it is unlocked.
@@ -22,7 +53,7 @@ func (s *Search) enterHot(b View, left int) {
 		blk.Mu.Unlock()
 		return
 	}
-	s.edits, s.sorter.pause = blk.Edits, s.Pause // the rows are sorted without the lock
+	s.edits, s.sorter.pause = blk.Edits, func() { giveWay(&s.turns) } // the rows are sorted without the lock
 	keep := max(maxFront/s.Front.width, 64)
 	if s.sink == nil {
 		keep = min(keep, max(left, 64))
@@ -64,7 +95,7 @@ func (s *Search) enterHot(b View, left int) {
 		}
 		held = 0
 		blk.Mu.Unlock() // others have their turn
-		s.Pause()
+		pause(&s.turns)
 		if s.sink == nil && s.found() > 2*keep {
 			s.drop()
 			s.sort()

@@ -46,7 +46,7 @@ func (m *merging) leave() *merging {
 // window begins with the mids from at on, to give about so many rows.
 func (s *Search) window(keep int) {
 	s.merged = &merging{
-		groups: Search{Query: s.Query, spans: s.spans, not: s.not, columns: s.columns, Most: s.Most, Pause: s.Pause},
+		groups: Search{Query: s.Query, spans: s.spans, not: s.not, columns: s.columns, Most: s.Most, turns: turns{Pause: s.Pause, GiveWay: s.GiveWay}},
 		keep:   keep,
 	}
 	s.lo, s.hi = s.at, s.Query.To

@@ -52,8 +52,7 @@ type Search struct {
 	bare bool // with a sink: it does not look at mids
 	Read int  // pages of files, for tests
 	Into int  // blocks entered, for tests
-	// Called while a block's lock is let go, for others: runtime.Gosched.
-	Pause func()
+	turns
 
 	own  block.Ownership // as it was at the last step: posts that it hides are not found
 	hide bool            // it is asked for each item

@@ -29,7 +29,9 @@ func findPage(c Conn, args [][]byte, most int) {
 	begin := func(sch *schema.Schema) (err error) {
 		found = rows{}
 		if q, err = query.ParseFind(sch, args[1:]); err == nil {
-			f, err = counter.NewFind(q.Query)
+			if f, err = counter.NewFind(q.Query); err == nil {
+				f.GiveWay(c.GiveWay)
+			}
 		}
 		return err
 	}

@@ -14,6 +14,7 @@ func runTop(c Conn, args [][]byte) {
 	}
 	t, err := counter.NewTop(q.Query, q.Column, q.K)
 	if err == nil {
+		t.GiveWay(c.GiveWay)
 		err = c.Steps(false, t.Step)
 	}
 	if err != nil {
@@ -34,6 +35,7 @@ func runAggregate(c Conn, kind counter.AggregateKind, args [][]byte) {
 	}
 	a, err := counter.NewAggregate(q.Query, kind, q.Column)
 	if err == nil {
+		a.GiveWay(c.GiveWay)
 		err = c.Steps(false, a.Step)
 	}
 	if err != nil {

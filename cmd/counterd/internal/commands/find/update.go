@@ -50,6 +50,7 @@ func updateWhole(c Conn, u *update) {
 		c.Changed(u.q.Counter, u.u.Mids())
 		return err
 	})
+	c.GiveWay()    // others waited for all of the change
 	var found rows // copied when nobody waits for that any more
 	found.add(u.u.Rows(), u.u.Columns())
 	u.reply(out, &found, err, c.GiveWay)
@@ -68,6 +69,8 @@ func newUpdate(c Conn, args [][]byte) (u update, err error) {
 	}
 	if u.u, err = counter.NewUpdate(u.q.Query, u.q.Changes, u.q.Returning); errors.Is(err, counter.ErrOutOfRange) {
 		err = items.Refusal(items.ErrNotInteger)
+	} else if err == nil {
+		u.u.GiveWay(c.GiveWay)
 	}
 	return u, err
 }
