@@ -266,8 +266,10 @@ func (b *Batch) runEach(from, to int) {
 	for i := 0; i < len(ops); i++ {
 		if i == next {
 			next = min(i+peekAhead, len(ops))
-			peek(ops[min(max(i, b.peeked-from), next):next])
-			b.windows.peek(next - i)
+			if len(ops) > 1 || b.derives { // one alone has nothing to wait beside it
+				peek(ops[min(max(i, b.peeked-from), next):next])
+				b.windows.peek(next - i)
+			}
 		}
 		op := &ops[i]
 		if op.block == nil {

@@ -76,6 +76,9 @@ func (b *Batch) ChangeSet(first int) {
 
 // reset forgets all change sets.
 func (r *changeSets) reset() {
+	if len(r.list) == 0 && len(r.onces) == 0 { // all else is of these
+		return
+	}
 	if cap(r.order) > retainedOps {
 		r.locked, r.order, r.among, r.made, r.lost = nil, nil, nil, nil, nil
 	}

@@ -15,21 +15,33 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
+// beginning is when the program began.
+var beginning = time.Now()
+
+// sinceBeginning is a time to be compared with another one. It reads one clock, and time.Now reads two.
+func sinceBeginning() time.Duration { return time.Since(beginning) }
+
 // account spreads the time of a batch over its commands. One by one they are too short to be timed.
 func (c *call) account(took time.Duration) {
+	if len(c.runs) == 0 {
+		return
+	}
 	total := int64(0)
-	for _, r := range c.runs {
-		total += r.n
+	for i := range c.runs {
+		total += c.runs[i].n
 	}
 	c.calls += total
-	for _, r := range c.runs {
-		r.cmd.Account(c.session.Lane(), r.n, took*time.Duration(r.n)/time.Duration(total))
+	for i := range c.runs {
+		r, part := &c.runs[i], took
+		if r.n < total { // a division costs more than the rest
+			part = took * time.Duration(r.n) / time.Duration(total)
+		}
+		r.cmd.Account(c.session.Lane(), r.n, part)
 	}
-	if len(c.runs) > 0 {
+	if c.srv.slow.Slow(took) {
 		c.noteSlowBatch(c.runs, total, took)
 	}
-	clear(c.runs)
-	c.runs = c.runs[:0]
+	c.runs = c.runs[:0] // the commands that it names live as long as the server
 }
 
 // failed counts an error reply of a command that ran.
@@ -64,9 +76,6 @@ func (c *call) addSlow(took time.Duration, args []string) {
 // noteSlowBatch keeps a batch that took long: a single command with the keys of its operations, several as the first
 // command's name and how many there were of each kind. REQUIRES the batch not reset.
 func (c *call) noteSlowBatch(runs []run, total int64, took time.Duration) {
-	if !c.srv.slow.Slow(took) {
-		return
-	}
 	args := []string{runs[0].cmd.Name}
 	if total == 1 {
 		sch := c.srv.store().Schema()

@@ -252,7 +252,7 @@ func (c *call) observe(cmd *row, args [][]byte) {
 
 // flush runs the batch and appends the replies that are owed. They may be sent when commit has committed the changes.
 func (c *call) flush() {
-	c.decided.cmd, c.decided.own.Producer = nil, nil // which lies in memory that others share
+	c.decided.forget() // its number lies in memory that others share
 	if len(c.items.Owed) == 0 {
 		return
 	}
@@ -268,7 +268,7 @@ func (c *call) flush() {
 		c.session.LeaveLoop()
 		return
 	}
-	began := time.Now()
+	began := sinceBeginning()
 	c.items.Batch.Run()
 	c.touched()
 	if !c.executing {
@@ -279,7 +279,7 @@ func (c *call) flush() {
 }
 
 // reply appends the replies that are owed for the batch, which was run, and accounts for it.
-func (c *call) reply(began time.Time) {
+func (c *call) reply(began time.Duration) {
 	hits := int64(c.items.Batch.Found())
 	for i, next := 0, 0; i < len(c.items.Owed); i = next {
 		size := c.items.Out.Len()
@@ -289,7 +289,11 @@ func (c *call) reply(began time.Time) {
 			c.failed(c.runOf(i), c.items.Out.From(size))
 		}
 	}
-	clear(c.items.Owed)
+	if len(c.items.Owed) == 1 { // a command that came alone
+		c.items.Owed[0] = items.Owed{}
+	} else {
+		clear(c.items.Owed)
+	}
 	c.items.Owed = c.items.Owed[:0]
 	if cap(c.items.Owed) > 8*maxBatch {
 		largeOwed.Give(c.items.Owed)
@@ -300,7 +304,7 @@ func (c *call) reply(began time.Time) {
 	}
 	c.srv.stats.Hits.Add(c.session.Lane(), hits)
 	c.srv.stats.Misses.Add(c.session.Lane(), int64(c.items.Batch.Len())-hits)
-	c.account(time.Since(began))
+	c.account(sinceBeginning() - began)
 	c.items.Batch.Reset()
 }
 

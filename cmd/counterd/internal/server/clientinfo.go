@@ -24,12 +24,13 @@ type clientInfo struct {
 	watch      *watch.Mark
 	peer       atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: the connection is none
 	readonly   bool                      // the connection came by a listener for reads only; never changes
+	calls      atomic.Int64              // commands executed until it had last answered what it had read
 
 	mu    sync.Mutex
 	name  string
 	lib   string
 	ver   string
-	state clientState
+	state clientState // its goroutine alone changes it
 }
 
 // clientState is how a connection was when it had last answered what it had read.
@@ -46,7 +47,6 @@ type clientState struct {
 	scatterMem int // bytes kept for commands of several shards
 	noEvict    bool
 	noTouch    bool
-	calls      int64 // commands executed so far
 }
 
 // maxAttribute bounds the names that a client gives itself, in bytes: each connection keeps three.

@@ -2,10 +2,13 @@ package server
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // clientFields are those of CLIENT LIST in the order of Redis.
@@ -124,6 +127,55 @@ func TestClientList(t *testing.T) {
 	}
 	if got := b.do("CLIENT LIST ID 1 7777").Text; strings.Count(got, "\n") != 1 {
 		t.Errorf("CLIENT LIST ID: %q", got)
+	}
+}
+
+// TestClientListBehindTheSameCommand: a turn that ends with the command that the last one ended with still tells of changes that the commands before it have made.
+func TestClientListBehindTheSameCommand(t *testing.T) {
+	s := wireServe(t, nil)
+	a, b := wireDial(t, s, 2), wireDial(t, s, 2)
+	shows := func(fields ...string) {
+		t.Helper()
+		for { // a publishes its state after it has answered
+			line := clientLine(t, strings.TrimSuffix(b.do("CLIENT LIST ID 1").Text, "\n"))
+			same := line["cmd"] == "get"
+			for i := 0; i < len(fields); i += 2 {
+				same = same && line[fields[i]] == fields[i+1]
+			}
+			if same {
+				return
+			}
+		}
+	}
+	turn := func(commands ...string) {
+		t.Helper()
+		var packet []byte
+		for _, command := range commands {
+			packet = resptest.Append(packet, strings.Fields(command)...)
+		}
+		if _, err := a.conn.Write(packet); err != nil {
+			t.Fatal(err)
+		}
+		for range commands {
+			if v := a.read(); v.Kind == '-' {
+				t.Fatalf("%v: %v", commands, v)
+			}
+		}
+	}
+	turn("GET 1.cntrn")
+	shows("flags", "U", "resp", "2")
+	turn("CLIENT NO-EVICT on", "GET 1.cntrn")
+	shows("flags", "Ue")
+	turn("CLIENT NO-TOUCH on", "GET 1.cntrn")
+	shows("flags", "UeT")
+	a.proto = 3
+	turn("HELLO 3", "GET 1.cntrn")
+	shows("resp", "3")
+	for i := range 3 {
+		turn("GET 1.cntrn")
+		for want := int64(8 + i); s.connected()[0].info.calls.Load() != want; {
+			runtime.Gosched()
+		}
 	}
 }
 

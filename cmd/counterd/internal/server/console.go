@@ -131,7 +131,7 @@ func (o *consoleSource) clients(limit int) (largest, busiest []console.Client) {
 	for _, session := range o.srv.front.Everybody() {
 		c := session.Handler().(*client)
 		c.info.mu.Lock()
-		v := seen{c, c.info.state.calls, int64(c.info.state.memory() + c.subscriber.outbox.Unread())}
+		v := seen{c, c.info.calls.Load(), int64(c.info.state.memory() + c.subscriber.outbox.Unread())}
 		c.info.mu.Unlock()
 		most = by(most, v, func(a, b seen) int {
 			return cmp.Or(cmp.Compare(b.memory, a.memory), cmp.Compare(a.c.session.ID(), b.c.session.ID()))

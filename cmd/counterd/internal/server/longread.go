@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 )
@@ -25,7 +23,7 @@ func (c *call) runLong(cmd *row, args [][]byte) (done bool) {
 	c.flush()
 	c.items.Pause = c.srv.front.GiveWay
 	defer func() { c.items.Pause = nil }()
-	began := time.Now()
+	began := sinceBeginning()
 	done, err := c.tryLong(cmd, args)
 	if done {
 		if cmd.Reads() && !c.ack.Pending() && c.items.Out.Len() == 0 {

@@ -248,7 +248,7 @@ func (x execution) execLong() (done bool) {
 		return false
 	}
 	c.srv.watches.Remove(&c.watch)
-	began := time.Now()
+	began := sinceBeginning()
 	b.Run()
 	k.touched()
 	b.End()

@@ -53,7 +53,10 @@ func (cmd *Row[C]) Account(lane int, n int64, took time.Duration) {
 	p := cmd.executed.of(lane)
 	p.calls.Add(n)
 	p.nanos.Add(int64(took))
-	p.times[stats.BucketOf(took/time.Duration(n))].Add(n)
+	if n > 1 {
+		took /= time.Duration(n)
+	}
+	p.times[stats.BucketOf(took)].Add(n)
 }
 
 // Calls is how many executions were counted.

@@ -59,6 +59,7 @@ type loop struct {
 	answered []*Session  // had their turn: replies to commit and send
 	out      *resp.Arena // of the replies of answered, and of the session that has its turn
 	unsent   int         // bytes of all replies of answered, those too large for out included
+	spare    *scratch    // of the session that had its turn last; nil: the next one takes one of the front's
 }
 
 const (
@@ -123,6 +124,22 @@ func (l *loop) add(s *Session) error {
 
 func (l *loop) control(op, fd int, events uint32) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.epoll, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)}))
+}
+
+// takeSpare gives the memory that the last turn has left to the next; nil: there is none. REQUIRES that the caller runs the loop.
+func (l *loop) takeSpare() *scratch {
+	w := l.spare
+	l.spare = nil
+	return w
+}
+
+// keepSpare keeps w for the next turn, which costs less than to give it to all loops; false: there is one already. REQUIRES as takeSpare.
+func (l *loop) keepSpare(w *scratch) bool {
+	if l.spare != nil {
+		return false
+	}
+	l.spare = w
+	return true
 }
 
 // run serves until stop, or until another goroutine does.

@@ -11,6 +11,11 @@ func newLoop(*Front) (*loop, error) { return &loop{}, nil }
 
 func (l *loop) stop() {}
 
+// takeSpare and keepSpare are not called, as no session is in a loop.
+func (l *loop) takeSpare() *scratch { return nil }
+
+func (l *loop) keepSpare(*scratch) bool { return false }
+
 // overslept tells whether l sleeps although it has something to do: no loop does here.
 func (l *loop) overslept() bool { return false }
 

@@ -46,7 +46,7 @@ func (l *loop) turn(s *Session) (mine bool) {
 			s.hup = false // it was about data that was read
 			s.release()
 			if s.notified.Load() {
-				return l.deliver(s)
+				return l.deliverNow(s)
 			}
 			s.out.Drop()
 			return true
@@ -70,7 +70,7 @@ func (l *loop) turn(s *Session) (mine bool) {
 	if !s.handler.Asking() {
 		s.release()
 		if s.handler.Committed() {
-			return l.deliver(s)
+			return l.deliverNow(s)
 		}
 	}
 	l.unsent += s.out.Len()
@@ -97,8 +97,14 @@ func (l *loop) answer() (mine bool) {
 	return true
 }
 
+// deliver commits and sends the replies of s.
 func (l *loop) deliver(s *Session) (mine bool) {
 	defer l.recovered(s, &mine)
+	return l.deliverNow(s)
+}
+
+// deliverNow is deliver in a turn, which recovers from a panic itself.
+func (l *loop) deliverNow(s *Session) (mine bool) {
 	s.answering, s.committing = false, true
 	err := s.sendAll()
 	s.committing = false

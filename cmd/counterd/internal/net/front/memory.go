@@ -69,6 +69,11 @@ func (s *Session) Charge(beside int) {
 	s.account.set(s.holding())
 }
 
+// HoldsNothing tells whether s holds no memory, and Charge has noted none: Charge of 0 would change nothing. Only its owner may call it.
+func HoldsNothing(s *Session) bool {
+	return s.account.holds.Load() == 0 && s.account.beside == 0 && s.conn.secure == nil && s.out.Cap() == 0 && s.rd.Held() == 0
+}
+
 // holding is the memory of s. Only who owns s may call it.
 func (s *Session) holding() int64 {
 	n := int64(s.rd.Held()+s.out.Cap()) + s.account.beside

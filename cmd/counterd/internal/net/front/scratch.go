@@ -29,10 +29,7 @@ func wide(s *Session) bool { return (s.port == Forward || s.seat.large) && !s.se
 // space is where the next read goes.
 func (s *Session) space() []byte {
 	if s.scratch == nil {
-		w, _ := s.front.scratches.Get().(*scratch)
-		if w == nil {
-			w = &scratch{input: resp.NewMemory(inputSize)}
-		}
+		w := takeScratch(s)
 		s.scratch = w
 		s.rd.Attach(&w.input)
 		s.handler.Attach(w.memory)
@@ -44,6 +41,19 @@ func (s *Session) space() []byte {
 		return s.rd.Space(wideInput)
 	}
 	return s.rd.Space(readSize)
+}
+
+// takeScratch takes for s the scratch that another session has given back, or makes one.
+func takeScratch(s *Session) *scratch {
+	if s.InLoop() {
+		if w := s.loop.takeSpare(); w != nil {
+			return w
+		}
+	}
+	if w, _ := s.front.scratches.Get().(*scratch); w != nil {
+		return w
+	}
+	return &scratch{input: resp.NewMemory(inputSize)}
 }
 
 // keepReplies moves the replies of a session that waits in its loop out of the memory that the loop's sessions share.
@@ -72,11 +82,16 @@ func (s *Session) release() {
 	}
 	w.memory = s.handler.Detach()
 	s.scratch = nil
-	if s.where.Load() == away {
+	place := s.where.Load()
+	if place == away {
 		s.out.GiveMemory(&w.out)
 		s.account.set(s.holding())
 	}
-	if n := w.input.Size(); n == inputSize || wide(s) && n <= 2*wideInput {
+	n := w.input.Size()
+	if n != inputSize && (n > 2*wideInput || !wide(s)) {
+		return // it would stay as large as a command was
+	}
+	if place != inLoop || !s.loop.keepSpare(w) {
 		s.front.scratches.Put(w)
 	}
 }

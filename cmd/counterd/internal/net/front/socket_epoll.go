@@ -98,7 +98,13 @@ func (s *socket) unsent() bool { return s.secure != nil && s.secure.waits() }
 // push is offer without encryption.
 func (s *socket) push(b []byte) (int, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	n, err := s.pushLocked(b)
+	s.mu.Unlock() // not deferred: each reply comes this way
+	return n, err
+}
+
+// pushLocked is push with mu held.
+func (s *socket) pushLocked(b []byte) (int, error) {
 	if s.fd < 0 {
 		return 0, net.ErrClosed
 	}

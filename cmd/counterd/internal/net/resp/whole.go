@@ -26,7 +26,11 @@ func (r *Reader) whole(n, header int) [][]byte {
 		r.examined += int64(end - r.pos + 8 + 2)
 		return nil
 	}
-	r.head.set(b[r.pos:end], args, header)
+	if end < r.end {
+		r.head.set(b[r.pos:end], args, header)
+	} else { // nothing follows that could be like it
+		r.head.forget()
+	}
 	r.args = all
 	r.start, r.pos = end, end
 	return args[:n:n]
