@@ -45,7 +45,7 @@ func run(args []string) error {
 			"Settings marked CONFIG SET can be changed while the server runs.\n\n", server.ServerVersion)
 		config.Help(os.Stdout, fs)
 	}
-	if err := fs.Parse(args); err != nil {
+	if err := config.ParseFlags(fs, args); err != nil {
 		return err
 	}
 	switch {
@@ -79,6 +79,9 @@ func run(args []string) error {
 	}
 	if *asked.check {
 		return checked(conf, passed)
+	}
+	if err := conf.CheckDir(); err != nil {
+		return err
 	}
 	level := new(slog.LevelVar)
 	log := newLog(os.Stderr, conf.LogFormat, level)

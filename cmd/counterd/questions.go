@@ -24,7 +24,7 @@ type question struct {
 
 func questions(fs *pflag.FlagSet) question {
 	return question{
-		check:      fs.Bool("check-config", false, "Check the settings, the configuration file and the schema script, report all errors, and exit."),
+		check:      fs.Bool("check-config", false, "Check the settings, the configuration file and the schema script, report what is wrong, and exit."),
 		man:        fs.Bool("man", false, "Print the manual page and exit."),
 		completion: fs.String("completion", "", "Print the completion script for a `SHELL` (bash, zsh or fish) and exit."),
 		health:     fs.Int("health-check", 0, "Check whether the counterd with process id `PID` serves clients, and exit with status 0 or 1. For health checks of containers, where the PID is 1."),

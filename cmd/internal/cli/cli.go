@@ -24,6 +24,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/internal/manual"
 	"github.com/counterd/counterd/cmd/internal/secretargs"
+	"github.com/counterd/counterd/cmd/internal/spelling"
 	"github.com/counterd/counterd/internal/version"
 )
 
@@ -110,7 +111,7 @@ func (c *checkedWriter) Write(p []byte) (int, error) {
 }
 
 func (t *Tool) dispatch(ctx context.Context, args []string, stdout *checkedWriter, stderr io.Writer) int {
-	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
+	if len(args) == 0 || isHelp(args[0]) {
 		t.usage(stdout)
 		return 0
 	}
@@ -127,14 +128,39 @@ func (t *Tool) dispatch(ctx context.Context, args []string, stdout *checkedWrite
 			return t.run(ctx, &c, args[n:], Output{shown, stderr})
 		}
 	}
+	return t.unknown(args, stdout, stderr)
+}
+
+// unknown answers arguments that are no command. The first word of several commands, alone or with --help, lists these.
+func (t *Tool) unknown(args []string, stdout, stderr io.Writer) int {
 	name := args[0]
-	if slices.ContainsFunc(t.all(), func(c Command) bool { return strings.HasPrefix(c.Name, name+" ") }) && len(args) > 1 {
+	family := slices.DeleteFunc(t.all(), func(c Command) bool { return !strings.HasPrefix(c.Name, name+" ") })
+	switch {
+	case len(family) > 0 && len(args) > 1 && isHelp(args[1]):
+		t.list(stdout, family)
+		return 0
+	case len(family) > 0 && len(args) == 1:
+		fmt.Fprintf(stderr, "%s: %s alone is no command, want one of these:\n\n", t.Name, name)
+		t.list(stderr, family)
+		return 2
+	case len(family) > 0:
 		name += " " + args[1]
 	}
-	fmt.Fprintf(stderr, "%s: no command is called %q\n\n", t.Name, name)
-	t.usage(stderr)
+	nearest := spelling.Nearest(name, func(yield func(string) bool) {
+		for _, c := range t.all() {
+			if !yield(c.Name) {
+				return
+			}
+		}
+	})
+	if nearest != "" {
+		nearest = fmt.Sprintf(": did you mean %q?", nearest)
+	}
+	fmt.Fprintf(stderr, "%s: no command is called %q%s (%s --help lists the commands)\n", t.Name, name, nearest, t.Name)
 	return 2
 }
+
+func isHelp(arg string) bool { return arg == "-h" || arg == "--help" || arg == "help" }
 
 // named is how many of the arguments are the command's name; 0: it is another.
 func (c *Command) named(args []string) int {
@@ -206,21 +232,12 @@ func (t *Tool) manual() *manual.Program {
 
 func (t *Tool) usage(w io.Writer) {
 	fmt.Fprintf(w, "%s %s\n\n", t.Name, t.Summary)
-	var names, args int
-	for _, c := range t.all() {
-		names, args = max(names, len(c.Name)), max(args, len(c.Args))
-	}
-	list := func(commands []Command) {
-		for _, c := range commands {
-			fmt.Fprintf(w, "  %s %-*s %-*s  %s\n", t.Name, names, c.Name, args, c.Args, c.Summary)
-		}
-	}
-	list(t.Commands)
+	t.list(w, t.Commands)
 	for _, g := range t.groups() {
 		if len(t.Groups) > 0 {
 			fmt.Fprintf(w, "%s:\n", g.Title)
 		}
-		list(g.Commands)
+		t.list(w, g.Commands)
 		if len(t.Groups) > 0 {
 			fmt.Fprintln(w)
 		}
@@ -229,6 +246,17 @@ func (t *Tool) usage(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "%s COMMAND --help describes a command and lists its flags.\n", t.Name)
+}
+
+// list prints commands, a line each, in the columns that fit all commands.
+func (t *Tool) list(w io.Writer, commands []Command) {
+	var names, args int
+	for _, c := range t.all() {
+		names, args = max(names, len(c.Name)), max(args, len(c.Args))
+	}
+	for _, c := range commands {
+		fmt.Fprintf(w, "  %s %-*s %-*s  %s\n", t.Name, names, c.Name, args, c.Args, c.Summary)
+	}
 }
 
 func (t *Tool) run(ctx context.Context, c *Command, args []string, out Output) int {
@@ -248,7 +276,7 @@ func (t *Tool) run(ctx context.Context, c *Command, args []string, out Output) i
 		}
 		return 0
 	} else if err != nil {
-		return fail(2, err, " (--help lists the flags)")
+		return fail(2, err, suggestFlag(err, flags)+" (--help lists the flags)")
 	}
 	err := action(ctx, out, flags.Args())
 	var wrong *usageError
@@ -265,4 +293,16 @@ func (t *Tool) run(ctx context.Context, c *Command, args []string, out Output) i
 		return fail(1, err, t.Hint(err))
 	}
 	return fail(1, err, "")
+}
+
+// suggestFlag asks, behind the error for an unknown flag, whether another name was meant.
+func suggestFlag(err error, flags *pflag.FlagSet) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	if nearest := spelling.NearestFlag(unknown.GetSpecifiedName(), flags); nearest != "" {
+		return ": did you mean --" + nearest + "?"
+	}
+	return ""
 }

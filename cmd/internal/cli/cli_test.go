@@ -83,7 +83,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	var stderr bytes.Buffer
-	if status := tool.Run(t.Context(), []string{"bed"}, nil, &stderr); status != 2 || !strings.HasPrefix(stderr.String(), "maker: no command is called \"bed\"\n\nmaker makes") {
+	if status := tool.Run(t.Context(), []string{"bed"}, nil, &stderr); status != 2 || stderr.String() != "maker: no command is called \"bed\" (maker --help lists the commands)\n" {
 		t.Errorf("bed: %d, %q", status, &stderr)
 	}
 }
@@ -106,5 +106,33 @@ func TestGroups(t *testing.T) {
 	out.Reset()
 	if status := tool.Run(t.Context(), []string{"wall"}, &out, &said); status != 0 || out.String() != "done\n" {
 		t.Errorf("%d, %s%s", status, &out, &said)
+	}
+}
+
+// TestAlmostRight: a misspelt command or flag is answered with the nearest name, and the first word of several commands with
+// a list of these.
+func TestAlmostRight(t *testing.T) {
+	setup := func(flags *pflag.FlagSet) Action {
+		flags.String("colour", "", "its colour")
+		return func(context.Context, Output, []string) error { return nil }
+	}
+	tool := &Tool{Name: "maker", Summary: "makes things.", Commands: []Command{{Name: "chair", Summary: "make a chair", Setup: setup},
+		{Name: "wall build", Args: "N", Summary: "make a wall", Setup: setup}, {Name: "wall paint", Summary: "paint it", Setup: setup}}}
+	const walls = "  maker wall build N      make a wall\n  maker wall paint        paint it\n"
+	for _, c := range []struct {
+		args           string
+		status         int
+		stdout, stderr string
+	}{
+		{"chiar", 2, "", "maker: no command is called \"chiar\": did you mean \"chair\"? (maker --help lists the commands)\n"},
+		{"wall piant", 2, "", "maker: no command is called \"wall piant\": did you mean \"wall paint\"? (maker --help lists the commands)\n"},
+		{"wall --help", 0, walls, ""},
+		{"wall", 2, "", "maker: wall alone is no command, want one of these:\n\n" + walls},
+		{"chair --color red", 2, "", "maker chair: unknown flag: --color: did you mean --colour? (--help lists the flags)\n"},
+	} {
+		var stdout, stderr strings.Builder
+		if status := tool.Run(t.Context(), strings.Fields(c.args), &stdout, &stderr); status != c.status || stdout.String() != c.stdout || stderr.String() != c.stderr {
+			t.Errorf("%s: status %d, %q, %q, want %d, %q, %q", c.args, status, stdout.String(), stderr.String(), c.status, c.stdout, c.stderr)
+		}
 	}
 }

@@ -31,6 +31,7 @@ func TestStartRefused(t *testing.T) {
 	}{
 		{"taken port", []string{"--port", port, "--bind", "127.0.0.1", "--dir", dir}, []string{port, "in use"}},
 		{"unknown flag", []string{"--nosuch"}, []string{"nosuch"}},
+		{"no such address", []string{"--port", free, "--bind", "192.0.2.1", "--dir", dir}, []string{"no address 192.0.2.1"}},
 		{"port out of range", []string{"--port", "70000"}, []string{"70000"}},
 		{"no schema file", []string{"--port", free, "--schema", filepath.Join(dir, "absent")}, []string{"absent", "no such file"}},
 		{"bad schema file", []string{"--port", free, "--schema", bad}, []string{"bad.schema", "3", "hint"}},

@@ -37,6 +37,7 @@
 //	describe.go                      --help, and the settings for documentation
 //	flags.go load.go file.go         the command line; the file, and how it is written again
 //	foreign.go memoryonly.go         settings of Redis that may be ignored; appendonly no
+//	dir.go                           the data directory before the start
 //	live.go                          the configuration in force
 //	outputlimits.go clientslimit.go  values with a syntax of their own
 package config

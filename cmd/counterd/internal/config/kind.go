@@ -32,8 +32,10 @@ func integer(field func(*Config) *int, least, most int) kind {
 	return kind{
 		check:  func(c *Config) error { return inRange(int64(*field(c)), int64(least), int64(most)) },
 		values: fmt.Sprintf("%d to %d", least, most),
-		flag:   func(fs *pflag.FlagSet, c *Config, name, usage string) { fs.IntVar(field(c), name, *field(c), usage) },
-		get:    func(c *Config) string { return strconv.Itoa(*field(c)) },
+		flag: func(fs *pflag.FlagSet, c *Config, name, usage string) {
+			fs.Var(wholeFlag[int]{field(c), int64(least), int64(most)}, name, usage)
+		},
+		get: func(c *Config) string { return strconv.Itoa(*field(c)) },
 		set: func(c *Config, v string) error {
 			n, err := strconv.Atoi(v)
 			if err != nil {
@@ -50,8 +52,10 @@ func integer64(field func(*Config) *int64, least, most int64) kind {
 	return kind{
 		check:  func(c *Config) error { return inRange(*field(c), least, most) },
 		values: fmt.Sprintf("%d to %d", least, most),
-		flag:   func(fs *pflag.FlagSet, c *Config, name, usage string) { fs.Int64Var(field(c), name, *field(c), usage) },
-		get:    func(c *Config) string { return strconv.FormatInt(*field(c), 10) },
+		flag: func(fs *pflag.FlagSet, c *Config, name, usage string) {
+			fs.Var(wholeFlag[int64]{field(c), least, most}, name, usage)
+		},
+		get: func(c *Config) string { return strconv.FormatInt(*field(c), 10) },
 		set: func(c *Config, v string) error {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil {

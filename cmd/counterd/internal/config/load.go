@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/internal/secretfile"
+	"github.com/counterd/counterd/cmd/internal/spelling"
 )
 
 // Load sets from the file of --config what the command line, as fs has it, does not. It returns the settings that are
@@ -74,7 +75,7 @@ func apply(fs *pflag.FlagSet, l Line) (over bool, err error) {
 		case values != nil:
 			return false, fmt.Errorf("%s: got %q, but counterd supports only %q", l.Name, l.Value, values[0])
 		}
-		return false, fmt.Errorf("unknown setting %q", l.Name)
+		return false, fmt.Errorf("unknown setting %q%s", l.Name, suggestion("", name, fs))
 	}
 	if flag.Changed {
 		return false, nil
@@ -87,4 +88,13 @@ func apply(fs *pflag.FlagSet, l Line) (over bool, err error) {
 		return false, fmt.Errorf("%s: %w", l.Name, err)
 	}
 	return false, nil
+}
+
+// suggestion asks, behind the error for an unknown name, whether another name was meant. It is empty if none is similar.
+func suggestion(dashes, name string, fs *pflag.FlagSet) string {
+	nearest := spelling.NearestFlag(name, fs)
+	if nearest == "" || nearest == name { // config is a flag, and no setting of a file
+		return ""
+	}
+	return ": did you mean " + dashes + nearest + "?"
 }

@@ -134,8 +134,8 @@ requirepass "open
 	for _, want := range []string{
 		`line 5: maxmemory-policy: got "allkeys-lru", but counterd supports only "noeviction"`, `line 6: rename-command: FLUSHALL cannot be given another name`,
 		`line 7: rename-command: got "FLUSHALL", want a command and ""`,
-		`line 8: unknown setting "include"`, `line 10: notify-keyspace-events: got "Ex"`, `line 11: cluster-enabled: got "perhaps"`, `line 12: tls-cluster: got "yes"`,
-		`line 13: maxclients: `, `line 14: unknown setting "config"`, `line 15: replica-read-only: got "no"`, `line 16: a quote is not closed`,
+		"line 8: unknown setting \"include\"\n", `line 10: notify-keyspace-events: got "Ex"`, `line 11: cluster-enabled: got "perhaps"`, `line 12: tls-cluster: got "yes"`,
+		`line 13: maxclients: `, "line 14: unknown setting \"config\"\n", `line 15: replica-read-only: got "no"`, `line 16: a quote is not closed`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in:\n%s", want, text)

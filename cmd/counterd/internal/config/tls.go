@@ -47,7 +47,7 @@ func (t *TLS) validate(errs *[]error) {
 		*errs = append(*errs, errors.New("tls-port, tls-replication and metrics-tls need tls-cert-file and tls-key-file"))
 	}
 	if t.CACertFile == "" && t.CACertDir == "" && (t.AuthClients != "no" || t.Replication) {
-		*errs = append(*errs, errors.New("tls-replication, and tls-auth-clients yes or optional, need tls-ca-cert-file or tls-ca-cert-dir to verify certificates"))
+		*errs = append(*errs, errors.New("tls-replication, and tls-auth-clients yes (the default) or optional, need tls-ca-cert-file or tls-ca-cert-dir to verify certificates"))
 	}
 	if (t.ClientCertFile == "") != (t.ClientKeyFile == "") {
 		*errs = append(*errs, errors.New("tls-client-cert-file and tls-client-key-file: got one, want both or none"))

@@ -98,15 +98,25 @@ func (f *Front) listenTCP(bind []string, kind listener) error {
 				continue
 			}
 			f.closeListeners()
-			if errors.Is(err, syscall.EADDRINUSE) {
-				return fmt.Errorf("port %d of %s is taken by another program: end that one, or choose a port with --%s: %w", port, addr, kind.setting, err)
-			}
-			return err
+			return refusedPort(addr, kind, err)
 		}
 		kind.Listener = l
 		f.listeners = append(f.listeners, kind)
 	}
 	return nil
+}
+
+// refusedPort adds a remedy to the error of a port that the machine refuses.
+func refusedPort(addr string, kind listener, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("port %d of %s is taken by another program: end that one, or choose a port with --%s: %w", kind.port, addr, kind.setting, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("bind: this machine has no address %s: give one that it has, or -%s to do without it while it is missing: %w", addr, addr, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("this user may not open port %d: choose a port from 1024 with --%s, or give the process CAP_NET_BIND_SERVICE: %w", kind.port, kind.setting, err)
+	}
+	return err
 }
 
 // family tells which kind of addresses one of --bind is of, as Redis does: 0.0.0.0 is all of IPv4 and nothing of IPv6,
