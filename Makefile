@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-reference bench-peers bench-tails bench-scaling bench-large bench-huge bench-move bench-feed bench-nats suites suite-valkey suite-redis suite-go-redis suite-redis-py suite-ioredis suite-rueidis suite-resp-compatibility suite-resp-compatibility-cluster chaos fuzz crash proof proof-sim proof-checker console failover fault faults mutants upgrade clean
+.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-reference bench-peers bench-floor bench-tails bench-scaling bench-large bench-huge bench-move bench-feed bench-nats suites suite-valkey suite-redis suite-go-redis suite-redis-py suite-ioredis suite-rueidis suite-resp-compatibility suite-resp-compatibility-cluster chaos fuzz crash proof proof-sim proof-checker console failover fault faults mutants upgrade clean
 
 help:
 	@echo 'Run it'
@@ -45,6 +45,7 @@ help:
 	@echo '  make bench-compare  compare a package at a revision with the work tree; PKG=./counter REF=HEAD~1'
 	@echo '  make bench-reference  compare the server with the best commit so far (bench/reference.txt); CHECK=1 fails above a ratio'
 	@echo '  make bench-peers    the standard set against redis-server, or PEER=host:port,kind (bench/README.md)'
+	@echo '  make bench-floor    how much of an operation is the kernel'"'"'s: counterd beside a server that only receives, counts and sends'
 	@echo '  make bench-tails    client latency during snapshots, demotion and floods; POSTS= RATE= PEER_BIN='
 	@echo '  make bench-scaling  throughput gained by a second processor'
 	@echo '  make bench-large    100 million posts, and 1,000 million with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
@@ -165,6 +166,11 @@ bench:
 # The standard set: counterd and redis-server in turns in one run, each on core 0, the load on core 1.
 bench-peers: setup build
 	@bench/peers.sh $(PEER)
+
+# The same beside a server that only receives, counts commands, and sends fixed replies.
+bench-floor: setup build
+	@CGO_ENABLED=0 $(GO) build -o bin/ ./bench/floor
+	@PEER_BIN=bin/floor HALF=no IDLE=0 bench/peers.sh
 
 # What users wait while the server does something else, each on core 0, the load on core 1.
 bench-tails: setup build

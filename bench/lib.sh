@@ -36,7 +36,7 @@ freeport() {
 }
 
 # start NAME COMMAND... starts a server, to which its port and directory are given, and waits for it; port is its port and pid its
-# process. Pogocache has no directory.
+# process. Pogocache and bench/floor have no directory.
 # CPUS, where set, are the processors it runs on from its start: a program that counts them then counts these.
 start() {
 	local name=$1 pin=()
@@ -45,7 +45,10 @@ start() {
 	mkdir -p "$dir/$name"
 	if [ -n "${CPUS:-}" ] && command -v taskset >/dev/null; then pin=(taskset -c "$CPUS"); fi
 	local place=(--port "$port" --dir "$dir/$name")
-	if [[ $(basename "$1") == pogocache* ]]; then place=(-p "$port"); fi
+	case $(basename "$1") in
+	pogocache*) place=(-p "$port") ;;
+	floor) place=(-port "$port") ;;
+	esac
 	"${pin[@]}" "$@" "${place[@]}" >"$dir/$name.log" 2>&1 &
 	pid=$!
 	pids+=("$pid")
@@ -70,6 +73,8 @@ start_peer() {
 		local threads
 		threads=$(if [ -n "${CPUS:-}" ]; then taskset -c "$CPUS" nproc; else nproc; fi)
 		start "$name" "$bin" -h 127.0.0.1 --threads "$threads" --maxconns 12000
+	elif [[ $(basename "$bin") == floor ]]; then
+		start "$name" "$bin"
 	else
 		start "$name" "$bin" --bind 127.0.0.1 --appendonly yes --appendfsync everysec --save '' --maxclients 12000 --loglevel warning "$@"
 	fi

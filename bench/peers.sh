@@ -4,7 +4,7 @@
 #
 #   bench/peers.sh                          a redis-server of its own
 #   PEER_BIN="valkey-server pogocache" bench/peers.sh    other programs of its own, one after the other, started with redis-server's flags
-#                                           or with those of Pogocache, which keeps no log
+#                                           or with those of Pogocache, which keeps no log. bin/floor is bench/floor: make bench-floor
 #   bench/peers.sh 10.0.0.5:6379,redis-hash a server of yours, and the data model to drive it with (counterbench run --help lists them);
 #                                           it must be empty, and is left full. Without a model: one string a counter
 #
@@ -67,6 +67,7 @@ for bin in ${PEER_BIN:-redis-server}; do
 	peer_pid=$pid
 	model=redis-strings
 	[[ $name != pogocache* ]] || model=redis-set # it has no MSET
+	[[ $name != floor ]] || model=counterd
 	measure "$name" "127.0.0.1:$port,$model" "$("$bin" --version)" "$peer_pid"
 	kill "$peer_pid"
 	wait "$peer_pid" || true
