@@ -20,7 +20,7 @@ import (
 // logKeys are all keys of the log behind time, level and msg: one name for one thing, wherever it is said.
 var logKeys = map[string]string{
 	"address": "that is listened on, or that a connection comes from", "attempt": "which one this is", "attempts": "how many are made at most",
-	"backup": "name of a backup", "before": "time that the posts of a line are older than", "blocks": "number of blocks", "bytes": "size of what the line is about", "bytes_written": "size of files written", "change": "of the map of a cluster", "client": "number of a connection, as in CLIENT LIST", "clock": "time of the machine",
+	"backup": "name of a backup", "before": "time that the posts of a line are older than", "blocks": "number of blocks", "bytes": "size of what the line is about", "bytes_written": "size of files written", "change": "of the map of a cluster", "client": "number of a connection, as in CLIENT LIST", "clock": "time of the machine", "confirmed": "log offset up to which changes were confirmed",
 	"counter": "name of a counter", "counters": "number of counters", "damage": "what is wrong with a file", "deletes": "number of deletions", "difference": "a post and its values on two nodes", "dir": "data directory", "durability": "what an acknowledged change survives",
 	"durable": "log offset that is on the disk", "end": "log offset of an end", "epoch": "of Sentinel, or of a shard of a cluster", "error": "what went wrong", "file": "path of a file, or its name",
 	"files": "number of files", "first_change": "time of the first of several changes", "flushes": "number of FLUSHALL", "folder": "name of a folder of damaged files", "frames": "number of frames of the log", "free": "bytes free on the disk",

@@ -76,13 +76,13 @@ func (b *boot) begin() error {
 	if b.begun {
 		return nil
 	}
-	now := bootNote{id: b.id, durable: b.durable}
+	now := bootNote{id: b.id, durable: b.durable, behind: b.note.behind}
 	text, err := vfs.ReadFile(b.s.Config.FS, filepath.Join(b.s.Dir.Path(), bootName), maxBoot)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && vfs.IsTrouble(err) {
 		return err
 	}
 	if was, ok := parseBoot(text); !errors.Is(err, fs.ErrNotExist) {
-		now.behind = !ok || was.lacks(now.id) || b.torn && was.survived(now.id)
+		now.behind = now.behind || !ok || was.lacks(now.id) || b.torn && was.survived(now.id)
 	}
 	b.note.behind = now.behind // also while it cannot be noted
 	if err := b.write(now); err != nil {
@@ -147,6 +147,13 @@ func (b *boot) change(f func(n *bootNote)) error {
 	return b.write(n)
 }
 
+// doubt has begin note that the store may lack what it acknowledged, if it has not written its note yet.
+func (b *boot) doubt() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.note.behind = b.note.behind || !b.begun
+}
+
 // policy notes that changes may be acknowledged from now on before they are durable. A policy that is stricter than
 // before is not noted: acknowledged changes may not be durable yet. Where begin has not written its note yet, begin notes it.
 func (b *boot) policy(p persist.SyncPolicy) error {
@@ -164,12 +171,13 @@ func (b *boot) policy(p persist.SyncPolicy) error {
 // end notes that all is durable.
 func (b *boot) end() error { return b.change(func(n *bootNote) { n.durable = true }) }
 
-// MarkBehind notes, durably, that an Elected store may lack what it acknowledged: its log is about to be cut. Of any other
-// store nothing is noted.
+// MarkBehind notes, durably, that an Elected store may lack what it acknowledged: its log is about to be cut, or has lost its end. Of any other
+// store nothing is noted. On a disk that has taken nothing since the start, it returns an error, and the store counts as behind nevertheless.
 func (r *Replication) MarkBehind() error {
 	if r.s.Log == nil || !r.s.Config.Elected {
 		return nil
 	}
+	r.boot.doubt()
 	if err := r.boot.begin(); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -85,6 +86,40 @@ func parseConfirmed(text []byte) (n confirmedNote, ok bool) {
 	return n, true
 }
 
+// readConfirmed reads the file. !ok: no file counts.
+func readConfirmed(fs vfs.FS, path string, logger logger) (n confirmedNote, ok bool) {
+	text, err := vfs.ReadFile(fs, path, maxConfirmed)
+	if isNotExist(err) {
+		return n, false
+	}
+	if n, ok = parseConfirmed(text); !ok {
+		logger.Warn("cannot read the file with the confirmed log offset; ignoring it", "file", path, "error", err)
+	}
+	return n, ok
+}
+
+// lackedBy tells whether a log of a lineage that ends at an offset lacks confirmed changes. Those behind the beginning of a later term were given up.
+func (n *confirmedNote) lackedBy(past *format.Lineage, end uint64) bool {
+	i := slices.IndexFunc(past.Terms, func(t format.Term) bool { return t.ReplID == n.history })
+	return i >= 0 && past.End(i, n.offset) > end
+}
+
+// lacksConfirmed tells whether the log of a directory, which ends at an offset, lacks confirmed changes. Where the newest frames and DURABLE are gone at once,
+// no other file tells so. A replica that was never in sync may lack them without damage.
+func lacksConfirmed(fs vfs.FS, dir string, end uint64, logger logger) bool {
+	n, ok := readConfirmed(fs, filepath.Join(dir, confirmedName), logger)
+	if !ok || n.offset <= end {
+		return false
+	}
+	past, err := logfile.ReadLineage(fs, dir)
+	lacks := err != nil || n.lackedBy(&past, end)
+	if lacks {
+		logger.Error("the log ends in front of changes that were confirmed; this node may lack acknowledged changes until it has caught up with a primary",
+			"dir", dir, "offset", end, "confirmed", n.offset, "error", err)
+	}
+	return lacks
+}
+
 // ConfirmedError says that a node does not cut its log for a primary, because it would lose confirmed changes.
 // Nothing was changed.
 type ConfirmedError struct {
@@ -105,13 +140,8 @@ func (c *confirmed) open(fs vfs.FS, dir string) {
 		return
 	}
 	c.fs, c.path = fs, filepath.Join(dir, confirmedName)
-	text, err := vfs.ReadFile(c.fs, c.path, maxConfirmed)
-	if isNotExist(err) {
-		return
-	}
-	n, ok := parseConfirmed(text)
+	n, ok := readConfirmed(c.fs, c.path, c.logger)
 	if !ok {
-		c.logger.Warn("cannot read the file with the confirmed log offset; ignoring it", "file", c.path, "error", err)
 		return
 	}
 	c.mu.Lock()

@@ -3,6 +3,7 @@ package repl
 import (
 	"errors"
 	"log/slog"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/damagetest"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -94,6 +97,68 @@ func TestConfirmedIsKept(t *testing.T) {
 		eventually(t, "it is behind no more", func() bool { return !b.host.Store().Replication().Behind() })
 		b.kill()
 		a.kill()
+	}
+}
+
+// TestConfirmedEndIsGone: the newest frames of the log of a node in sync are zeros, and DURABLE is gone, so that the log looks whole. CONFIRMED tells that
+// acknowledged changes are missing: the node counts as behind, so it does not lead before it has caught up, and tells another node so while it cannot
+// open its data. A log that was cut because a person gave the changes up lacks nothing.
+func TestConfirmedEndIsGone(t *testing.T) {
+	a, b := newMember(t, "a", counter.SyncAlways), newMember(t, "b", counter.SyncAlways)
+	from := elect(t, a, b, 1, 3)
+	end := elect(t, a, b, 1, 4)
+	b.kill()
+	for name, c := range map[string]struct {
+		gone  bool // the end is gone
+		given bool // the changes were given up
+		full  bool // the disk takes nothing
+	}{"whole": {}, "gone": {gone: true}, "gone, a full disk": {gone: true, full: true}, "given up": {gone: true, given: true}} {
+		h := electedHost(t, b.sim.Kill(), "boot "+strconv.Itoa(b.boot))
+		if c.gone {
+			segs, err := logfile.ListSegments(h.sim, "data")
+			if err == nil {
+				last := segs[len(segs)-1]
+				err = errors.Join(h.sim.Damage(last.Path, func(b []byte) []byte { clear(b[last.Offset(from):]); return b }), logfile.DropClaim(h.sim, "data"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		short, err := past.ReadLogEnd(h.sim, "data")
+		if err != nil || c.gone != (short.Offset < end) {
+			t.Fatalf("%s: the log ends at %d, and ended at %d; %v", name, short.Offset, end, err)
+		}
+		if c.given {
+			l, err := logfile.ReadLineage(h.sim, "data")
+			if err == nil {
+				l.Add(format.Term{ReplID: format.NewReplID(), Epoch: 3, Start: short.Offset})
+				err = logfile.WriteLineage(h.sim, "data", &l)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		closed := newTestNode(h)
+		closed.settings = func() Settings { return Settings{BootID: "boot " + strconv.Itoa(b.boot)} }
+		closed.healing.tellEnd("data", clusterSearch{})()
+		if closed.healing.closed.behind != (c.gone && !c.given) {
+			t.Errorf("%s: as long as it is closed, it says that it is behind: %t", name, closed.healing.closed.behind)
+		}
+		if c.full {
+			h.sim.SetCapacity(1)
+		}
+		n := newTestNode(h)
+		s, err := n.Open(t.Context(), "data", clusterSearch{}, func() (*counter.Store, error) { return h.open(), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Replication().Behind() != (c.gone && !c.given) {
+			t.Errorf("%s: behind: %t", name, s.Replication().Behind())
+		}
+		h.sim.SetCapacity(0)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -177,6 +177,11 @@ func (h *Healer) opened(dir string, store *counter.Store) (*counter.Store, error
 		was = &format.Healing{Reason: err.Error()}
 	}
 	h.now.Store(was)
+	if log := store.Replication(); lacksConfirmed(n.fs, dir, log.Position(), n.logger) {
+		if err := log.MarkBehind(); err != nil && !log.Behind() {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
 	if err := past.ForgetLonger(n.fs, dir); err != nil {
 		n.logger.Warn("cannot remove the note of the log of a replica; ignoring it", "error", err)
 	}

@@ -98,7 +98,8 @@ func (h *Healer) tellEnd(dir string, search Search) (stop func()) {
 		n.logger.Warn("this node cannot give the other nodes of the shard the end of its log", "dir", dir, "error", err)
 		return func() {}
 	}
-	return h.closed.tell(end, end.Torn || counter.LacksNothing(n.fs, dir, n.settings().BootID) != nil, search.InSync)
+	behind := end.Torn || counter.LacksNothing(n.fs, dir, n.settings().BootID) != nil || lacksConfirmed(n.fs, dir, end.Offset, n.logger)
+	return h.closed.tell(end, behind, search.InSync)
 }
 
 // ClosedEnd returns the term and the end of the log of a node outside of a cluster that waits for its primary, and cannot open its data. !ok: it is not such a node.
