@@ -33,15 +33,13 @@ func DamagedLog(fsys vfs.FS, dir string, set, from uint64, frame func(raw []byte
 }
 
 // ClosedFrames returns whole frames of the log of a directory that is not open, from a log offset on, at which a frame begins, and none
-// behind end: up to most bytes, or one frame at least. The files may be damaged elsewhere, and the log may be being mended.
+// behind end: up to most bytes, or one frame at least. The files may be damaged elsewhere, and the log may be being mended. In a directory that heals, also in an
+// open one, they are those of the log that was set aside first.
 //
 // INVARIANT: any log that has come to end in the term has the same frames there. The history of this directory has that term up to
 // end, has begun no change that would make its files speak of another one, and admits each frame.
 func ClosedFrames(fsys vfs.FS, dir string, term format.ReplID, from, end uint64, most int) (raw []byte, err error) {
-	if h, err := ReadHealing(fsys, dir); err != nil || h != nil {
-		return nil, errors.Join(err, errNoFrames)
-	}
-	past, err := logfile.ReadLineage(fsys, dir)
+	set, past, err := ownPast(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +48,7 @@ func ClosedFrames(fsys vfs.FS, dir string, term format.ReplID, from, end uint64,
 		return nil, errNoFrames
 	}
 	at := from
-	_, _, _, err = readDamaged(fsys, dir, 0, from, func(frame []byte) error {
+	_, _, _, err = readDamaged(fsys, dir, set, from, func(frame []byte) error {
 		var f format.Frame
 		if fault := format.DecodeFrame(frame, at, &f); fault != nil || f.End() > end || len(raw) > 0 && len(raw)+len(frame) > most {
 			return errEnough
@@ -68,6 +66,33 @@ func ClosedFrames(fsys vfs.FS, dir string, term format.ReplID, from, end uint64,
 		return nil, errNoFrames
 	}
 	return raw, nil
+}
+
+// ownPast returns the history of the log that a directory had before it healed, and the set of files with that log; 0: it does not heal.
+func ownPast(fsys vfs.FS, dir string) (set uint64, past format.Lineage, err error) {
+	h, err := ReadHealing(fsys, dir)
+	switch {
+	case err != nil:
+		return 0, past, err
+	case h == nil:
+		past, err = logfile.ReadLineage(fsys, dir)
+		return 0, past, err
+	case h.First == 0:
+		return 0, past, errNoFrames
+	}
+	err = errNoFrames
+	for _, name := range []string{format.HistoryName, format.HistoryName + vfs.CopySuffix} { // an older copy does not admit the newest frames
+		path := DamagedPath(dir, name, h.First)
+		text, rerr := vfs.ReadFile(fsys, path, format.MaxLineageText)
+		if rerr == nil {
+			past, rerr = format.DecodeLineage(path, text)
+		}
+		if rerr == nil {
+			return h.First, past, nil
+		}
+		err = errors.Join(err, rerr)
+	}
+	return 0, past, err
 }
 
 var (

@@ -2,6 +2,7 @@ package past
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/persisttest"
@@ -51,8 +52,8 @@ func TestDamagedLog(t *testing.T) {
 }
 
 // TestClosedFrames: a directory that is not open gives the frames of its log, up to an offset and a length, also behind damage. It gives none if
-// its history does not have the term up to the end, does not admit the frames, or speaks of a change that is not finished, and none while it
-// has no data of its own.
+// its history does not have the term up to the end, does not admit the frames, or speaks of a change that is not finished. While it heals, it gives those of
+// the log that was set aside first.
 func TestClosedFrames(t *testing.T) {
 	disk, _, end := replicaLog(t)
 	var frames []format.Frame
@@ -91,7 +92,19 @@ func TestClosedFrames(t *testing.T) {
 		{name: "the term ended there", terms: []format.Term{term, later}, end: end - 1, most: rest, want: rest - len(frames[len(frames)-1].Raw)},
 		{name: "frames of an earlier branch", terms: []format.Term{{ReplID: format.NewReplID(), Epoch: term.Epoch}, wrong}, end: end, most: rest},
 		{name: "a cut was begun", end: end, most: rest, change: func(_ *vfs.Sim, l *format.Lineage) { l.Cutting, l.CuttingAt = true, from }},
-		{name: "set aside", end: end, most: rest, change: func(disk *vfs.Sim, _ *format.Lineage) {
+		{name: "set aside", end: end, most: rest, want: rest, change: func(disk *vfs.Sim, l *format.Lineage) {
+			persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, l))
+			persisttest.Must(t, disk.Damage(format.LineagePath(persisttest.Dir), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })) // its copy counts
+			for range 2 {
+				persisttest.Must(t, GiveUp(disk, persisttest.Dir, format.Healing{Reason: "a bad page", Since: 7}))
+			}
+		}},
+		{name: "set aside, of another log", end: end, most: rest, change: func(disk *vfs.Sim, _ *format.Lineage) {
+			persisttest.Must(t, GiveUp(disk, persisttest.Dir, format.Healing{Reason: "a bad page", Since: 7}))
+		}},
+		{name: "set aside without its history", end: end, most: rest, change: func(disk *vfs.Sim, l *format.Lineage) {
+			persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, l))
+			persisttest.Must(t, errors.Join(disk.Remove(format.LineagePath(persisttest.Dir)), disk.Remove(format.LineagePath(persisttest.Dir)+vfs.CopySuffix)))
 			persisttest.Must(t, GiveUp(disk, persisttest.Dir, format.Healing{Reason: "a bad page", Since: 7}))
 		}},
 	} {

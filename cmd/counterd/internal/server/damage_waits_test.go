@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -165,6 +166,41 @@ func TestDamagedReplicaWaits(t *testing.T) {
 	until(t, "it is whole", func() bool { return b.info("counterd_healed") == "1" })
 	c.dial().want("SET 2.cntcm 5", "+OK")
 	same(t, c, b)
+}
+
+// TestReplicaIsDamagedWhileItIsCopied: a primary could not open its data, and copies its replica. Before it has the data, both end, and the log of the replica is
+// damaged. The log that the primary has set aside has the frames: the replica is whole by them, and the primary leads again.
+func TestReplicaIsDamagedWhileItIsCopied(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	b.start(a.addr())
+	a.dial().want("SET 1.cntcm 4", "+OK")
+	same(t, a, b)
+	a.noted()
+	from := a.srv.Store().Replication().Written()
+	for i := range 20 {
+		a.dial().want(fmt.Sprintf("SET %d.cntcm 5", i), "+OK")
+	}
+	same(t, a, b)
+	lineage, end := a.srv.Store().Replication().Lineage(), a.srv.Store().Replication().Written()
+	a.stop()
+	b.stop()
+	err := past.GiveUp(vfs.OS(), a.dir, format.Healing{Reason: "a bad page", Host: "127.0.0.1", Port: b.port, Lead: lineage.Current().ReplID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alterLog(t, b.dir, func(b []byte, s *logfile.Segment) { b[s.Offset((from+end)/2)] ^= 1 })
+	a.start("")
+	b.start("")
+	until(t, "the primary is whole", func() bool { return a.info("counterd_healing") == "0" && a.info("role") == "master" })
+	for i := range 20 {
+		a.dial().want(fmt.Sprintf("GET %d.cntcm", i), `"5"`)
+	}
+	a.dial().want("SET 21.cntcm 6", "+OK")
+	same(t, a, b)
+	if found := setAside(t, b.dir); len(found) > 0 || b.info("counterd_refilled_log_segments") != "1" {
+		t.Errorf("the replica has set %q aside, and %s segments were mended", found, b.info("counterd_refilled_log_segments"))
+	}
 }
 
 // damageImages damages all images of a directory.

@@ -98,6 +98,11 @@ func Frames(n *Node, words [][]byte) (raw []byte, err error) {
 		return nil, fmt.Errorf("%w: REPLCONF frames from %q to %q", ErrProtocol, words[1], words[2])
 	}
 	store := n.host.Store()
+	if term, err := format.ParseReplID(string(words[0])); err == nil && n.Healing() != nil && !holding { // the node that is copied may be damaged by now
+		if raw, err := past.ClosedFrames(n.fs, store.Path(), term, from, end, frameBatch); err == nil {
+			return raw, nil
+		}
+	}
 	if err := mayGiveFrames(n, store, string(words[0]), end); err != nil {
 		return nil, err
 	}
