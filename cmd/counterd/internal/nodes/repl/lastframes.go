@@ -30,6 +30,9 @@ import (
 // The node that was behind then leads, and the other one copies its data. If both are behind, the other one counts as a node in sync that has no more
 // of the log: if all nodes in sync are behind, the one with the most of it leads, as among nodes that serve.
 //
+// A node in sync whose log has a damaged end asks in the same way, and makes its log whole up to the end of the other one (closedEnd). Neither of the two has its
+// data open then, and the first one leads when it has.
+//
 // INVARIANT: both answers come only from a node that is in sync, and whose directory is its newest; the empty string, only if the log is whole up to an
 // end that no power failure or torn tail has shortened. All nodes in sync have all acknowledged changes, and two logs of one term have the same bytes at the same
 // offsets. So a log of that term that is as long lacks nothing.
@@ -42,6 +45,7 @@ const endAsk = 2 * time.Second
 
 var (
 	errKeepsEnd  = errors.New("ERR this node does not wait for a primary with a whole log that it cannot open")
+	errBehindToo = errors.New("that node may lack acknowledged changes, too")
 	errHasLeader = errors.New("the node has a role, or another log, by now")
 )
 
@@ -195,6 +199,52 @@ func TakeLastFrames(ctx context.Context, n *Node, a Address) (behind bool, err e
 		case len(raw) == 0:
 			n.logger.Warn("this node has all acknowledged changes again, from the log of a node that cannot open its data", "from", a.String())
 			return false, nil
+		}
+	}
+}
+
+// closedEnd returns the end of the log of a directory that cannot be opened, as the end of it is damaged: that of another member of the shard, in the same term,
+// which is in sync and cannot open its directory, and whose log lacks nothing. A log of that term that comes to this end lacks nothing, too.
+func (h *Healer) closedEnd(ctx context.Context, dir string, from []Address) (end uint64, err error) {
+	own, err := past.ReadWholeEnd(h.node.fs, dir)
+	if err != nil {
+		return 0, err
+	}
+	errs := []error{errEndUnknown}
+	for _, a := range from {
+		end, err := h.closedEndOf(ctx, a, own)
+		if err == nil {
+			return end, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", a, err))
+	}
+	return 0, errors.Join(errs...)
+}
+
+// closedEndOf asks one member. The frames are fetched again by the mend.
+func (h *Healer) closedEndOf(ctx context.Context, a Address, own past.LogEnd) (end uint64, err error) {
+	n := h.node
+	conn, err := n.settings().dial(ctx, a, wire.Options{Timeout: endAsk, Answer: 2 * endAsk, Buffer: linkBuffer})
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	for end = own.Offset; ; {
+		raw, err := n.refills.ask(ctx, conn, maxFrames, "last-frames", own.Term.String(), strconv.FormatUint(end, 10))
+		switch {
+		case err != nil:
+			return 0, err
+		case len(raw) == 0:
+			return end, nil
+		case string(raw) == wordBehind:
+			return 0, errBehindToo
+		}
+		for rest := raw; len(rest) > 0; {
+			var f format.Frame
+			if fault := format.DecodeFrame(rest, end, &f); fault != nil {
+				return 0, fmt.Errorf("%w: a frame for log offset %d: want %s, got %s", ErrProtocol, end, fault.Want, fault.Got)
+			}
+			rest, end = rest[f.End()-end:], f.End()
 		}
 	}
 }

@@ -301,6 +301,72 @@ func TestClosedLogsGiveFrames(t *testing.T) {
 	}
 }
 
+// TestClosedEnd: the end of the log of a node in sync is damaged, and the other node in sync cannot open its directory. The log of that one is whole: the first node
+// takes its end, opens its data, and lacks nothing. It changes nothing if the other node is not in sync, or may lack changes itself.
+func TestClosedEnd(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		boot   string // of the other node's machine, now
+		search Search
+		whole  bool
+	}{
+		{name: "a whole log", boot: "1", search: clusterSearch{}, whole: true},
+		{name: "it lost power", boot: "2", search: clusterSearch{}},
+		{name: "not in sync", boot: "1", search: notInSync{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := electedHost(t, vfs.NewSim(), "1")
+				s := all.open()
+				if err := errors.Join(leadAt(s, 1), s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n")); err != nil {
+					t.Fatal(err)
+				}
+				var starts []uint64
+				for i := range 20 {
+					starts = append(starts, s.Replication().Position())
+					if err := s.Set(fmt.Sprintf("%d.n", i), 7); err != nil {
+						t.Fatal(err)
+					}
+					all.commit()
+				}
+				want := digest(t, s)
+				other := newTestNode(electedHost(t, all.sim.Kill(), "1"))
+				other.settings = func() Settings { return Settings{BootID: c.boot} }
+				if err := s.Close(); err != nil { // DURABLE has its end
+					t.Fatal(err)
+				}
+				segs, err := logfile.ListSegments(all.sim, "data")
+				if err != nil {
+					t.Fatal(err)
+				}
+				last := segs[len(segs)-1]
+				if err := all.sim.Damage(last.Path, func(b []byte) []byte { clear(b[last.Offset(starts[15])+9:]); return b }); err != nil {
+					t.Fatal(err)
+				}
+				defer other.healing.closed.begin("data")()
+				defer other.healing.tellEnd("data", c.search)()
+				here := electedHost(t, all.sim.Kill(), "1")
+				got, err := openByMember(t, here, other, func(n *Node, words [][]byte) ([]byte, error) {
+					if len(words) == 2 {
+						return LastFrames(n, words)
+					}
+					return ClosedFrames(n, words)
+				})
+				if (err == nil) != c.whole {
+					t.Fatalf("the node: %v", err)
+				}
+				if !c.whole {
+					return
+				}
+				defer got.Close()
+				if has := digest(t, got); has != want || got.Replication().Behind() {
+					t.Errorf("the node has %s, want %s; behind: %v", has, want, got.Replication().Behind())
+				}
+			})
+		})
+	}
+}
+
 // openByMember opens the damaged store of a host, whose shard nobody leads and has one other member. It is asked once.
 func openByMember(t *testing.T, h *testHost, member *Node, give func(*Node, [][]byte) ([]byte, error)) (*counter.Store, error) {
 	a := newAsked(t, h)

@@ -162,12 +162,13 @@ func mayGiveFrames(n *Node, store *counter.Store, term string, end uint64) error
 // This is safe for the same reason as a mend by frames of the primary: a member gives frames only if its log has come to the end of the damage
 // in the term that the log here has there (mayGiveFrames). In a term there is one log, so the frames are those that were here. The log then ends
 // where it ended before, and the node counts as before the damage. That holds only where the end of the log is known, by
-// whole frames behind the damage. Where the damage goes to the end, only the primary helps: a node that lacks its end must not lead.
+// whole frames behind the damage. Where the damage goes to the end, only the primary helps, or a node in sync that cannot open its data (closedEnd): a node that
+// lacks its end must not lead.
 //
 // Two nodes whose logs are both damaged help each other where each has the frames that the other node lacks: see closedLog.
 
 // errEndUnknown refuses to make the end of a log up from the frames of nodes that do not lead.
-var errEndUnknown = errors.New("the end of the log is damaged, so only the primary of the shard tells what is missing")
+var errEndUnknown = errors.New("the end of the log is damaged, so only the primary of the shard, or a node in sync that cannot open its data, tells what is missing")
 
 // mendWithin is how long a node asks for frames that does not get an answer, or has no room for them. Both nodes may have lost power
 // together. Then a primary and a node of a cluster search again, as the node that has the data may come back, and a node that was told whom
@@ -339,6 +340,11 @@ func (h *Healer) mendByMembers(ctx context.Context, dir string, damage error, se
 		if from := search.Members(ctx); len(from) > 0 {
 			began := time.Now()
 			done, _, err := h.mendOnce(ctx, dir, from, past.LogMend{Ends: func() error { return errEndUnknown }})
+			if end := uint64(0); errors.Is(err, errEndUnknown) {
+				if end, err = h.closedEnd(ctx, dir, from); err == nil {
+					done, _, err = h.mendOnce(ctx, dir, from, past.LogMend{Reach: end})
+				}
+			}
 			if err == nil {
 				if done.Segments > 0 {
 					h.logMended(dir, done, began)
