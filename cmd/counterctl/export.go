@@ -58,11 +58,11 @@ take back the exported values.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		e := &exporter{}
 		flags.StringVarP(&e.out, "out", "o", "", "`FILE` to write, - for standard output; {counter} in it is the counter's name")
-		flags.StringVar(&e.format, "format", "", strings.Join(export.Formats, ", ")+"; FILE's name tells it unless given")
+		flags.StringVar(&e.format, "format", "", strings.Join(export.Formats, ", ")+"; the default is told by the name of FILE")
 		flags.StringArrayVarP(&e.rules, "map", "m", nil, "of resp: `RULE` that says where a Redis has a number, as in import; may be given many times")
 		flags.BoolVar(&e.skipZeros, "skip-zeros", false, "with --map: leave out values that are 0")
-		flags.StringSliceVar(&e.columns, "columns", nil, "columns to write, parted by commas; all but derived ones unless given")
-		flags.StringVar(&e.position, "position", "", "`FILE` to store the position in from which counterctl feed goes on")
+		flags.StringSliceVar(&e.columns, "columns", nil, "columns to write, separated by commas (default: all but derived ones)")
+		flags.StringVar(&e.position, "position", "", "`FILE` for the position of the state that is written; counterctl feed --from FILE continues there")
 		e.reach = connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) == 0 {

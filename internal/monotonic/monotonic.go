@@ -10,16 +10,17 @@ var start = time.Now()
 // Moment is the time since the start of the process in nanoseconds. The zero value is no moment.
 type Moment int64
 
-// Now returns the moment of now. It is never 0.
-func Now() Moment { return Of(time.Now()) }
+// Now returns the moment of now. It is never 0. It reads the monotonic clock alone, where time.Now reads the wall clock, too.
+func Now() Moment { return moment(time.Since(start)) }
 
 // Of returns the moment of a reading of the clock, which has a monotonic reading. It is never 0.
-func Of(t time.Time) Moment {
-	m := Moment(t.Sub(start))
-	if m >= 0 {
-		m++
+func Of(t time.Time) Moment { return moment(t.Sub(start)) }
+
+func moment(sinceStart time.Duration) Moment {
+	if sinceStart >= 0 {
+		sinceStart++
 	}
-	return m
+	return Moment(sinceStart)
 }
 
 // Age returns how long ago the moment was.

@@ -15,12 +15,6 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// beginning is when the program began.
-var beginning = time.Now()
-
-// sinceBeginning is a time to be compared with another one. It reads one clock, and time.Now reads two.
-func sinceBeginning() time.Duration { return time.Since(beginning) }
-
 // account spreads the time of a batch over its commands. One by one they are too short to be timed.
 func (c *call) account(took time.Duration) {
 	if len(c.runs) == 0 {

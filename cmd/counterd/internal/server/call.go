@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -15,6 +14,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/monotonic"
 	"github.com/counterd/counterd/internal/slicepool"
 	"github.com/counterd/counterd/schema"
 )
@@ -268,7 +268,7 @@ func (c *call) flush() {
 		c.session.LeaveLoop()
 		return
 	}
-	began := sinceBeginning()
+	began := monotonic.Now()
 	c.items.Batch.Run()
 	c.touched()
 	if !c.executing {
@@ -279,7 +279,7 @@ func (c *call) flush() {
 }
 
 // reply appends the replies that are owed for the batch, which was run, and accounts for it.
-func (c *call) reply(began time.Duration) {
+func (c *call) reply(began monotonic.Moment) {
 	hits := int64(c.items.Batch.Found())
 	for i, next := 0, 0; i < len(c.items.Owed); i = next {
 		size := c.items.Out.Len()
@@ -304,7 +304,7 @@ func (c *call) reply(began time.Duration) {
 	}
 	c.srv.stats.Hits.Add(c.session.Lane(), hits)
 	c.srv.stats.Misses.Add(c.session.Lane(), int64(c.items.Batch.Len())-hits)
-	c.account(sinceBeginning() - began)
+	c.account(began.Age())
 	c.items.Batch.Reset()
 }
 

@@ -24,7 +24,7 @@ type clientInfo struct {
 	watch      *watch.Mark
 	peer       atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: the connection is none
 	readonly   bool                      // the connection came by a listener for reads only; never changes
-	calls      atomic.Int64              // commands executed until it had last answered what it had read
+	calls      atomic.Int64              // commands that were executed before the last flush of replies
 
 	mu    sync.Mutex
 	name  string

@@ -80,14 +80,14 @@
 //	pubsubcmd.go                   SUBSCRIBE, PUBLISH, the same of shard channels, and MONITOR
 //	connection.go users.go         PING, HELLO, AUTH, ...; ACL, and what becomes of connections when users change
 //	numbered.go                    commands about producers of numbered commands
-//	multi.go                       MULTI, EXEC, WATCH; package watch knows what is watched
+//	multi.go                       the execution of a transaction by EXEC
 //	conns.go findconn.go           a new connection; what packages dataset, role, scatter, serving, admin, feed and find see of a connection
 //	client.go                      a connection: what package front asks of it; how a command is executed
 //	decide.go                      whether a command is planned, executed, queued, postponed or refused
 //	call.go longread.go            a connection's way to the store: what is planned, run and committed; reads of very many posts
 //	account.go                     what batches cost: statistics, SLOWLOG, hot posts, and who is told of changes
 //	clientinfo.go                  what others see of a connection
-//	transaction.go                 the queue of MULTI, which package argqueue keeps
+//	transaction.go                 MULTI, EXEC and WATCH: the queue, which package argqueue keeps; package watch knows what is watched
 //	subscriber.go monitors.go      a connection as it is told of messages and of commands; all that monitor
 //	tracker.go                     a connection as package tracking knows it, and what the connection does with what it reads
 //	routing.go                     whether a node of a cluster takes a command now

@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/internal/monotonic"
 )
 
 // longArgs is the most arguments that a command may have in a loop: 512 keys are 0.1 ms where all are misses of the
@@ -23,7 +24,7 @@ func (c *call) runLong(cmd *row, args [][]byte) (done bool) {
 	c.flush()
 	c.items.Pause = c.srv.front.GiveWay
 	defer func() { c.items.Pause = nil }()
-	began := sinceBeginning()
+	began := monotonic.Now()
 	done, err := c.tryLong(cmd, args)
 	if done {
 		if cmd.Reads() && !c.ack.Pending() && c.items.Out.Len() == 0 {

@@ -12,55 +12,10 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/monotonic"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
-
-func runMulti(c *client, _ [][]byte) {
-	if c.multi.active {
-		c.call.items.Out.Error("ERR MULTI calls can not be nested")
-		return
-	}
-	c.multi.active = true
-	c.call.items.Out.Status("OK")
-}
-
-func runDiscard(c *client, _ [][]byte) {
-	if !c.multi.active {
-		c.call.items.Out.Error("ERR DISCARD without MULTI")
-		return
-	}
-	c.multi = transaction{}
-	c.srv.watches.Remove(&c.watch)
-	c.call.items.Out.Status("OK")
-}
-
-// runExec: EXEC [IDMP producer seq [EPOCH epoch]].
-func runExec(c *client, args [][]byte) {
-	var num idmp.Number
-	_, text := c.call.number(&num, c.executed, args)
-	if !c.multi.active {
-		c.call.items.Out.Error("ERR EXEC without MULTI")
-		return
-	}
-	t := c.multi
-	c.multi = transaction{}
-	switch {
-	case t.failed:
-		text = "EXECABORT Transaction discarded because of previous errors."
-	case text != "":
-		text = items.ExecAborted(text)
-	case num.Producer != nil && c.confined&command.ConfinedReader != 0: // what is kept of it would be a change
-		text = items.ExecAborted(command.ErrReaderWrites)
-	case c.scatter != nil && c.scatter.Forwards() && c.scatter.Exec(c.executed.Access(), execution{c, &t}, num):
-		return
-	default:
-		execution{c, &t}.exec(num)
-		return
-	}
-	c.srv.watches.Remove(&c.watch)
-	c.call.items.Out.Error(text)
-}
 
 // execution is an EXEC of a connection: the queue of its transaction, which has ended. It is a scatter.Transaction.
 type execution struct {
@@ -248,7 +203,7 @@ func (x execution) execLong() (done bool) {
 		return false
 	}
 	c.srv.watches.Remove(&c.watch)
-	began := sinceBeginning()
+	began := monotonic.Now()
 	b.Run()
 	k.touched()
 	b.End()
@@ -419,32 +374,4 @@ func (c *call) answerOnce(o *counter.Once, err error) {
 	default:
 		c.items.AnswerResult(o.Result)
 	}
-}
-
-func runWatch(c *client, args [][]byte) {
-	if c.multi.active {
-		c.call.items.Out.Error("ERR WATCH inside MULTI is not allowed")
-		return
-	}
-	store := c.srv.store()
-	sch := store.Schema()
-	keys := make([]schema.Key, 0, len(args)-1)
-	for _, a := range args[1:] {
-		if k, ok := sch.ParseKey(a); ok {
-			keys = append(keys, k)
-		}
-	}
-	if !c.srv.watches.Add(&c.watch, keys) {
-		c.call.items.Out.Error("ERR too many keys are watched")
-		return
-	}
-	if c.call.loading || c.srv.store() != store || store.Schema() != sch { // the meaning of the keys was not known, or has changed meanwhile
-		c.watch.Spoil()
-	}
-	c.call.items.Out.Status("OK")
-}
-
-func runUnwatch(c *client, _ [][]byte) {
-	c.srv.watches.Remove(&c.watch)
-	c.call.items.Out.Status("OK")
 }

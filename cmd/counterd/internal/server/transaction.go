@@ -179,3 +179,77 @@ func changesOf(cmd *row, args [][]byte) int {
 	}
 	return 1
 }
+
+func runMulti(c *client, _ [][]byte) {
+	if c.multi.active {
+		c.call.items.Out.Error("ERR MULTI calls can not be nested")
+		return
+	}
+	c.multi.active = true
+	c.call.items.Out.Status("OK")
+}
+
+func runDiscard(c *client, _ [][]byte) {
+	if !c.multi.active {
+		c.call.items.Out.Error("ERR DISCARD without MULTI")
+		return
+	}
+	c.multi = transaction{}
+	c.srv.watches.Remove(&c.watch)
+	c.call.items.Out.Status("OK")
+}
+
+// runExec: EXEC [IDMP producer seq [EPOCH epoch]].
+func runExec(c *client, args [][]byte) {
+	var num idmp.Number
+	_, text := c.call.number(&num, c.executed, args)
+	if !c.multi.active {
+		c.call.items.Out.Error("ERR EXEC without MULTI")
+		return
+	}
+	t := c.multi
+	c.multi = transaction{}
+	switch {
+	case t.failed:
+		text = "EXECABORT Transaction discarded because of previous errors."
+	case text != "":
+		text = items.ExecAborted(text)
+	case num.Producer != nil && c.confined&command.ConfinedReader != 0: // what is kept of it would be a change
+		text = items.ExecAborted(command.ErrReaderWrites)
+	case c.scatter != nil && c.scatter.Forwards() && c.scatter.Exec(c.executed.Access(), execution{c, &t}, num):
+		return
+	default:
+		execution{c, &t}.exec(num)
+		return
+	}
+	c.srv.watches.Remove(&c.watch)
+	c.call.items.Out.Error(text)
+}
+
+func runWatch(c *client, args [][]byte) {
+	if c.multi.active {
+		c.call.items.Out.Error("ERR WATCH inside MULTI is not allowed")
+		return
+	}
+	store := c.srv.store()
+	sch := store.Schema()
+	keys := make([]schema.Key, 0, len(args)-1)
+	for _, a := range args[1:] {
+		if k, ok := sch.ParseKey(a); ok {
+			keys = append(keys, k)
+		}
+	}
+	if !c.srv.watches.Add(&c.watch, keys) {
+		c.call.items.Out.Error("ERR too many keys are watched")
+		return
+	}
+	if c.call.loading || c.srv.store() != store || store.Schema() != sch { // the meaning of the keys was not known, or has changed meanwhile
+		c.watch.Spoil()
+	}
+	c.call.items.Out.Status("OK")
+}
+
+func runUnwatch(c *client, _ [][]byte) {
+	c.srv.watches.Remove(&c.watch)
+	c.call.items.Out.Status("OK")
+}

@@ -26,15 +26,15 @@ var instead = func() map[string]string {
 		"dump restore migrate": "REPLICAOF copies a server, counterctl export and import write and read posts",
 		"move swapdb":          "there is one database",
 		"eval eval_ro evalsha evalsha_ro fcall fcall_ro script": "there are no scripts: INCREX adds within bounds, MULTI and COUNTER.UPDATE change several, IDMP makes a retry count once; " +
-			"locks and limits that expire belong into a Redis beside",
+			"keep locks and limits that expire in a Redis",
 		"zadd zincrby zrange zrangestore zrevrange zrangebyscore zrevrangebyscore zrangebylex zrevrangebylex zrank zrevrank zscore zmscore zcard zcount zlexcount zrem " +
 			"zremrangebyrank zremrangebyscore zremrangebylex zpopmin zpopmax bzpopmin bzpopmax zmpop bzmpop zscan zunion zunionstore zinter zinterstore zintercard zdiff " +
 			"zdiffstore zrandmember": "there are no sorted sets: INCRBY counts and COUNTER.TOP lists the posts with the largest values",
-		"lpush rpush lpushx rpushx lpop rpop lrange llen lindex lset linsert lrem ltrim lpos lmove rpoplpush blmove brpoplpush blpop brpop lmpop blmpop": "there are no lists: counters only, keep lists in a Redis beside",
-		"sadd srem smembers sismember smismember scard spop srandmember smove sscan sunion sunionstore sinter sinterstore sintercard sdiff sdiffstore":   "there are no sets: counters only, keep sets in a Redis beside",
-		"xadd xlen xrange xrevrange xread xreadgroup xgroup xack xpending xclaim xautoclaim xdel xtrim xinfo xsetid":                                     "there are no streams: counters only, keep streams in a Redis beside",
-		"pfadd pfcount pfmerge pfdebug pfselftest": "there are no estimates of how many differ: counters only, keep them in a Redis beside",
-		"geoadd geopos geodist geohash georadius georadiusbymember geosearch geosearchstore georadius_ro georadiusbymember_ro": "there are no places: counters only, keep them in a Redis beside",
+		"lpush rpush lpushx rpushx lpop rpop lrange llen lindex lset linsert lrem ltrim lpos lmove rpoplpush blmove brpoplpush blpop brpop lmpop blmpop": "there are no lists: counters only, keep lists in a Redis",
+		"sadd srem smembers sismember smismember scard spop srandmember smove sscan sunion sunionstore sinter sinterstore sintercard sdiff sdiffstore":   "there are no sets: counters only, keep sets in a Redis",
+		"xadd xlen xrange xrevrange xread xreadgroup xgroup xack xpending xclaim xautoclaim xdel xtrim xinfo xsetid":                                     "there are no streams: counters only, keep streams in a Redis",
+		"pfadd pfcount pfmerge pfdebug pfselftest": "there are no HyperLogLogs: counters only, keep them in a Redis",
+		"geoadd geopos geodist geohash georadius georadiusbymember geosearch geosearchstore georadius_ro georadiusbymember_ro": "there are no geographic data: counters only, keep them in a Redis",
 		"hotkeys": "COUNTER.HOT lists the posts that are read and written most",
 	} {
 		for name := range strings.FieldsSeq(names) {

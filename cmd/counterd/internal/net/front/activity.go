@@ -18,15 +18,15 @@ type Activity struct {
 	arrived                              atomic.Int64 // bytes of the command that is not complete
 	delivered                            int64        // of its socket at the janitor's last look
 
-	// diskLooks is one more than the looks of the janitor since BeginDiskWait outside of the loop, 0 where the session does not
-	// wait for the disk. Of a session that is taken out of its loop meanwhile it is set with the loop's mu held.
+	// diskLooks counts the looks of the janitor since BeginDiskWait, plus one; 0: the session does not wait for the disk. Only sessions
+	// outside of the loop are counted. A session that leaves its loop while it waits gets its count with the loop's mu held.
 	diskLooks atomic.Int32
-	hungLooks int32 // those that found that the disk hangs; the janitor's own
+	hungLooks int32 // looks that found that the disk hangs; the janitor alone uses it
 }
 
-// A change whose own write or sync hangs cannot be answered, as its goroutine is in that call; its client has to be told, so
-// the connection is closed. All who wait for that call are answered by an error before, when the log finds that the disk hangs.
-// The janitor counts its looks and takes no time: behind a pause of the whole machine the disk has to be given its time again.
+// A write or a sync that hangs keeps the goroutine that called it. That goroutine cannot answer its client, so the janitor closes the
+// connection. Other clients that wait for the same call get an error earlier, when the log finds that the disk hangs.
+// The janitor counts its looks instead of reading a clock: after a pause of the whole machine the disk gets its full time again.
 const (
 	mostHungLooks = 2
 	mostDiskLooks = 30 // under appendfsync no a sync may take as long as it likes, and the log does not call that a hang
