@@ -17,6 +17,7 @@ func TestRawCalls(t *testing.T) {
 	never := map[string]string{
 		"SYS_IO_SUBMIT":   "of a sync, which is handed to a thread of the kernel",
 		"SYS_EPOLL_PWAIT": "with a time of 0",
+		"SYS_PPOLL":       "with a time of 0",
 		"SYS_RECVFROM":    "with MSG_DONTWAIT",
 		"SYS_SENDTO":      "with MSG_DONTWAIT",
 	}

@@ -69,11 +69,12 @@ func TestSharedMemory(t *testing.T) {
 	askers.Wait()
 }
 
-// BenchmarkReply reads 2^16 changes of one column each, 10,000 at a time, and takes the replies off.
+// BenchmarkReply reads 2^16 changes of one column each, 10,000 at a time, and takes the replies off; or 576 at a time, as a client that follows 100,000
+// INCR a second.
 func BenchmarkReply(b *testing.B) {
 	const changes = 1 << 16
 	store := fedStore(b, changes)
-	for _, words := range []string{"", "LATEST"} {
+	for _, words := range []string{"COUNT 10000", "COUNT 576", "COUNT 10000 LATEST"} {
 		b.Run(words, func(b *testing.B) {
 			c := &conn{store: store}
 			c.safe = func(int) uint64 { return store.Replication().Durable() }
@@ -81,7 +82,7 @@ func BenchmarkReply(b *testing.B) {
 			for b.Loop() {
 				for from, last := "OLDEST", ""; from != last; {
 					last = from
-					run(c, args("COUNTER.FEED FROM "+from+" COUNT 10000 "+words))
+					run(c, args("COUNTER.FEED FROM "+from+" "+words))
 					head := c.call.Out.From(0)
 					from = strings.SplitN(string(head[:min(len(head), 300)]), "\r\n", 4)[2]
 					c.call.Out.DropLarge()

@@ -31,6 +31,7 @@ import (
 //	SLOW text         cannot be executed in a loop, and is answered as ECHO is elsewhere
 //	POUR              writes 10 pieces of 32 KiB past the replies, and answers how many bytes were written since others had their turn
 //	BLOCK             waits until the connection ends, or the server
+//	BUSY              the same within a command that works, which ends a second later
 //	RESERVE bytes     reserves memory, outside of the loop, and notes whether it got it
 //	PANIC             panics
 //	ASK text          asks the other side of echoes.trunk; all replies of the turn wait in the loop for the answer
@@ -226,6 +227,16 @@ func (e *echo) Command(args [][]byte) {
 		}
 		e.Commit()
 		e.Block(context.Background(), func(ctx context.Context) { <-ctx.Done() })
+	case "BUSY":
+		if e.InLoop() {
+			e.Postpone(args)
+			return
+		}
+		e.Commit()
+		e.Busy(func(ctx context.Context) {
+			e.Block(context.Background(), func(ctx context.Context) { <-ctx.Done() })
+			<-ctx.Done()
+		})
 	case "RESERVE":
 		if e.InLoop() {
 			e.Postpone(args)

@@ -30,8 +30,11 @@ type Front struct {
 
 	listen  func(network, address string) (net.Listener, error)
 	started time.Time
-	clock   atomic.Int64  // seconds since started, plus 1; coarse
-	quit    chan struct{} // closed by Stop
+	clock   atomic.Int64 // seconds since started, plus 1; coarse
+
+	life context.Context // ends with Stop
+	end  context.CancelCauseFunc
+	quit <-chan struct{} // of life: closed by Stop
 
 	handshakes *handshakes
 	failed     stats.Every // handshakes, for the log
@@ -67,9 +70,11 @@ type Host interface {
 
 // New makes a front of host that counts in totals. Connections that come by a port for TLS are as secure says.
 func New(host Host, conf *config.Live, totals *stats.Totals, secure *tls.Config, log *slog.Logger) *Front {
-	f := &Front{host: host, config: conf, totals: totals, log: log, listen: net.Listen, started: time.Now(), quit: make(chan struct{}), sessions: make(map[int64]*Session),
+	f := &Front{host: host, config: conf, totals: totals, log: log, listen: net.Listen, started: time.Now(), sessions: make(map[int64]*Session),
 		handshakes: newHandshakes(secure), relief: newRelief()}
 	f.clock.Store(1)
+	f.life, f.end = context.WithCancelCause(context.Background())
+	f.quit = f.life.Done()
 	f.memory.over = make(chan struct{}, 1)
 	return f
 }
@@ -149,7 +154,7 @@ func (f *Front) Stop() bool {
 		return false
 	}
 	f.stopping = true
-	close(f.quit)
+	f.end(errServerEnds)
 	f.mu.Unlock()
 	f.drained = time.AfterFunc(drain, func() {
 		f.mu.Lock()

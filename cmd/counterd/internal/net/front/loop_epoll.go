@@ -40,6 +40,8 @@ type loop struct {
 	raw     syscall.RawConn
 	asleep  atomic.Bool // waits for events
 	stopped chan struct{}
+	leaving chan *Session // to a goroutine that waits for one
+	spares  atomic.Int32  // goroutines that do
 
 	mu       sync.Mutex
 	bell     int              // an eventfd, rung when resumed is not empty any more; -1: closed
@@ -80,7 +82,7 @@ func newLoop(f *Front) (*loop, error) {
 	if err := unix.SetNonblock(fd, true); err != nil { // makes the runtime watch it
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	l := &loop{front: f, epoll: fd, file: os.NewFile(uintptr(fd), "epoll"), stopped: make(chan struct{}), shift: new(shift), out: resp.NewArena(roundOut)}
+	l := &loop{front: f, epoll: fd, file: os.NewFile(uintptr(fd), "epoll"), stopped: make(chan struct{}), leaving: make(chan *Session), shift: new(shift), out: resp.NewArena(roundOut)}
 	if l.raw, err = l.file.SyscallConn(); err != nil {
 		return nil, err
 	}
@@ -170,9 +172,7 @@ func (l *loop) overslept() bool {
 	if !l.asleep.Load() {
 		return false
 	}
-	p := []unix.PollFd{{Fd: int32(l.epoll), Events: unix.POLLIN}}
-	n, err := unix.Poll(p, 0)
-	return err == nil && n > 0
+	return polled(l.epoll, unix.POLLIN) != 0
 }
 
 // poll looks for events and does not wait.

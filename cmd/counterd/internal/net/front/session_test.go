@@ -72,6 +72,38 @@ func testBlockEnds(t *testing.T, h *echoes) {
 	}
 }
 
+// TestBusyEnds: a command that works, and waits meanwhile, is told the end of its connection in both.
+func TestBusyEnds(t *testing.T) { both(t, nil, testBusyEnds) }
+
+func testBusyEnds(t *testing.T, h *echoes) {
+	for name, end := range map[string]func(c *wire, s *Session){
+		"by the client": func(c *wire, _ *Session) { c.line().Close() },
+		"by the server": func(_ *wire, s *Session) { s.Conn().Close() },
+	} {
+		c := dial(t, h)
+		c.want("PING", "+PONG")
+		s := h.Sessions()[0]
+		c.send("BUSY\r\n")
+		until(t, name+": blocked", func() bool { return h.Blocked() == 1 && s.Activity.Blocked() })
+		end(c, s)
+		until(t, name+": forgotten", func() bool { return h.Session(s.ID()) == nil })
+	}
+}
+
+// TestWaitsEndWithServer: commands that wait or work are told that the server ends.
+func TestWaitsEndWithServer(t *testing.T) { both(t, nil, testWaitsEndWithServer) }
+
+func testWaitsEndWithServer(t *testing.T, h *echoes) {
+	for _, command := range []string{"BLOCK\r\n", "BUSY\r\n"} {
+		c := dial(t, h)
+		c.send(command)
+	}
+	until(t, "blocked", func() bool { return h.Blocked() == 2 })
+	h.Stop()
+	until(t, "not blocked", func() bool { return h.Blocked() == 0 })
+	until(t, "ended", func() bool { return len(h.Sessions()) == 0 })
+}
+
 // TestProtocolErrorEnds: a protocol error is answered after the earlier commands, and nothing after it is executed.
 func TestProtocolErrorEnds(t *testing.T) { both(t, nil, testProtocolErrorEnds) }
 

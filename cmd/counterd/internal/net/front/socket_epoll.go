@@ -28,12 +28,12 @@ type socket struct {
 	killed        atomic.Bool  // Close was called
 	sent          atomic.Int64 // bytes that Write gave to the kernel
 
-	mu       sync.Mutex    // guards the rest, fd against being freed
-	fd       int           // -1: freed
-	patient  net.Conn      // for writes that wait; nil until there was one
-	deadline time.Time     // of patient's
-	gone     chan struct{} // closed when the connection has ended; nil: nobody has asked
-	over     bool          // it is closed
+	mu       sync.Mutex // guards the rest, fd against being freed
+	fd       int        // -1: freed
+	patient  net.Conn   // for writes that wait; nil until there was one
+	deadline time.Time  // of patient's
+	watcher  *watcher   // nil: the owner waits for nothing
+	over     bool       // a watcher was told
 }
 
 // open takes conn over: the runtime forgets it.
@@ -193,17 +193,32 @@ func (s *socket) Close() error {
 // closed tells whether Close was called.
 func (s *socket) closed() bool { return s.killed.Load() }
 
-// watch returns a channel that is closed when the connection has ended: the other side will send nothing more, or Close
-// was called. The owner calls it when it waits for something else, and stop afterwards. Here the loop hears of the end
-// and calls look.
-func (s *socket) watch() (gone <-chan struct{}, stop func()) {
+// watcher is told of the end of a connection.
+type watcher struct {
+	ended func()
+	outer *watcher // that waits meanwhile
+}
+
+// watch has ended called when the connection has ended: the other side will send nothing more, or Close was called. It is called once, at once if
+// that was before; with mu held, so it takes no lock of a socket's. The owner calls watch when it waits for something else, and unwatch afterwards.
+// Here the loop hears of the end and calls checkEnded.
+func (s *socket) watch(ended func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone == nil {
-		s.gone = make(chan struct{})
+	s.watcher = &watcher{ended, s.watcher}
+	if s.over {
+		ended()
+	} else {
+		s.checkEndedLocked()
 	}
-	s.checkEndedLocked()
-	return s.gone, func() {}
+}
+
+// unwatch ends the last watch. It tells whether the connection has ended.
+func (s *socket) unwatch() (over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watcher = s.watcher.outer
+	return s.over
 }
 
 // checkEnded tells the watcher if the connection has ended. An event alone does not say so: it may have been about the
@@ -216,13 +231,14 @@ func (s *socket) checkEnded() {
 
 // checkEndedLocked is checkEnded with mu held.
 func (s *socket) checkEndedLocked() {
-	if s.gone == nil || s.over || s.fd < 0 {
+	if s.watcher == nil || s.over || s.fd < 0 {
 		return
 	}
-	p := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLRDHUP}}
-	if _, err := unix.Poll(p, 0); err == nil && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 {
+	if polled(s.fd, unix.POLLRDHUP)&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 {
 		s.over = true
-		close(s.gone)
+		for w := s.watcher; w != nil; w = w.outer {
+			w.ended()
+		}
 	}
 }
 
@@ -301,4 +317,13 @@ func (s *socket) SetWriteDeadline(t time.Time) error {
 		return s.patient.SetWriteDeadline(t)
 	}
 	return nil
+}
+
+// polled returns which of some events a descriptor has, and does not wait: so the runtime need not hear of the call.
+func polled(fd int, events int16) int16 {
+	p, now := unix.PollFd{Fd: int32(fd), Events: events}, unix.Timespec{}
+	if _, _, err := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0); err != 0 {
+		return 0
+	}
+	return p.Revents
 }

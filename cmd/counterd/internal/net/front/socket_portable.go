@@ -22,6 +22,8 @@ type socket struct {
 	last   atomic.Bool     // finish was called
 	sent   atomic.Int64    // bytes that the kernel has taken
 
+	watcher *watcher // the last; nil: the owner waits for nothing
+
 	// Of the fill under way.
 	space func() []byte // memory to read into
 	idle  func()        // nothing has arrived: the memory may go
@@ -108,24 +110,39 @@ func (s *socket) closed() bool { return s.killed.Load() }
 // watchEvery is how often watch looks.
 const watchEvery = 50 * time.Millisecond
 
-// watch returns a channel that is closed when the connection has ended: the other side will send nothing more, or Close
-// was called. The owner calls it when it waits for something else, and stop afterwards. The end is not seen here while
-// something that was sent before it is not read.
-func (s *socket) watch() (gone <-chan struct{}, stop func()) {
-	ended, stopped := make(chan struct{}), make(chan struct{})
+// watcher looks whether a connection has ended, in a goroutine.
+type watcher struct {
+	stopped chan struct{}
+	over    atomic.Bool
+	outer   *watcher // that waits meanwhile
+}
+
+// watch has ended called when the connection has ended: the other side will send nothing more, or Close was called. The owner calls watch when it waits
+// for something else, and unwatch afterwards. The end is not seen here while something that was sent before it is not read.
+func (s *socket) watch(ended func()) {
+	w := &watcher{stopped: make(chan struct{}), outer: s.watcher}
+	s.watcher = w
 	go func() {
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
 		for !s.atEnd() {
 			select {
 			case <-tick.C:
-			case <-stopped:
+			case <-w.stopped:
 				return
 			}
 		}
-		close(ended)
+		w.over.Store(true)
+		ended()
 	}()
-	return ended, func() { close(stopped) }
+}
+
+// unwatch ends the last watch. It tells whether the connection has ended.
+func (s *socket) unwatch() (over bool) {
+	w := s.watcher
+	s.watcher = w.outer
+	close(w.stopped)
+	return w.over.Load()
 }
 
 // atEnd tells whether a read would find the end.

@@ -60,31 +60,18 @@ func (s *Session) watched(ctx context.Context, mark *atomic.Bool, after time.Dur
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	gone, stop := s.conn.watch()
-	defer stop()
-	go func() {
-		select {
-		case <-gone:
-			if after > 0 {
-				select {
-				case <-time.After(after):
-				case <-s.front.quit:
-				case <-ctx.Done():
-				}
-			}
+	// A goroutine that waits for these ends would be started and woken up by each command.
+	defer context.AfterFunc(s.front.life, func() { cancel(errServerEnds) })()
+	s.conn.watch(func() {
+		if after > 0 {
+			time.AfterFunc(after, func() { cancel(errConnectionEnded) })
+		} else {
 			cancel(errConnectionEnded)
-		case <-s.front.quit:
-			cancel(errServerEnds)
-		case <-ctx.Done():
 		}
-	}()
+	})
+	defer func() { ended = s.conn.unwatch() }()
 	f(ctx)
-	select {
-	case <-gone:
-		return true
-	default:
-		return false
-	}
+	return false
 }
 
 // BeginDiskWait says that the session's goroutine may have to wait for the disk until EndDiskWait. In a loop the two cost two
