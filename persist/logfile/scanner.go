@@ -12,6 +12,7 @@ import (
 const (
 	ScanBufferLen = 256 << 10 // bytes per read
 	firstScanLen  = 4 << 10   // bytes of the first read: most segments of a test and many restarts need no more
+	lastScanLen   = 16 << 10  // bytes up to the limit that one read takes: a client that follows 100,000 changes a second is 8 to 13 KiB behind
 	resyncWindow  = 1 << 20   // bytes searched at once for frames behind damage
 )
 
@@ -43,7 +44,11 @@ func (s *Scanner) Release() {
 // Reset makes the scanner read file from pos on, which must be a frame's start.
 func (s *Scanner) Reset(file vfs.File, seg Segment, pos, limit uint64) {
 	if s.buf == nil {
-		s.buf = make([]byte, firstScanLen)
+		if b, ok := released.Get().(*[ScanBufferLen]byte); ok {
+			s.buf = b[:]
+		} else {
+			s.buf = make([]byte, firstScanLen)
+		}
 	}
 	s.file, s.Seg, s.Pos, s.Limit, s.lo, s.hi, s.step = file, seg, pos, limit, 0, 0, firstScanLen
 }
@@ -84,7 +89,8 @@ func (s *Scanner) Unread(f *format.Frame) {
 // fill reads until need bytes are buffered, or all there are below limit. Each read is twice the last one, up to ScanBufferLen: a feed
 // that gives a thousand changes needs 20 KiB.
 func (s *Scanner) fill(need int) error {
-	if s.hi-s.lo >= need {
+	from := s.Pos + uint64(s.hi-s.lo)
+	if s.hi-s.lo >= need || from >= s.Limit {
 		return nil
 	}
 	if need > len(s.buf) || s.hi == len(s.buf) && len(s.buf) < ScanBufferLen {
@@ -95,16 +101,12 @@ func (s *Scanner) fill(need int) error {
 		s.hi = copy(s.buf, s.buf[s.lo:s.hi])
 	}
 	s.lo = 0
-	from := s.Pos + uint64(s.hi)
-	if from >= s.Limit {
-		return nil
-	}
-	room := s.buf[s.hi:]
-	if step := max(s.step, need-s.hi); step < len(room) {
+	left, room := s.Limit-from, s.buf[s.hi:]
+	if step := max(s.step, need-s.hi); step < len(room) && left > lastScanLen {
 		room = room[:step]
 	}
 	s.step = min(2*s.step, ScanBufferLen)
-	if left := s.Limit - from; left < uint64(len(room)) {
+	if left < uint64(len(room)) {
 		room = room[:left]
 	}
 	b, err := vfs.ReadAtMost(s.file, room, s.Seg.Offset(from))
