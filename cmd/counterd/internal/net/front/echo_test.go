@@ -29,7 +29,7 @@ import (
 //	PING, ECHO text   are answered at once
 //	LATER text        is planned, and answered as ECHO is when it is flushed
 //	SLOW text         cannot be executed in a loop, and is answered as ECHO is elsewhere
-//	POUR              writes 10 pieces of 32 KiB past the replies, and answers how many bytes were written since others had their turn
+//	POUR n bytes      writes n pieces past the replies, and answers how many bytes were written since others had their turn
 //	BLOCK             waits until the connection ends, or the server
 //	BUSY              the same within a command that works, which ends a second later
 //	RESERVE bytes     reserves memory, outside of the loop, and notes whether it got it
@@ -216,8 +216,10 @@ func (e *echo) Command(args [][]byte) {
 		}
 		e.Flush()
 		_ = e.Send()
-		for range 10 {
-			_, _ = e.Write(make([]byte, 32<<10))
+		n, _ := strconv.Atoi(string(args[1]))
+		bytes, _ := strconv.Atoi(text())
+		for range n {
+			_, _ = e.Write(make([]byte, bytes))
 		}
 		e.out.Status(fmt.Sprint(e.written))
 	case "BLOCK":
