@@ -46,33 +46,32 @@ func (c *Call) each(keys [][]byte, kind counter.OpKind, arg int64, reply func(*C
 	}
 }
 
-// seriesPart is how many values a series is answered at a time.
+// seriesPart is how many values a series is answered at a time: a word has a bit for each.
 const seriesPart = 64
 
-// replyGets is replyGet of a series.
+// replyGets is replyGet of a series. Posts without counters are as frequent as others, so nulls are written together with values.
 func replyGets(c *Call, o *Owed) {
 	ops := c.Batch.Ops(int(o.op), int(o.n))
+	var values [seriesPart]uint64
 	for len(ops) > 0 {
-		var part [seriesPart]uint64
-		values := part[:0]
-		for i := range ops[:min(len(ops), len(part))] {
+		n, absent := 0, uint64(0)
+		for i := range ops[:min(len(ops), len(values))] {
 			op := &ops[i]
-			if !op.Found || op.Err != nil {
+			if op.Err != nil {
 				break
 			}
-			values = append(values, op.Value)
+			if !op.Found {
+				absent |= 1 << (uint(i) & 63)
+			}
+			values[i&(seriesPart-1)] = op.Value
+			n++
 		}
-		c.Out.BulkUints(values)
-		c.breatheBetween(len(ops), len(ops)-len(values))
-		if ops = ops[len(values):]; len(ops) == 0 || ops[0].Found && ops[0].Err == nil {
-			continue
-		}
-		if ops[0].Err != nil {
+		c.Out.BulkUints(values[:n], absent)
+		c.breatheBetween(len(ops), len(ops)-n)
+		if ops = ops[n:]; len(ops) > 0 && ops[0].Err != nil {
 			ops = c.answerError(o, ops)
 			break
 		}
-		c.Out.Null()
-		ops = ops[1:]
 	}
 	o.leave(len(ops))
 }
@@ -80,8 +79,8 @@ func replyGets(c *Call, o *Owed) {
 // replyAdds is replyAdd of a series.
 func replyAdds(c *Call, o *Owed) {
 	ops := c.Batch.Ops(int(o.op), int(o.n))
+	var part [seriesPart]uint64
 	for len(ops) > 0 {
-		var part [seriesPart]uint64
 		values := part[:0]
 		for i := range ops[:min(len(ops), len(part))] {
 			if ops[i].Err != nil {

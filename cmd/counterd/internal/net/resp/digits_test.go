@@ -44,7 +44,16 @@ func TestNumbersInARow(t *testing.T) {
 func checkNumbers(t *testing.T, rng *rand.Rand, values []uint64) {
 	t.Helper()
 	var bulks, want []byte
-	for _, v := range values {
+	nulls := rng.Uint64() & rng.Uint64()
+	if rng.IntN(2) == 0 {
+		nulls = 0
+	}
+	proto := 2 + rng.IntN(2)
+	for i, v := range values {
+		if nulls>>i&1 != 0 {
+			want = AppendNull(want, proto)
+			continue
+		}
 		s := strconv.FormatUint(v, 10)
 		want = append(want, "$"+strconv.Itoa(len(s))+"\r\n"+s+"\r\n"...)
 	}
@@ -52,9 +61,10 @@ func checkNumbers(t *testing.T, rng *rand.Rand, values []uint64) {
 	before := bytes.Repeat([]byte{'#'}, rng.IntN(20))
 	into := func() Replies { return Replies{b: append(make([]byte, 0, len(before)+rng.IntN(300)), before...)} }
 	r := into()
-	r.BulkUints(values)
+	r.SetProtocol(proto)
+	r.BulkUints(values, nulls)
 	if bulks = r.From(0); string(bulks) != string(before)+string(want) {
-		t.Fatalf("BulkUints(%d): got %q, want %q", values, bulks, want)
+		t.Fatalf("BulkUints(%d, %b): got %q, want %q", values, nulls, bulks, want)
 	}
 	want = nil
 	for i, v := range values {

@@ -161,8 +161,10 @@ func (r *Replies) BulkString(s string) { r.b = redcon.AppendBulkString(r.b, s) }
 // BulkUint appends v in decimal as a bulk string.
 func (r *Replies) BulkUint(v uint64) { r.b = AppendBulkUint(r.b, v) }
 
-// BulkUints is BulkUint of each of several values.
-func (r *Replies) BulkUints(values []uint64) { r.b = appendEachBulk(r.b, values) }
+// BulkUints is BulkUint of each of up to 64 values, or Null where the bit of a value is set in nulls, of which the lowest bit is the first value's.
+func (r *Replies) BulkUints(values []uint64, nulls uint64) {
+	r.b = appendEachBulk(r.b, r.Protocol(), values, nulls)
+}
 
 // EachInt is Int of each of several values, which are below 2^63.
 func (r *Replies) EachInt(values []uint64) { r.b = appendEachInt(r.b, values) }

@@ -208,15 +208,18 @@ func putInts(dst []byte, values []uint64) []byte {
 
 // appendEachBulk writes bulk strings, as AppendBulkUint does, with room for all
 // of them. One of up to three digits is two stores: the second is the bytes behind the
-// colon of the integer.
+// colon of the integer. In place of a value whose bit of nulls is set, it writes
+// the null of the protocol version; the lowest bit is that of the first value.
 //
 //	$ 2 CR LF 4 2 CR LF
-func appendEachBulk(dst []byte, values []uint64) []byte {
+func appendEachBulk(dst []byte, proto int, values []uint64, nulls uint64) []byte {
 	const most = len("$20\r\n") + 20 + len("\r\n")
 	dst = slices.Grow(dst, len(values)*most)
-	for _, v := range values {
+	for i, v := range values {
 		n := len(dst)
 		switch {
+		case nulls>>(uint(i)&63)&1 != 0:
+			dst = AppendNull(dst, proto)
 		case v < uint64(len(integers)):
 			w := integers[v]
 			length := w >> integerLength
