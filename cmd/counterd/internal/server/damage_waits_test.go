@@ -191,7 +191,18 @@ func TestReplicaIsDamagedWhileItIsCopied(t *testing.T) {
 	}
 	alterLog(t, b.dir, func(b []byte, s *logfile.Segment) { b[s.Offset((from+end)/2)] ^= 1 })
 	a.start("")
+	var watch sync.WaitGroup
+	b.listening = func() {
+		watch.Go(func() {
+			until(t, "the replica opens its data, or waits", func() bool { return b.info("counterd_healing_waits") == "1" || !b.opens.Opening() })
+			if b.opens.Opening() {
+				t.Error("the replica waits for the primary, which waits for it")
+				b.opens.EndOpening()
+			}
+		})
+	}
 	b.start("")
+	watch.Wait()
 	until(t, "the primary is whole", func() bool { return a.info("counterd_healing") == "0" && a.info("role") == "master" })
 	for i := range 20 {
 		a.dial().want(fmt.Sprintf("GET %d.cntcm", i), `"5"`)

@@ -35,8 +35,9 @@ type replNode struct {
 
 	change func(*config.Config) // nil: nothing
 
-	listening func() // called by start before there is a store; may be nil
-	id        string // of a cluster's node; empty: it is none
+	listening func()  // called by start before there is a store; may be nil
+	opens     *Server // that start has made last
+	id        string  // of a cluster's node; empty: it is none
 }
 
 // testLog is what a node said in its log. It may be written to by several goroutines at once.
@@ -89,6 +90,7 @@ func (n *replNode) start(primary string) *replNode {
 		}
 	}
 	start.made = func(s *Server) {
+		n.opens = s
 		if n.id != "" {
 			s.role.Elect(n.id, func() {})
 		}
