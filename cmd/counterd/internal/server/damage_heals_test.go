@@ -467,17 +467,22 @@ func TestHealing(t *testing.T) {
 	}
 }
 
-// TestHealsFromDamaged: a replica whose directory is useless copies a primary that has lost a cold file. The files that were
-// set aside have its posts, so nobody is told to remove them, and a later healing does not either.
+// TestHealsFromDamaged: a node whose directory is useless copies another node, and that node has lost a cold file: a replica copies its primary, and a primary its replica.
+// The files that were set aside have its posts, so nobody is told to remove them, and a later healing does not either.
 func TestHealsFromDamaged(t *testing.T) {
+	t.Run("a replica", func(t *testing.T) { healsFromDamaged(t, 0) })
+	t.Run("a primary", func(t *testing.T) { healsFromDamaged(t, 1) })
+}
+
+func healsFromDamaged(t *testing.T, who int) {
 	a, b := newReplNode(t), newReplNode(t)
-	a.start("")
-	b.start(a.addr())
+	b.start(a.start("").addr())
 	w := a.dial()
 	for i := range 400 {
 		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
 	}
 	same(t, a, b)
+	a.noted()
 	for _, n := range []*replNode{a, b} {
 		n.dial().save()
 		n.dial().want("COUNTER.DEMOTE weibo 3", "+OK")
@@ -485,23 +490,25 @@ func TestHealsFromDamaged(t *testing.T) {
 		same(t, a, b)
 		n.dial().save()
 	}
-	b.stop()
-	files, err := filepath.Glob(filepath.Join(a.dir, "cold", "*"))
+	useless, from := [...]*replNode{b, a}[who], [...]*replNode{a, b}[who]
+	useless.stop()
+	files, err := filepath.Glob(filepath.Join(from.dir, "cold", "*"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
 	damageFile(t, files[0], func(path string, b []byte) error { b[len(b)/3] ^= 1; return os.WriteFile(path, b, 0o640) })
 	for n := 1; n <= 2; n++ {
-		ruin(t, b.dir)
-		b.forget()
-		b.start("")
-		until(t, "the replica has what there is", func() bool { return b.info("counterd_healing") == "0" })
-		if b.said("this node has all data again") || !b.said("keep the damaged files") {
+		ruin(t, useless.dir)
+		useless.forget()
+		useless.start("")
+		until(t, "the node has what there is", func() bool { return useless.info("counterd_healing") == "0" })
+		if useless.said("this node has all data again") || !useless.said("keep the damaged files") {
 			t.Error("it does not say that posts are lost")
 		}
-		b.stop()
+		until(t, "the replica follows", func() bool { return b.info("master_link_status") == "up" })
+		useless.stop()
 		for set := 1; set <= n; set++ {
-			if kept, _ := filepath.Glob(filepath.Join(b.dir, fmt.Sprintf("cold.damaged-%d", set), "*")); len(kept) == 0 {
+			if kept, _ := filepath.Glob(filepath.Join(useless.dir, fmt.Sprintf("cold.damaged-%d", set), "*")); len(kept) == 0 {
 				t.Errorf("the cold files of set %d are gone", set)
 			}
 		}

@@ -302,15 +302,20 @@ func (s *session) healed(log *counter.Replication) {
 	if s.leadAgain(&lineage) {
 		return
 	}
-	if s.lost > 0 {
-		s.node.logger.Error("this node has all data that its primary can read; keep the damaged files: they may have the posts that the primary has lost",
-			"reason", was.Reason, "lost", s.lost)
-	}
-	if err := h.end(s.node.host.Store().Path(), was, s.lost > 0); err != nil {
+	if err := h.end(s.node.host.Store().Path(), was, h.tellLost(was, max(s.lost, lostBlocks(s.node.host.Store())))); err != nil {
 		s.node.logger.Warn("cannot record that this node has all data again", "error", err)
 		return
 	}
 	s.node.host.RoleChanged()
+}
+
+// tellLost says that the node that was copied has lost the posts of some ranges, and tells whether that is so.
+func (h *Healer) tellLost(was *format.Healing, ranges int) bool {
+	if ranges > 0 {
+		h.node.logger.Error("this node has all data that the copied node can read; keep the damaged files: they may have the posts that the copied node has lost",
+			"reason", was.Reason, "lost", ranges)
+	}
+	return ranges > 0
 }
 
 // leadAgain begins to lead where this node is the primary of the replica that it copies, and has all of the replica's log. It tells
@@ -322,7 +327,7 @@ func (s *session) leadAgain(lineage *format.Lineage) bool {
 		return false
 	}
 	if !h.leading.Swap(true) {
-		go h.leadAgain(was)
+		go h.leadAgain(was, s.lost)
 	}
 	return true
 }
@@ -362,8 +367,8 @@ func (h *Healer) Restores(p *Peer) bool {
 // are whole: it is made again, frame by frame. A replica that was told to lead, or to follow another node, is in another
 // term by then, and this node stays its replica.
 //
-// leadAgain is called when the node has all that the replica had. The link ends, and comes back where the node cannot lead.
-func (h *Healer) leadAgain(was *format.Healing) {
+// leadAgain is called when the node has all that the replica had, which has lost the posts of so many ranges. The link ends, and comes back where the node cannot lead.
+func (h *Healer) leadAgain(was *format.Healing, lost int) {
 	n := h.node
 	n.change.Lock()
 	defer n.change.Unlock()
@@ -374,7 +379,7 @@ func (h *Healer) leadAgain(was *format.Healing) {
 		return
 	}
 	before := n.unlink()
-	err := h.leadRestored(was)
+	err := h.leadRestored(was, lost)
 	if err != nil && n.Healing() == was {
 		n.logger.Error("cannot become primary again behind the healing; trying again", "error", err)
 		h.leading.Store(false)
@@ -386,7 +391,7 @@ func (h *Healer) leadAgain(was *format.Healing) {
 }
 
 // leadRestored makes the node lead. REQUIRES: change, and no link.
-func (h *Healer) leadRestored(was *format.Healing) error {
+func (h *Healer) leadRestored(was *format.Healing, lost int) error {
 	n := h.node
 	store := n.host.Store()
 	log := store.Replication()
@@ -416,5 +421,5 @@ func (h *Healer) leadRestored(was *format.Healing) error {
 	n.peers.DisconnectAll()
 	n.logger.Warn("this node is primary again: it has the data of its replica, and the rest of its own log", "from", from, "bytes", end-from, "end", end)
 	h.noteLost(was, end, known)
-	return h.end(store.Path(), was, known > end)
+	return h.end(store.Path(), was, h.tellLost(was, max(lost, lostBlocks(store))) || known > end)
 }
