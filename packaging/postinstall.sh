@@ -1,6 +1,6 @@
 #!/bin/sh
-# Behind the installation of a package: the user, whose directories, and what systemd knows. The server is not started:
-# it has no settings of the operator's yet.
+# Runs after the installation of a package: makes the user and its directories, and tells systemd. It does not start the server,
+# which the operator has to configure first.
 set -e
 if command -v systemd-sysusers >/dev/null; then
 	systemd-sysusers /usr/lib/sysusers.d/counterd.conf

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Behind the removal. The data stays, whatever is asked: it is the operator's to delete.
+# Runs after the removal of a package. It always keeps the data: only the operator deletes it.
 set -e
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload

@@ -191,7 +191,7 @@ func unfinished(m *topology.Map, only topology.ShardID) string {
 	case leaders > 0:
 		return fmt.Sprintf("waiting for the primaries of %d of %d shards", leaders, all)
 	case lagging > 0:
-		return fmt.Sprintf("waiting for the replicas of %d of %d shards", lagging, all)
+		return fmt.Sprintf("waiting for the replicas of %d of %d shards (if this does not end, their logs say why)", lagging, all)
 	}
 	return ""
 }

@@ -63,7 +63,7 @@ var tlsSettings = []setting{
 
 var userSettings = []setting{
 	{name: "protected-mode", kind: yesNo(func(c *Config) *bool { return &c.ProtectedMode }), live: true,
-		usage: "While no password is set, accept connections from this machine only."},
+		usage: "While no password is set, accept connections from 127.0.0.1, ::1 and the unix socket only."},
 	{name: "requirepass", arg: "PASSWORD", kind: text(func(c *Config) *string { return &c.RequirePass }), live: true, secret: true,
 		usage: "Password of the user default, at most 512 bytes. Empty: clients need no password."},
 	{name: "requirepass-file", arg: "PATH", kind: text(func(c *Config) *string { return &c.RequirePassFile }),

@@ -267,8 +267,8 @@ func (f *Front) open(conn net.Conn, conf config.Config, port Port, t *secure) (*
 	return s, nil
 }
 
-const deniedText = "-DENIED counterd is running in protected mode: no password is set and this connection comes from another machine. " +
-	"Set a password with --requirepass, or turn protected mode off with --protected-mode no if the network is trusted.\r\n"
+const deniedText = "-DENIED counterd is running in protected mode: no password is set, and this connection does not come from 127.0.0.1 or ::1. " +
+	"Set a password with --requirepass (replicas and nodes of a cluster also need --masterauth), or turn protected mode off with --protected-mode no if the network is trusted.\r\n"
 
 // fromHere tells whether a connection comes from this machine.
 func fromHere(conn net.Conn) bool {

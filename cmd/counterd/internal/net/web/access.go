@@ -29,7 +29,7 @@ type User interface {
 	May(command string) bool
 }
 
-const deniedText = "DENIED counterd is running in protected mode: no password is set and this connection comes from another machine. " +
+const deniedText = "DENIED counterd is running in protected mode: no password is set, and this connection does not come from 127.0.0.1 or ::1. " +
 	"Set a password with --requirepass, or turn protected mode off with --protected-mode no if the network is trusted."
 
 // protected answers others than this machine only if the guard lets it.
