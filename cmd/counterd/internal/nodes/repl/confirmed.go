@@ -98,10 +98,14 @@ func readConfirmed(fs vfs.FS, path string, logger logger) (n confirmedNote, ok b
 	return n, ok
 }
 
-// lackedBy tells whether a log of a lineage that ends at an offset lacks confirmed changes. Those behind the beginning of a later term were given up.
+// lackedBy tells whether a log of a lineage that ends at an offset, in front of the confirmed one, lacks confirmed changes. Those behind the beginning of a later
+// term were given up. A start forgets the terms that begin behind the end of its log, so the term of the changes may be gone with them.
 func (n *confirmedNote) lackedBy(past *format.Lineage, end uint64) bool {
 	i := slices.IndexFunc(past.Terms, func(t format.Term) bool { return t.ReplID == n.history })
-	return i >= 0 && past.End(i, n.offset) > end
+	if i < 0 {
+		return uint64(past.Current().Epoch) < n.epoch
+	}
+	return past.End(i, n.offset) > end
 }
 
 // lacksConfirmed tells whether the log of a directory, which ends at an offset, lacks confirmed changes. Where the newest frames and DURABLE are gone at once,

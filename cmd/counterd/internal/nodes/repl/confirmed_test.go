@@ -162,6 +162,65 @@ func TestConfirmedEndIsGone(t *testing.T) {
 	}
 }
 
+// TestConfirmedTermIsGone: a node that lagged gets the end of one term and all of the next one in one segment of its log. The newest frames are zeros, from
+// the earlier term on, and DURABLE is gone. The start forgets the later term, as the log has nothing of it, but the node counts as behind nevertheless: also if
+// the process ended behind that, and it starts again. Where a later primary had less of the log, the changes were given up.
+func TestConfirmedTermIsGone(t *testing.T) {
+	a, b := newMember(t, "a", counter.SyncAlways), newMember(t, "b", counter.SyncAlways)
+	elect(t, a, b, 1, 3)
+	b.kill()
+	a.node.Require(nil)
+	var from uint64
+	for range 2 {
+		from = a.host.Store().Replication().Position()
+		if err := a.add(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.start()
+	elect(t, a, b, 2, 4)
+	b.kill()
+	h := electedHost(t, b.sim.Kill(), "boot "+strconv.Itoa(b.boot))
+	segs, err := logfile.ListSegments(h.sim, "data")
+	if err == nil {
+		last := segs[len(segs)-1]
+		err = errors.Join(h.sim.Damage(last.Path, func(b []byte) []byte { clear(b[last.Offset(from):]); return b }), logfile.DropClaim(h.sim, "data"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := electedHost(t, h.sim.Kill(), "boot "+strconv.Itoa(b.boot))
+	l, err := logfile.ReadLineage(given.sim, "data")
+	if err == nil {
+		l.Terms[1] = format.Term{ReplID: format.NewReplID(), Epoch: 3, Start: from}
+		err = logfile.WriteLineage(given.sim, "data", &l)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		host   *testHost
+		twice  bool // a process has opened the directory before
+		behind bool
+	}{"gone": {host: h, behind: true}, "gone, and started twice": {host: electedHost(t, h.sim.Kill(), "boot "+strconv.Itoa(b.boot)), twice: true, behind: true}, "given up": {host: given}} {
+		if c.twice {
+			if err := c.host.open().Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := newTestNode(c.host).Open(t.Context(), "data", clusterSearch{}, func() (*counter.Store, error) { return c.host.open(), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if past := s.Replication().Lineage(); s.Replication().Behind() != c.behind || s.Replication().Position() > from || len(past.Terms) == 2 && c.behind {
+			t.Errorf("%s: behind %t, the log ends at %d, want %d, of %d terms", name, s.Replication().Behind(), s.Replication().Position(), from, len(past.Terms))
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestConfirmedEnds: what was confirmed in another shard, or in another history of the node's own log, keeps nothing.
 func TestConfirmedEnds(t *testing.T) {
 	a, b := newMember(t, "a", counter.SyncAlways), newMember(t, "b", counter.SyncAlways)
