@@ -285,7 +285,7 @@ function durability(s) {
   }
   set($("restore"), r && r.from ? `Every state since ${when(r.from, now)} (${span((now - r.from) / 1000)}) can be restored` + (r.fromStart ? ", back to the beginning." : ".") : r && r.fromStart ? "Every state since the beginning can be restored." : "No restore point yet.");
   facts($("log"), [
-    ["An acknowledged change is", setting(s, "Durability")],
+    ["An acknowledged change", setting(s, "Durability")],
     ["Disk", [d.trouble ? d.trouble : d.free !== undefined ? `${bytes(d.free)} free of ${bytes(d.total)}, ${bytes(d.reserve)} kept for a snapshot` : "free space is unknown", d.trouble ? "bad" : d.low ? "warn" : ""]],
     ["Log", bytes(d.logBytes) + (d.logDisk < 0.98 * d.logBytes ? `, compressed to ${bytes(d.logDisk)},` : "") + ` in ${num(d.segments)} ${d.segments === 1 ? "segment" : "segments"}, from ${num(d.logFirst)} to ${num(d.logEnd)}`],
     ["Not yet synced", d.logEnd > d.logDurable ? `${bytes(d.logEnd - d.logDurable)}, ${span(d.unsynced / NS)} old` : "nothing"],
