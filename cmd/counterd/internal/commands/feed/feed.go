@@ -274,17 +274,19 @@ func (c *call) wait(ctx context.Context) error {
 				return err
 			}
 		}
+		if c.behind.Offset() > at { // nothing was wanted: there may be more
+			pause = lookAt
+			continue
+		}
+		_ = c.feed.Rest() // it was only read
 		log, last := c.store.Replication(), c.feed.Needs()-1
-		switch {
-		case c.behind.Offset() > at: // nothing was wanted: there may be more
-			pause = lookAt
-		case log.Durable() > last:
+		if log.Durable() > last {
 			nap(ctx, &pause)
-		default:
-			pause = lookAt
-			if err := c.awaitDurable(ctx, last); err != nil && ctx.Err() == nil {
-				return err
-			}
+			continue
+		}
+		pause = lookAt
+		if err := c.awaitDurable(ctx, last); err != nil && ctx.Err() == nil {
+			return err
 		}
 	}
 	return nil

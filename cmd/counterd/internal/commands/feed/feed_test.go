@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -217,6 +218,51 @@ func wantOneChange(t *testing.T, c *conn, reply <-chan resptest.Value) {
 	}
 	if v := <-reply; len(v.List) != 2 || len(v.List[1].List) != 1 {
 		t.Errorf("got %s, want one change", v)
+	}
+}
+
+// TestWaitsWithoutFile: clients keep no file of the log open while they wait, although they have read changes of other posts. Each is given the next
+// change of its posts.
+func TestWaitsWithoutFile(t *testing.T) { synctest.Test(t, testWaitsWithoutFile) }
+
+func testWaitsWithoutFile(t *testing.T) {
+	sim := vfs.NewSim()
+	store, err := counter.Open("data", counter.Options{FS: sim, SnapshotGrowth: -1, AppendFsync: counter.SyncAlways})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=8 max=32 suffix=cntcm\n"); err != nil {
+		t.Fatal(err)
+	}
+	change := func(key string) {
+		t.Helper()
+		if _, err := store.Incr(key, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conns := make([]*conn, 4)
+	for i := range conns {
+		conns[i] = &conn{t: t, store: store, safe: func(int) uint64 { return store.Replication().Durable() }}
+	}
+	now := conns[0].do("COUNTER.FEED", "FROM", "NOW").List[0].Text
+	replies := make([]chan resptest.Value, len(conns))
+	for i, c := range conns {
+		replies[i] = make(chan resptest.Value, 1)
+		go func() { replies[i] <- c.do("COUNTER.FEED", "FROM", now, "MID", "<", "8", "BLOCK", "0") }()
+	}
+	for range 3 {
+		change("9.cntcm")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		open := slices.DeleteFunc(sim.Leaks(), func(what string) bool { return !strings.HasSuffix(what, ".aof") })
+		if len(open) > 2 { // the file that the log writes, and a file for the next reader
+			t.Errorf("%q are open while %d clients wait", open, len(conns))
+		}
+	}
+	change("7.cntcm")
+	for i, c := range conns {
+		wantOneChange(t, c, replies[i])
 	}
 }
 
