@@ -62,7 +62,7 @@ var table = []Row{
 	{"NOAUTH", Permanent, "the connection must authenticate with `AUTH` first"},
 	{"WRONGPASS", Permanent, "the user name or the password is wrong"},
 	{"NOPERM", Permanent, "the user may not run the command, or may not use that key or channel; or `readonly-port` does not accept the command"},
-	{"DENIED", Permanent, "protected mode: no password is set and the client is on another machine. The server closes the connection"},
+	{"DENIED", Permanent, "protected mode: no password is set, and the client does not come from 127.0.0.1 or ::1. The server closes the connection"},
 	{"NOPROTO", Permanent, "`HELLO` accepts protocol versions 2 and 3 only"},
 	{"DIVERGED", Permanent, "for replicas: the text has the offset up to which their log equals the primary's"},
 	{"LOST", Permanent, "for replicas: this node no longer has a cold file that the replica asked for, or cannot read all of it"},
