@@ -147,7 +147,7 @@ func (b *boot) change(f func(n *bootNote)) error {
 	return b.write(n)
 }
 
-// doubt has begin note that the store may lack what it acknowledged, if it has not written its note yet.
+// doubt tells begin, which has not written its note yet, to note that the store may lack acknowledged changes. Behind begin it does nothing.
 func (b *boot) doubt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,8 +171,8 @@ func (b *boot) policy(p persist.SyncPolicy) error {
 // end notes that all is durable.
 func (b *boot) end() error { return b.change(func(n *bootNote) { n.durable = true }) }
 
-// MarkBehind notes, durably, that an Elected store may lack what it acknowledged: its log is about to be cut, or has lost its end. Of any other
-// store nothing is noted. On a disk that has taken nothing since the start, it returns an error, and the store counts as behind nevertheless.
+// MarkBehind notes, durably, that an Elected store may lack acknowledged changes: its log is about to be cut, or has lost its end. For any other
+// store it does nothing. On a disk that has taken nothing since the start, it returns an error, and the store counts as behind nevertheless.
 func (r *Replication) MarkBehind() error {
 	if r.s.Log == nil || !r.s.Config.Elected {
 		return nil

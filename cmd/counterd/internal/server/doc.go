@@ -87,7 +87,7 @@
 //	call.go longread.go            a connection's way to the store: what is planned, run and committed; reads of very many posts
 //	account.go                     what batches cost: statistics, SLOWLOG, hot posts, and who is told of changes
 //	clientinfo.go                  what others see of a connection
-//	transaction.go                 MULTI, EXEC and WATCH: the queue, which package argqueue keeps; package watch knows what is watched
+//	transaction.go                 MULTI, EXEC, WATCH and the queue of commands (package argqueue); package watch has the keys that are watched
 //	subscriber.go monitors.go      a connection as it is told of messages and of commands; all that monitor
 //	tracker.go                     a connection as package tracking knows it, and what the connection does with what it reads
 //	routing.go                     whether a node of a cluster takes a command now

@@ -34,7 +34,7 @@ var instead = func() map[string]string {
 		"sadd srem smembers sismember smismember scard spop srandmember smove sscan sunion sunionstore sinter sinterstore sintercard sdiff sdiffstore":   "there are no sets: counters only, keep sets in a Redis",
 		"xadd xlen xrange xrevrange xread xreadgroup xgroup xack xpending xclaim xautoclaim xdel xtrim xinfo xsetid":                                     "there are no streams: counters only, keep streams in a Redis",
 		"pfadd pfcount pfmerge pfdebug pfselftest": "there are no HyperLogLogs: counters only, keep them in a Redis",
-		"geoadd geopos geodist geohash georadius georadiusbymember geosearch geosearchstore georadius_ro georadiusbymember_ro": "there are no geographic data: counters only, keep them in a Redis",
+		"geoadd geopos geodist geohash georadius georadiusbymember geosearch geosearchstore georadius_ro georadiusbymember_ro": "there is no geographic data: counters only, keep them in a Redis",
 		"hotkeys": "COUNTER.HOT lists the posts that are read and written most",
 	} {
 		for name := range strings.FieldsSeq(names) {
