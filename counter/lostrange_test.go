@@ -18,6 +18,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -389,31 +390,71 @@ func TestLostOverlayImage(t *testing.T) {
 	absentOrTrue(t, m, "given up")
 }
 
-// TestLostImageWholeLog: where the log holds everything the start is refused, and a repair loses nothing.
+// TestLostImageWholeLog: no snapshot can be used, and the log begins at 0. A start reads all of it, and nothing is lost. If the log is damaged, too, the
+// start is refused with the damage of the image.
 func TestLostImageWholeLog(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
-	dir := t.TempDir()
-	s := openDir(t, dir, Options{Manual: true, BlockItems: lostItems, RetainBytes: 1 << 40}, seedScript)
-	fill(t, s, 5*lostItems, 3)
-	for range 2 {
-		if err := s.Snapshot(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := dump(t, s)
-	block := s.data.Dir.Manifests()[0].Counters[0].Blocks[1]
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	flip(t, block.Path(dir), 200)
-	if _, err := Open(dir, Options{Manual: true}); !errors.Is(err, format.ErrCorrupt) {
-		t.Fatalf("got %v, want a refusal", err)
-	}
-	if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())}); err != nil {
-		t.Fatal(err)
-	}
-	if got := dump(t, openCopy(t, dir)); len(got) != len(want) {
-		t.Errorf("%d items, want %d", len(got), len(want))
+	opts := Options{Manual: true, BlockItems: lostItems, RetainBytes: 1 << 40}
+	for name, which := range map[string]func(*format.BlockFile) bool{
+		"sealed":    sealedImage,
+		"last":      func(b *format.BlockFile) bool { return b.Tier == format.TierHot && b.Hi == hot.EndMid },
+		"producers": func(b *format.BlockFile) bool { return b.Tier == format.TierProducers },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := openDir(t, dir, opts, seedScript)
+			mids := fill(t, s, 5*lostItems, 3)
+			once := func() Once {
+				o, _ := numbered(t, s, Once{Producer: []byte("p"), Seq: 1, Hash: 7, Make: answers}, Op{Kind: OpAdd, Mid: mids[0], Arg: 1})
+				return o
+			}
+			once()
+			for range 2 {
+				if err := s.Snapshot(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := dump(t, s)
+			bad := map[string]bool{}
+			for _, m := range s.data.Dir.Manifests() {
+				_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+					if which(b) {
+						bad[b.Path(dir)] = true
+					}
+					return nil
+				})
+			}
+			if err := s.Close(); err != nil || len(bad) == 0 {
+				t.Fatalf("%d files, %v", len(bad), err)
+			}
+			for path := range bad {
+				flip(t, path, fileSize(t, path)/2)
+			}
+			log, err := logfile.Segments(vfs.OS(), dir)
+			if err != nil || log[0].Start != 0 {
+				t.Fatal(log, err)
+			}
+			flip(t, log[0].Path, 200)
+			var corrupt *format.CorruptError
+			if _, err := Open(dir, opts); !errors.As(err, &corrupt) || !bad[corrupt.File] {
+				t.Errorf("got %v, want the damage of the image", err)
+			}
+			flip(t, log[0].Path, 200)
+			for round := range 2 {
+				if s, err = Open(dir, opts); err != nil {
+					t.Fatal(err)
+				}
+				if !once().Repeat {
+					t.Error("a repeated change counts again")
+				}
+				if got := dump(t, s); !maps.Equal(got, want) {
+					t.Errorf("round %d: %d items, want %d", round, len(got), len(want))
+				}
+				if err := errors.Join(s.Snapshot(), s.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

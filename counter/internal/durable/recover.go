@@ -33,8 +33,9 @@ import (
 //  3. put the schema of the newest manifest's replay offset in force; read the images that it names, several at once,
 //     straight into blocks, and open its cold files
 //  4. if one of those files is bad, forget it all and take the manifest before, whose log is kept. If no manifest is
-//     whole, take them in turn again, and pass over cold files that cannot be opened, then over images that cannot be
-//     used: the posts of their ranges answer errors (lostrange.go)
+//     whole, take them in turn again, and pass over cold files that cannot be opened. If that is not enough and the log
+//     begins at 0, take none: the log has everything. Otherwise pass over images that cannot be used, too: the posts of
+//     their ranges answer errors (lostrange.go)
 //  5. replay the log, from its beginning if there is no manifest: each record is applied to the block that holds its
 //     mid unless the block's image stands behind it already; schema changes take place where they happened
 //  6. go on with the lineage of the log; remove block files that no manifest names
@@ -44,6 +45,7 @@ type Recovery struct {
 	s       *core.Data
 	opts    RecoverOptions
 	lenient leniency // how much the round that is under way may go on without
+	refused error    // the damage of the snapshots, where the log is read from its beginning instead; nil: a snapshot is used
 }
 
 // RecoverOptions are those of the Options that the start of a store asks for.
@@ -86,7 +88,11 @@ func (r *Recovery) run(path string) (*Recovered, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.replay(from)
+	found, err := r.replay(from)
+	if err != nil {
+		return nil, errors.Join(r.refused, err)
+	}
+	return found, nil
 }
 
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
@@ -96,7 +102,13 @@ func (r *Recovery) loadSnapshot() (from uint64, err error) {
 	// the log. Only when no snapshot is whole is one used without the file.
 	for _, r.lenient = range []leniency{nothingLost, coldLost, imagesLost} {
 		tries := manifests
-		if r.lenient == imagesLost {
+		if r.lenient == imagesLost && err != nil {
+			if r.logHasAll() {
+				r.s.Config.Logger.Error("no snapshot can be used; reading the log from its beginning, which has all changes", "error", err)
+				r.s.Dir.Reject(manifests)
+				r.refused = err
+				return 0, nil
+			}
 			var best error
 			if tries, best = r.fewestLost(manifests); best != nil {
 				return 0, errors.Join(err, best)

@@ -71,7 +71,7 @@ func (p *process) losePower(to synced) {
 }
 
 // TestClusterLostEnd: of three nodes of a shard, one is away. The machine of the primary loses power, and with it acknowledged changes, and all
-// images of the other node in sync are damaged. Without a person, the primary gets the changes from the log of the damaged node and
+// manifests of the other node in sync are damaged. Without a person, the primary gets the changes from the log of the damaged node and
 // leads, and the damaged node copies the data. No change is lost.
 func TestClusterLostEnd(t *testing.T) {
 	t.Parallel()
@@ -119,8 +119,8 @@ func TestClusterLostEnd(t *testing.T) {
 	end := primary.written()
 	c.killed(primary, damaged)
 	primary.losePower(disk)
-	images, _ := filepath.Glob(filepath.Join(damaged.dir, "rdb", "*"))
-	for _, path := range images {
+	manifests, _ := filepath.Glob(filepath.Join(damaged.dir, "MANIFEST-*"))
+	for _, path := range manifests {
 		harness.Patch(t, path, 100, func(b []byte) { b[0] ^= 1 }, 1)
 	}
 	for _, p := range []*process{damaged, away, primary} {

@@ -85,11 +85,6 @@ func TestHealFrom(t *testing.T) {
 				harness.Patch(t, path, 100, flip, 1)
 			}
 		}, 300, 0},
-		{"all images", func(t testing.TB, dir, _ string) {
-			for _, path := range files(t, dir, "rdb", "*.hot") {
-				harness.Patch(t, path, 200, flip, 1)
-			}
-		}, 300, 0},
 		{"the history, with the newest backup damaged", func(t testing.TB, dir, place string) {
 			patchHistory(t, dir, flip)
 			names := files(t, place, "backups", "*.json")

@@ -23,7 +23,7 @@ func TestReplicaWithTheEndCannotOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		replicas int
 		log      bool // the log of the replica is damaged, too
-	}{"one replica": {replicas: 1}, "two replicas": {replicas: 2}, "images and log": {replicas: 1, log: true}} {
+	}{"one replica": {replicas: 1}, "two replicas": {replicas: 2}, "manifests and log": {replicas: 1, log: true}} {
 		t.Run(name, func(t *testing.T) {
 			a := newReplNode(t)
 			a.start("")
@@ -62,7 +62,7 @@ func TestReplicaWithTheEndCannotOpen(t *testing.T) {
 				if c.log {
 					alterLog(t, b.dir, func(b []byte, s *logfile.Segment) { b[s.Offset((ends[0]+ends[1])/2)] ^= 1 })
 				}
-				damageImages(t, b.dir)
+				damageSnapshots(t, b.dir)
 			}
 			var starts sync.WaitGroup
 			a.listening = func() {
@@ -92,7 +92,7 @@ func TestReplicaWithTheEndCannotOpen(t *testing.T) {
 	}
 }
 
-// TestBothCannotOpen: the log of a primary is damaged, and its only replica cannot open its data, as its images are damaged. The log of the replica is whole:
+// TestBothCannotOpen: the log of a primary is damaged, and its only replica cannot open its data, as its manifests are damaged. The log of the replica is whole:
 // the primary gets the damaged frames from it, and leads, and the replica copies the data of the primary.
 func TestBothCannotOpen(t *testing.T) {
 	a, b := newReplNode(t), newReplNode(t)
@@ -111,7 +111,7 @@ func TestBothCannotOpen(t *testing.T) {
 	a.stop()
 	b.stop()
 	alterLog(t, a.dir, func(b []byte, s *logfile.Segment) { b[s.Offset((from+end)/2)] ^= 1 })
-	damageImages(t, b.dir)
+	damageSnapshots(t, b.dir)
 	var starts sync.WaitGroup
 	a.listening = func() { starts.Go(func() { b.start("") }) }
 	a.start("")
@@ -140,7 +140,7 @@ func TestDamagedReplicaWaits(t *testing.T) {
 	term, end := a.info("master_replid"), a.srv.Store().Replication().Written()
 	b.stop()
 	a.stop()
-	damageImages(t, b.dir)
+	damageSnapshots(t, b.dir)
 	c.dial().want("REPLICAOF NO ONE", "+OK")
 	said := make(chan string, 1)
 	b.listening = func() {
@@ -214,19 +214,19 @@ func TestReplicaIsDamagedWhileItIsCopied(t *testing.T) {
 	}
 }
 
-// damageImages damages all images of a directory.
-func damageImages(t *testing.T, dir string) {
+// damageSnapshots damages all manifests of a directory, so that it cannot be opened.
+func damageSnapshots(t *testing.T, dir string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(format.ImageDir(dir), "*"))
+	files, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no images: %v", err)
+		t.Fatalf("no manifests: %v", err)
 	}
 	for _, path := range files {
 		damageFile(t, path, damages[1].make)
 	}
 }
 
-// TestEndOfANodeThatCannotOpen: a primary lost power, and with it the end of its log, and its images are damaged, too. One replica has the end, and cannot open its
+// TestEndOfANodeThatCannotOpen: a primary lost power, and with it the end of its log, and its manifests are damaged, too. One replica has the end, and cannot open its
 // data; the other one is open, and has less. The primary gets the end from the first one, and the data from the second one.
 func TestEndOfANodeThatCannotOpen(t *testing.T) {
 	a, b, c := newReplNode(t), newReplNode(t), newReplNode(t)
@@ -250,8 +250,8 @@ func TestEndOfANodeThatCannotOpen(t *testing.T) {
 	if err := os.Remove(filepath.Join(a.dir, "DURABLE")); err != nil {
 		t.Fatal(err)
 	}
-	damageImages(t, a.dir)
-	damageImages(t, b.dir)
+	damageSnapshots(t, a.dir)
+	damageSnapshots(t, b.dir)
 	c.start("")
 	var starts sync.WaitGroup
 	a.listening = func() { starts.Go(func() { b.start("") }) }
