@@ -1,6 +1,14 @@
 package counter
 
-import "github.com/counterd/counterd/counter/internal/tier"
+import (
+	"errors"
+
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/durable"
+	"github.com/counterd/counterd/counter/internal/tier"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
+)
 
 // DamagedRanges are the ranges of the cold blocks whose file is missing or damaged, as far as a read or the scrubber has
 // found. ReplaceRange ends the damage.
@@ -47,4 +55,41 @@ func ReplaceRange(s *Store, r PostRange, since, at uint64, rows []PostRow) error
 		return err
 	}
 	return s.tiers.DemoteAs(ks, r.Lo, tier.RewriteFrom{Posts: &tier.OtherPosts{Lo: r.Lo, Hi: r.Hi, Since: since, At: at, Rows: rows}})
+}
+
+// ErrNotAside: no cold file that was set aside has the posts of a range.
+var ErrNotAside = errors.New("counter: no cold file that was set aside has these posts")
+
+// RegainRange gives a cold block with a damaged file another file, with the same posts: a whole copy of the damaged file is among the files
+// that a healing has set aside (past.GiveUp). Without such a copy, the error is ErrNotAside. Two nodes have the same file if one node has copied the other node. r is the block's range.
+func RegainRange(s *Store, r PostRange) (posts int, err error) {
+	d := &s.data
+	d.Gate.RLock()
+	ks, err := rangeKeyspace(d, r)
+	d.Gate.RUnlock()
+	if err != nil {
+		return 0, err
+	}
+	b := ks.Lock(r.Lo)
+	var entry format.BlockFile
+	if b.Cold != nil {
+		entry = b.Cold.Entry
+	}
+	b.Mu.Unlock()
+	paths, err := past.ColdAside(d.Config.FS, s.Path(), int64(entry.Bytes))
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range paths {
+		if durable.ColdVerifier(d.Config.FS)(path, &format.CounterFiles{ID: r.Counter}, &entry) != nil {
+			continue
+		}
+		file, err := coldstore.Open(d.Config.FS, path, nil)
+		if err != nil {
+			return 0, err
+		}
+		err = s.tiers.DemoteAs(ks, r.Lo, tier.RewriteFrom{Again: file})
+		return int(entry.Items), errors.Join(err, file.Close())
+	}
+	return 0, ErrNotAside
 }

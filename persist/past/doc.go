@@ -16,6 +16,7 @@
 //	install.go   takes over a primary's snapshot and log
 //	diverged.go  files that keep what was cut or replaced
 //	healing.go   sets the files of a damaged directory aside, until another node's data is there
+//	coldaside.go finds cold files that were set aside
 //	room.go      removes parts of such files where the disk has no room for a copy beside them
 //	restored.go  puts the data of a backup in the place of a damaged directory's
 //	damagedlog.go reads the log of such files

@@ -18,23 +18,29 @@ var ErrElsewhere = errors.New("counter: the log does not end at this offset")
 
 // RewriteFrom says what becomes of rows of the old file that cannot be read. The zero value: the old block stays.
 type RewriteFrom struct {
-	Lose  bool        // they are left out
-	Posts *OtherPosts // these take the place of all rows of the file
+	Lose  bool            // they are left out
+	Posts *OtherPosts     // these take the place of all rows of the file
+	Again *coldstore.File // a whole copy of the damaged file
 }
 
 // fit tells why a block cannot be written so. REQUIRES b.Mu and the gate held.
 func (f *RewriteFrom) fit(s *core.Data, ks *block.Keyspace, b *block.Block) error {
-	if f.Posts == nil {
+	switch {
+	case f.Posts != nil:
+		return f.Posts.fit(s, b)
+	case f.Again == nil:
 		return ks.FoldAll(b)
+	case b.Cold == nil || b.Cold.Entry.CRC != f.Again.Checksum() || b.Lo != f.Again.Meta().Lo || b.Hi != f.Again.Meta().Hi:
+		return fmt.Errorf("%w: [%d,%d) has another file by now", ErrNoBlock, b.Lo, b.Hi)
 	}
-	return f.Posts.fit(s, b)
+	return nil
 }
 
-// moved is what is to come on top of the new file: the columns that are known of partial rows, on the posts of another node.
+// moved is what is to come on top of the new file: the columns that are known of partial rows.
 // REQUIRES b.Mu held.
 func (f *RewriteFrom) moved(b *block.Block) map[uint64]struct{} {
 	mids := make(map[uint64]struct{})
-	if f.Posts != nil {
+	if f.Posts != nil || f.Again != nil {
 		for mid := range b.Cold.Partial {
 			mids[mid] = struct{}{}
 		}

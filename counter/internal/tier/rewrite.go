@@ -183,6 +183,8 @@ func (r *rewriting) rows(image []byte, rest func(), add func(mid uint64, vals []
 		}
 		defer done()
 		rows.File = file
+	case r.from.Again != nil:
+		rows.File = r.from.Again
 	case r.old.Cold != nil:
 		rows.File = r.old.Cold.File
 	}

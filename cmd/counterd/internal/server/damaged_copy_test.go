@@ -74,3 +74,59 @@ func TestDamagedCopy(t *testing.T) {
 		})
 	}
 }
+
+// TestRangeFromFilesSetAside: a node whose directory is useless copies another node, which has lost a cold file. Both nodes had the same file, and it
+// is among the files that the node has set aside: it has the posts again, and so has the other node. Changes since are kept.
+func TestRangeFromFilesSetAside(t *testing.T) {
+	for _, primary := range []bool{false, true} {
+		a, b := newReplNode(t), newReplNode(t)
+		b.start(a.start("").addr())
+		w := a.dial()
+		for i := range 400 {
+			w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
+		}
+		same(t, a, b)
+		a.noted()
+		var files [2]string
+		for i, n := range []*replNode{a, b} {
+			n.dial().save()
+			n.dial().want("COUNTER.DEMOTE weibo 3", "+OK")
+			files[i] = fileLike("cold/*", false)(t, n.dir)
+		}
+		if mine, theirs := fileText(t, files[0]), fileText(t, files[1]); mine != theirs {
+			t.Fatalf("the files differ: %d and %d bytes", len(mine), len(theirs))
+		}
+		w.want("SET 7.cntcm 700", "+OK")
+		w.want("ADD COLUMN weibo late hint=8 max=8 suffix=l", "+OK")
+		same(t, a, b)
+		a.dial().save()
+		b.dial().save()
+		useless, from := b, a
+		if primary {
+			useless, from = a, b
+		}
+		useless.stop()
+		damageFile(t, fileLike("cold/*", false)(t, from.dir), damages[6].make)
+		ruin(t, useless.dir)
+		useless.start("")
+		for _, n := range []*replNode{useless, from} {
+			until(t, "all posts are there", func() bool {
+				return n.info("counterd_healing") == "0" && strings.Contains(n.dial().do("COUNTER.DIGEST").String(), "items=400")
+			})
+			n.dial().want("GET 8.cntcm", `"24"`)
+			n.dial().want("GET 7.cntcm", `"700"`)
+		}
+		same(t, a, b)
+		a.stop()
+		b.stop()
+	}
+}
+
+func fileText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

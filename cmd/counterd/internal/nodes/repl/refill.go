@@ -15,7 +15,8 @@ import (
 )
 
 // A cold file that is damaged takes the posts of a range with it, on this node alone. Another node of the same log has them: a
-// replica asks its primary, and a primary its replicas. So a primary heals too, and nobody has to change a role.
+// replica asks its primary, and a primary its replicas. So a primary heals too, and nobody has to change a role. If no other node can
+// give them, as its file is damaged, too, the same file may be among those that this node has set aside (counter.RegainRange).
 //
 //	this node, at the end X of its log                     the other node
 //	REPLCONF rows <replid> <X> <counter> <group> <lo> <hi> -->  its log is of that term, and has come to X
@@ -102,8 +103,8 @@ func (f *refiller) all(ctx context.Context) {
 			delete(f.told, r)
 			f.ranges.Add(1)
 			f.posts.Add(uint64(posts))
-			n.logger.Warn("a range with a damaged file has the posts of another node now", "counter", n.counterName(r), "lo", r.Lo, "hi", r.Hi,
-				"items", posts, "replica", from.String(), "took", time.Since(began).Round(time.Millisecond))
+			n.logger.Warn("a range with a damaged file has its posts again", "counter", n.counterName(r), "lo", r.Lo, "hi", r.Hi,
+				"items", posts, "from", from, "took", time.Since(began).Round(time.Millisecond))
 		case ctx.Err() == nil:
 			f.retry[r] = time.Now().Add(refillAgain)
 			f.failed.Add(1)
@@ -158,13 +159,13 @@ func (f *refiller) helpers() (list []Address) {
 	return list
 }
 
-// one gives one range the posts of another node.
-func (f *refiller) one(ctx context.Context, store *counter.Store, r counter.PostRange) (posts int, from Address, err error) {
+// one gives one range the posts of another node, or else those of a file that this node has set aside.
+func (f *refiller) one(ctx context.Context, store *counter.Store, r counter.PostRange) (posts int, from string, err error) {
 	err = errNoHelper
-	for _, from = range f.helpers() {
+	for _, a := range f.helpers() {
 		var rows []counter.PostRow
 		since, at, term := store.Replication().Position(), uint64(0), termOf(store)
-		if rows, at, err = f.fetch(ctx, from, term, since, r); err != nil {
+		if rows, at, err = f.fetch(ctx, a, term, since, r); err != nil {
 			continue
 		}
 		for end := time.Now().Add(refillWithin); store.Replication().Position() < at && time.Now().Before(end) && ctx.Err() == nil; {
@@ -175,10 +176,17 @@ func (f *refiller) one(ctx context.Context, store *counter.Store, r counter.Post
 			continue
 		}
 		if err = counter.ReplaceRange(store, r, since, at, rows); err == nil {
-			return len(rows), from, nil
+			return len(rows), a.String(), nil
 		}
 	}
-	return 0, from, err
+	posts, aerr := counter.RegainRange(store, r)
+	switch {
+	case aerr == nil:
+		return posts, "files that were set aside", nil
+	case !errors.Is(aerr, counter.ErrNotAside):
+		err = errors.Join(err, aerr)
+	}
+	return 0, "", err
 }
 
 // termOf names the term that a store's log is in.
