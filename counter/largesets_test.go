@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
@@ -17,6 +18,7 @@ import (
 // blocks are split, demoted and promoted, posts come and go, all posts are removed, and a counter is dropped and added again. At last the log is
 // read again.
 func TestLargeChangeSets(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	const script = "add counter a\nadd column a v hint=2 max=40 suffix=v\nadd column a w hint=4 max=20 default=3"
 	const other = "add counter b\nadd column b x hint=2 max=30 top=3"
 	rng := newRand(t)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
@@ -384,6 +385,7 @@ func TestOwnWaits(t *testing.T) {
 
 // TestOpenBlocksShrink: the open blocks of 256 groups are no reason for memory to stay above its limit.
 func TestOpenBlocksShrink(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	s, err := Open("/data", Options{FS: vfs.NewSim(), Manual: true, SlotGroups: true, BlockItems: 1024})
 	if err != nil {
 		t.Fatal(err)

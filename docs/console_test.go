@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/testkit/programs"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // A console block begins with a prompt: "$ " of a shell, or that of redis-cli. It is executed, in the order of its page:
@@ -63,6 +64,7 @@ type console struct {
 
 // TestConsole executes the blocks of each page that begin with a prompt.
 func TestConsole(t *testing.T) {
+	racetest.Skip(t, "it runs programs")
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		fmt.Fprintf(os.Stderr, "LEFT OUT: %s: redis-cli is not installed\n", t.Name())
 		return
