@@ -140,11 +140,19 @@ func (h *hurry) take(now time.Time, last time.Duration) bool {
 // HurryDurable is AwaitDurable for a caller that wants the bytes soon. Where they wait for the sync of each SyncEvery, or for the
 // kernel, it has them synced within milliseconds. A Manual log syncs at its Tick only.
 func HurryDurable(ctx context.Context, l *Log, pos uint64) error {
-	if err := l.readers.await(ctx, func() bool { return l.progress.written.Load() > pos }); err != nil || l.Durable() > pos {
+	if err := l.readers.await(ctx, func() bool { return l.progress.written.Load() > pos }); err != nil {
 		return err
+	}
+	Hurry(l, pos)
+	return AwaitDurable(ctx, l, pos)
+}
+
+// Hurry is HurryDurable for a caller that does not wait. Bytes that are not written yet are left to the next call.
+func Hurry(l *Log, pos uint64) {
+	if p := &l.progress; p.durable.Load() > pos || p.written.Load() <= pos {
+		return
 	}
 	if l.Policy() != SyncAlways && !l.opts.Manual && l.hurry.ask(l.opts.Now()) {
 		wake(l.kick)
 	}
-	return AwaitDurable(ctx, l, pos)
 }

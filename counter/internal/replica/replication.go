@@ -161,6 +161,13 @@ func (r *Replication) HurryDurable(ctx context.Context, pos uint64) error {
 	return persist.HurryDurable(ctx, r.s.Log, pos)
 }
 
+// Hurry has the log durable behind an offset within milliseconds, and does not wait for it: see persist.Hurry.
+func (r *Replication) Hurry(pos uint64) {
+	if r.s.Log != nil {
+		persist.Hurry(r.s.Log, pos)
+	}
+}
+
 // NewReader returns a reader of the log's frames from an offset on, up to Written: see persist.Log.NewReader.
 func (r *Replication) NewReader(from uint64) (*persist.Reader, error) {
 	if r.s.Log == nil {

@@ -361,6 +361,7 @@ func onFeed(h front.Handler) feed.Conn { return feedConn{h.(*client)} }
 func (f feedConn) Call() *items.Call     { return &f.c.call.items }
 func (f feedConn) Store() *counter.Store { return f.c.srv.store() }
 func (f feedConn) GiveWay()              { f.c.srv.front.GiveWay() }
+func (f feedConn) Hurry()                { f.c.srv.role.Peers().Hurry() }
 
 func (f feedConn) WithStore(exclusive bool, do func(b *counter.Batch) error) error {
 	return f.c.call.withStore(exclusive, do)

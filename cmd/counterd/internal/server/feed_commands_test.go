@@ -4,6 +4,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -206,6 +207,35 @@ func TestFeedReplica(t *testing.T) {
 		v := p.do("COUNTER.FEED BLOCK 100 FROM " + at)
 		return v.Kind == '*' && len(v.List[1].List) == 1
 	})
+}
+
+// TestFeedReplicaHurries: a client that waits at a replica, or at a replica of a replica, is shown a change although nothing else has the primary
+// sync its log.
+func TestFeedReplicaHurries(t *testing.T) {
+	primary, replica := replPair(t, counter.SyncNo)
+	last := newReplNode(t)
+	last.start(replica.addr())
+	p := primary.dial()
+	for i, node := range []*replNode{replica, last} {
+		r := node.dial()
+		var at string
+		until(t, "a position", func() bool {
+			v := r.do("COUNTER.FEED FROM NOW")
+			if v.Kind == '-' {
+				return false
+			}
+			at, _ = feedOf(t, v)
+			return true
+		})
+		p.want(fmt.Sprintf("SET %d.cntcm 5", 2+i), "+OK")
+		for want, shown := fmt.Sprintf(`[["set" "weibo" :%d "comment" :5]]`, 2+i), false; !shown; {
+			var changes []string
+			if at, changes = feedOf(t, r.do("COUNTER.FEED BLOCK 60000 FROM "+at)); len(changes) == 0 {
+				t.Fatalf("replica %d does not show %s", i, want)
+			}
+			shown = slices.Contains(changes, want)
+		}
+	}
 }
 
 // TestCursorCommand: a cursor is on the primary and its replica, INFO tells how far it is behind, and the next primary has it.

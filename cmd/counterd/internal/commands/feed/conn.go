@@ -19,6 +19,8 @@ type Conn interface {
 	// Safe is the log offset up to which changes may be shown, and with replicas above 0 that many have acknowledged. The error is
 	// for the client.
 	Safe(replicas int) (offset uint64, err error)
+	// Hurry has Safe grow soon on a replica, to where its log is durable.
+	Hurry()
 	// Busy runs work that may take its time. Its ctx ends with the client, and then the connection does.
 	Busy(work func(ctx context.Context))
 	// Turn runs work that reads the log, within Busy or Await, few at once: not if ctx is done before it is this one's turn.

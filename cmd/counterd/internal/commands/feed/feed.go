@@ -189,6 +189,7 @@ func (c *call) settled(ctx context.Context, try func(safe uint64) error) error {
 				return err
 			}
 		}
+		c.conn.Hurry()
 	}
 }
 
@@ -281,6 +282,7 @@ func (c *call) wait(ctx context.Context) error {
 		_ = c.feed.Rest() // it was only read
 		log, last := c.store.Replication(), c.feed.Needs()-1
 		if log.Durable() > last {
+			c.conn.Hurry()
 			nap(ctx, &pause)
 			continue
 		}

@@ -32,6 +32,7 @@ type conn struct {
 func (c *conn) Call() *items.Call     { return &c.call }
 func (c *conn) Store() *counter.Store { return c.store }
 func (c *conn) GiveWay()              {}
+func (c *conn) Hurry()                {}
 
 func (c *conn) Safe(int) (uint64, error) {
 	if c.looks++; c.inTurn {

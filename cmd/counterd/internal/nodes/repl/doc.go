@@ -13,6 +13,7 @@
 //	REPLCONF process <id>                        40 random hex digits: links of the process before this one are
 //	                                             closed. A primary that does not know it refuses it, and is followed
 //	                                             nevertheless
+//	REPLCONF hurry 0                             whether the primary takes REPLCONF HURRY, below; not between nodes of a cluster
 //	REPLCONF history <lineage>                   what its log's past is
 //	REPLCONF node-id <id> epoch <n> to <id>      between nodes of a cluster: see epoch.go
 //	PSYNC <replid> <offset>                      the end of its log; ? -1 if it wants a full copy
@@ -52,7 +53,8 @@
 //	Q  a range of posts to compare at this place of the log; D its digests; R its posts, if it differs (compare.go)
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked; in a cluster behind each
-// batch of frames, as clients wait for it (quorum.go).
+// batch of frames, as clients wait for it (quorum.go). REPLCONF HURRY <durable> behind one says that clients of the replica wait until its log
+// is safe up to there, by a message C: the primary syncs its log.
 //
 // A replica that has lost files, and could not fetch the posts of their ranges, asks for a full copy although the logs agree (mend.go).
 //

@@ -135,7 +135,7 @@ func (c *scripted) SetReadDeadline(time.Time) error  { return nil }
 func (c *scripted) SetWriteDeadline(time.Time) error { return nil }
 func (c *scripted) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-const hello = "+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n" // to PING and four times REPLCONF
+const hello = "+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n" // to PING and five times REPLCONF
 
 // world is a primary with snapshots and a log, and a replica that has the beginning of it.
 type world struct {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/format"
 )
@@ -206,3 +207,36 @@ func (l *Link) agreed() {
 // readyEvery is how often a log that takes no changes is asked whether it does again. It tries its disk each 50 ms to
 // 2 s.
 const readyEvery = 50 * time.Millisecond
+
+// ready returns when the log takes changes. Nothing is read from the primary meanwhile, which keeps its log on its disk: so
+// a disk here that fails or is full costs no memory, here or there. When the primary gives the connection up, another goes
+// on from where this one was.
+func (s *session) ready(store *counter.Store) error {
+	err := store.Ready()
+	if err == nil {
+		return nil
+	}
+	s.stalled.Store(true)
+	defer s.stalled.Store(false)
+	began := time.Now()
+	text := "nothing is taken from the primary until this node's log takes changes: " + err.Error()
+	s.mu.Lock()
+	s.lastErr = text
+	s.mu.Unlock()
+	s.node.logger.Error("replication paused: the log does not accept changes", "primary", s.primary.String(), "error", err)
+	for ; err != nil; err = store.Ready() {
+		if errors.Is(err, format.ErrClosed) {
+			return err
+		}
+		select {
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		case <-time.After(readyEvery):
+		}
+	}
+	s.mu.Lock()
+	s.lastErr = ""
+	s.mu.Unlock()
+	s.node.logger.Info("replication continues", "primary", s.primary.String(), "stood_still", time.Since(began).Round(time.Millisecond))
+	return nil
+}

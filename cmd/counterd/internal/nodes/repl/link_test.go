@@ -102,13 +102,28 @@ func TestPromotedOnce(t *testing.T) {
 func TestOlderPrimary(t *testing.T) {
 	w := newWorld(t)
 	end := w.ends[len(w.ends)-1]
-	hello := "+PONG\r\n+OK\r\n+OK\r\n-ERR unrecognized REPLCONF option: \"process\"\r\n+OK\r\n"
-	h, err := w.hears(t, append([]byte(hello), w.goesOn(t)...), false)
-	if err != nil && !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
-	if at := w.sound(t, h); at != end {
-		t.Errorf("the log ends at %d, want %d", at, end)
+	for _, known := range []bool{false, true} {
+		option := func(name string) string {
+			if known {
+				return "+OK\r\n"
+			}
+			return fmt.Sprintf("-ERR unrecognized REPLCONF option: %q\r\n", name)
+		}
+		hello := "+PONG\r\n+OK\r\n+OK\r\n" + option("process") + option("hurry") + "+OK\r\n"
+		h := &testHost{t: t, sim: w.replica.Kill()}
+		h.open()
+		l := newTestLink(t, h, false)
+		l.node.peers.Hurry() // a client waits for changes
+		conn := &recorded{scripted: scripted{in: bytes.NewReader(append([]byte(hello), w.goesOn(t)...))}}
+		if err := (&session{Link: l, conn: wire.NewConn(conn, linkBuffer)}).run(); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(conn.said), "\r\nHURRY\r\n"); known != (n == 1) {
+			t.Errorf("the primary, which knows it: %t, is asked %d times to hurry", known, n)
+		}
+		if at := w.sound(t, h); at != end {
+			t.Errorf("the log ends at %d, want %d", at, end)
+		}
 	}
 }
 
@@ -443,7 +458,13 @@ func TestFedPeer(t *testing.T) {
 		if _, stream, err := p.Sync(a, past.Current().ReplID.String(), at); err != nil || !stream {
 			t.Fatal(stream, err)
 		}
+		if p.Hurry(w.behind) {
+			t.Error("it hurries in front of the stream")
+		}
 		p.Feed()
+		if !p.Hurry(w.behind) {
+			t.Error("it is not asked to hurry in the stream")
+		}
 		for p.sent.Load() < w.ends[len(w.ends)-1] {
 			if err := p.Configure("capa", []byte("counterd1")); err == nil {
 				t.Error("an option was taken")

@@ -22,6 +22,8 @@ type session struct {
 	conn *wire.Conn
 	wmu  sync.Mutex // guards writes to conn
 	goal uint64     // the end of the primary's log as it first said; 0: it has not yet
+
+	hurries bool // the primary takes REPLCONF HURRY
 }
 
 // deadline gives the primary its time for the next bytes.
@@ -42,13 +44,13 @@ func (s *session) ask(words ...string) (string, error) {
 
 // option says what a primary of an earlier version may not know: replicas are upgraded first. If the primary refuses it, the
 // link goes on without it.
-func (s *session) option(name, value string) error {
-	_, err := s.ask("REPLCONF", name, value)
+func (s *session) option(name, value string) (known bool, err error) {
+	_, err = s.ask("REPLCONF", name, value)
 	var refused *wire.ServerError
 	if errors.As(err, &refused) && strings.Contains(refused.Text, "unrecognized REPLCONF option") {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 // tell sends a command.
@@ -83,14 +85,20 @@ func (s *session) run() error {
 		}
 		return err
 	}
-	if err := s.option("process", s.node.process); err != nil {
+	if _, err := s.option("process", s.node.process); err != nil {
 		return err
+	}
+	if s.id == "" { // in a cluster the nodes in sync make a change safe
+		var err error
+		if s.hurries, err = s.option("hurry", "0"); err != nil {
+			return err
+		}
 	}
 	if err := s.introduce(); err != nil {
 		return err
 	}
 	if h := s.node.Healing(); h != nil && h.Lead != (format.ReplID{}) && s.id == "" {
-		if err := s.option("heal", h.Lead.String()); err != nil {
+		if _, err := s.option("heal", h.Lead.String()); err != nil {
 			return err
 		}
 	}
@@ -374,39 +382,6 @@ func (s *session) each(interval time.Duration, say func() error) (stop func()) {
 	}
 }
 
-// ready returns when the log takes changes. Nothing is read from the primary meanwhile, which keeps its log on its disk: so
-// a disk here that fails or is full costs no memory, here or there. When the primary gives the connection up, another goes
-// on from where this one was.
-func (s *session) ready(store *counter.Store) error {
-	err := store.Ready()
-	if err == nil {
-		return nil
-	}
-	s.stalled.Store(true)
-	defer s.stalled.Store(false)
-	began := time.Now()
-	text := "nothing is taken from the primary until this node's log takes changes: " + err.Error()
-	s.mu.Lock()
-	s.lastErr = text
-	s.mu.Unlock()
-	s.node.logger.Error("replication paused: the log does not accept changes", "primary", s.primary.String(), "error", err)
-	for ; err != nil; err = store.Ready() {
-		if errors.Is(err, format.ErrClosed) {
-			return err
-		}
-		select {
-		case <-s.ctx.Done():
-			return s.ctx.Err()
-		case <-time.After(readyEvery):
-		}
-	}
-	s.mu.Lock()
-	s.lastErr = ""
-	s.mu.Unlock()
-	s.node.logger.Info("replication continues", "primary", s.primary.String(), "stood_still", time.Since(began).Round(time.Millisecond))
-	return nil
-}
-
 // commit is the log's Commit. Records that cannot be written stay in the log's memory, and are written when the disk is
 // well.
 func (s *session) commit(store *counter.Store, pos uint64) error {
@@ -445,5 +420,9 @@ func (s *session) ack() error {
 	if s.id != "" && log.AcksDurable() {
 		written = durable // this node promises no more than it keeps, whatever the primary's appendfsync
 	}
-	return s.tell("REPLCONF", "ACK", strconv.FormatUint(written, 10), "FACK", strconv.FormatUint(durable, 10))
+	err := s.tell("REPLCONF", "ACK", strconv.FormatUint(written, 10), "FACK", strconv.FormatUint(durable, 10))
+	if err == nil && s.hurries && s.node.hurries.Swap(false) {
+		err = s.tell("REPLCONF", "HURRY", strconv.FormatUint(durable, 10))
+	}
+	return err
 }

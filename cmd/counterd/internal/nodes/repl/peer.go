@@ -131,6 +131,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 			return err
 		}
 		p.heals = string(value)
+	case "hurry": // the replica asks whether it may send this behind PSYNC: see Hurry
 	case "version":
 		p.counterd = string(value) == "counterd"
 	case "history":

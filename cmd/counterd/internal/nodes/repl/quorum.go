@@ -167,6 +167,25 @@ func (ps *Peers) Safe() uint64 {
 	return min(log.Durable(), log.Confirmed())
 }
 
+// Hurry has Safe grow soon, for a client that waits for changes on a replica. Where they are durable here, the node that it follows has to make
+// them so: with appendfsync no, nothing else would for hours. That node is asked with the next acknowledgement. A primary asks nobody.
+func (ps *Peers) Hurry() { ps.node.hurries.Store(true) }
+
+// Hurry is the replica's request that the log becomes safe up to an offset, for clients that wait there. It is passed on to the node that
+// this one follows. It is false in front of the stream, where it only asks whether the request is known.
+func (p *Peer) Hurry(offset uint64) bool {
+	if !p.fed() {
+		return false
+	}
+	if offset > 0 && p.store != nil {
+		p.store.Replication().Hurry(offset - 1)
+	}
+	if p.peers.node != nil {
+		p.peers.Hurry()
+	}
+	return true
+}
+
 // safe is the offset of message C. A replica of a cluster learns how far the log is confirmed, and its own disk adds to that.
 func (p *Peer) safe() uint64 {
 	if p.nodeID != "" {

@@ -31,7 +31,7 @@ func (s *peerServer) peerOf(c PeerConn) *repl.Peer {
 	return p
 }
 
-// replconf: REPLCONF name value ..., and ACK and GETACK, which are not answered.
+// replconf: REPLCONF name value ..., and ACK, GETACK and, behind PSYNC, HURRY, which are not answered.
 func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 	out := &c.Call().Out
 	p := c.Peer()
@@ -59,6 +59,11 @@ func (s *peerServer) replconf(c PeerConn, args [][]byte) {
 	}
 	if len(args) == 3 && resp.EqualFold(args[1], "GETACK") {
 		return
+	}
+	if len(args) == 3 && resp.EqualFold(args[1], "HURRY") && p != nil {
+		if offset, err := strconv.ParseUint(string(args[2]), 10, 64); err == nil && p.Hurry(offset) {
+			return
+		}
 	}
 	if len(args) > 2 && resp.EqualFold(args[1], "ROWS") {
 		if s.host.Opening() {
