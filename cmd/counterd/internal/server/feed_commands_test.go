@@ -216,6 +216,7 @@ func TestFeedReplicaHurries(t *testing.T) {
 	last := newReplNode(t)
 	last.start(replica.addr())
 	p := primary.dial()
+	p.want("CONFIG SET appendfsync no", "+OK") // it was everysec since the start
 	for i, node := range []*replNode{replica, last} {
 		r := node.dial()
 		var at string
