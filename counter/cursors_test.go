@@ -20,7 +20,7 @@ import (
 func cursorsText(s *Store) string {
 	var b strings.Builder
 	for _, c := range s.data.Cursors.List() {
-		fmt.Fprintf(&b, "%s=%s@%d ", c.Name, c.Position, c.Offset)
+		fmt.Fprintf(&b, "%s=%s@%d set %d ", c.Name, c.Position, c.Offset, c.TimeMS)
 	}
 	return b.String()
 }

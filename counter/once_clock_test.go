@@ -133,34 +133,55 @@ func TestOnceTakeover(t *testing.T) {
 	for _, elected := range []bool{false, true} {
 		p := newPlaces(t)
 		p.use(t, "a", 2, false)
-		q := &places{sim: vfs.NewSim(), now: p.now, jump: 20 * time.Minute, opts: p.opts}
-		q.opts.Elected, q.opts.BootID = elected, "1"
-		q.opts.Now = func() time.Time { return setclock.By(q.now, q.jump) }
-		q.open(t)
-		if _, err := q.s.repl.Follow(p.s.repl.Lineage()); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.s.data.Log.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		eachFrame(t, p.s, 0, func(raw []byte) {
-			if _, err := q.s.repl.Replicate(raw); err != nil {
-				t.Fatal(err)
-			}
-		})
-		close1(t, p.s)
-		q.now = q.now.Add(time.Hour)
-		var err error
-		if elected {
-			_, err = q.s.repl.LeadAt(9)
-			q.s.repl.Confirm(Everywhere)
-		} else {
-			_, err = q.s.repl.Lead()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := p.failover(t, time.Hour, 20*time.Minute, elected)
 		q.full(t, "behind a failover")
 		q.use(t, "b", 1, true)
 	}
+}
+
+// TestOnceFailover: producers have been idle on the next primary for as long as on the last one.
+func TestOnceFailover(t *testing.T) {
+	p := newPlaces(t)
+	for i := range uint64(50) { // a time without any change would be one without a server
+		p.now = p.now.Add(10 * time.Second)
+		p.use(t, "b", 2+i, false)
+	}
+	q := p.failover(t, time.Second, 0, false)
+	q.full(t, "when the oldest was idle for 501 s")
+	q.now = q.now.Add(150 * time.Second)
+	q.use(t, "new", 1, false)
+	q.use(t, "b", 51, true)
+}
+
+// failover closes the store, and returns a replica that had everything and becomes the primary later. Its clock is ahead by a jump.
+func (p *places) failover(t *testing.T, lasts, jump time.Duration, elected bool) *places {
+	t.Helper()
+	q := &places{sim: vfs.NewSim(), now: p.now, jump: jump, opts: p.opts}
+	q.opts.Elected, q.opts.BootID = elected, "1"
+	q.opts.Now = func() time.Time { return setclock.By(q.now, q.jump) }
+	q.open(t)
+	if _, err := q.s.repl.Follow(p.s.repl.Lineage()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.s.data.Log.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	eachFrame(t, p.s, 0, func(raw []byte) {
+		if _, err := q.s.repl.Replicate(raw); err != nil {
+			t.Fatal(err)
+		}
+	})
+	close1(t, p.s)
+	q.now = q.now.Add(lasts)
+	var err error
+	if elected {
+		_, err = q.s.repl.LeadAt(9)
+		q.s.repl.Confirm(Everywhere)
+	} else {
+		_, err = q.s.repl.Lead()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
 }

@@ -142,6 +142,9 @@ func FrameWhole(b []byte) bool { return binary.LittleEndian.Uint32(b[4:])&wholeF
 // FrameEpoch returns the epoch in the frame header at the start of b, as it stands there. REQUIRES: a header's bytes.
 func FrameEpoch(b []byte) uint32 { return binary.LittleEndian.Uint32(b[32:]) }
 
+// FrameTime is the wall time, in ms since 1970, of the frame header at the start of b. REQUIRES: a whole frame header.
+func FrameTime(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b[24:])) }
+
 // RawFrameCRC returns the checksum of the frame at the start of b.
 func RawFrameCRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 
@@ -164,7 +167,7 @@ func DecodeFrame(b []byte, at uint64, f *Frame) *Fault {
 		Whole:   FrameWhole(b),
 		Start:   binary.LittleEndian.Uint64(b[8:]),
 		Durable: binary.LittleEndian.Uint64(b[16:]),
-		TimeMS:  int64(binary.LittleEndian.Uint64(b[24:])),
+		TimeMS:  FrameTime(b),
 		Epoch:   binary.LittleEndian.Uint32(b[32:]),
 	}
 	switch {

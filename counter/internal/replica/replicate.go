@@ -81,7 +81,7 @@ func applyFrame(r *Replication, start, end uint64, raw []byte) error {
 	}
 	defer p.Batch.End()
 	var rec format.Record
-	f := format.Frame{FrameHeader: format.FrameHeader{Start: start}, Raw: raw, Payload: raw[format.FrameHeaderLen:]}
+	f := format.Frame{FrameHeader: format.FrameHeader{Start: start, TimeMS: format.FrameTime(raw)}, Raw: raw, Payload: raw[format.FrameHeaderLen:]}
 	err := f.Records(&rec, start, func(pos uint64, rec *format.Record) error {
 		if rec.Kind != format.KindFlush && rec.Kind != format.KindSchema && rec.Kind != format.KindDropRange && !core.MovesGroups(rec.Kind) {
 			return p.Apply(pos, rec)
