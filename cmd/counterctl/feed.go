@@ -64,7 +64,7 @@ behind a cursor (feed-retain).`,
 		flags.StringSliceVar(&f.columns, "columns", nil, "columns, separated by commas (default: all)")
 		flags.BoolVar(&f.latest, "latest", false, "merge the changes of a post that are read together")
 		flags.IntVar(&f.safe, "safe", 0, "write only changes that `N` replicas have")
-		flags.BoolVar(&f.untilCaughtUp, "until-caught-up", false, "end when the node has nothing new")
+		flags.BoolVar(&f.untilCaughtUp, "until-caught-up", false, "end behind the changes that were acknowledged before")
 		f.reach = connect.AddFlags(flags)
 		f.reachSink = connect.AddSinkFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {

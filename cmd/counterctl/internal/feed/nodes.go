@@ -29,11 +29,13 @@ type nodes struct {
 	waits bool     // for a change
 	log   func(format string, args ...any)
 
+	looks chan struct{} // has an element while the cluster is asked for its primaries
+	asked time.Time     // when the cluster was asked last; the goroutine that has put the element uses it
+
 	mu       sync.Mutex
 	cluster  bool
 	at       int                 // of one log: the node that is read, in addrs
 	leads    map[uint64]string   // of a cluster: the address of each shard's primary
-	asked    time.Time           // when the cluster was asked last
 	told     map[uint64]string   // by shard: the error that the last attempts ended with, if the last one did not go well
 	refusals map[string]struct{} // nodes that refused the position since another one went on from it
 }
@@ -41,7 +43,7 @@ type nodes struct {
 var _ feedjoin.Source[[]byte] = (*nodes)(nil)
 
 func newNodes(o *Options) *nodes {
-	return &nodes{addrs: o.Addrs, tls: o.TLS, dial: o.Dial, words: o.words(), waits: !o.UntilCaughtUp, log: o.Log, refusals: map[string]struct{}{}, told: map[uint64]string{}}
+	return &nodes{addrs: o.Addrs, tls: o.TLS, dial: o.Dial, words: o.words(), waits: !o.UntilCaughtUp, log: o.Log, looks: make(chan struct{}, 1), refusals: map[string]struct{}{}, told: map[uint64]string{}}
 }
 
 // lookEach is how often a cluster is asked which nodes lead, at most.
@@ -205,32 +207,43 @@ func (n *nodes) shardOf(ctx context.Context, addr string) (uint64, error) {
 	return id, nil
 }
 
-// node is the address where a shard is read.
-func (n *nodes) node(ctx context.Context, shard uint64) (string, error) {
+// lead is the address where a shard is read; empty: it is not known.
+func (n *nodes) lead(shard uint64) string {
 	n.mu.Lock()
-	addr, due := n.leads[shard], time.Since(n.asked) > lookEach
+	defer n.mu.Unlock()
 	if shard == 0 {
-		addr = n.addrs[n.at]
+		return n.addrs[n.at]
 	}
-	if addr == "" && due {
-		n.asked = time.Now()
-	}
-	n.mu.Unlock()
-	if addr != "" {
+	return n.leads[shard]
+}
+
+// node is the address where a shard is read. The readers of several shards wait while one of them asks the cluster.
+func (n *nodes) node(ctx context.Context, shard uint64) (string, error) {
+	if addr := n.lead(shard); addr != "" {
 		return addr, nil
 	}
-	err := error(errNoPrimary)
+	select {
+	case n.looks <- struct{}{}:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	defer func() { <-n.looks }()
+	if addr := n.lead(shard); addr != "" {
+		return addr, nil
+	}
+	err, due := error(errNoPrimary), time.Since(n.asked) > lookEach
 	if due {
+		n.asked = time.Now()
 		if _, failed := n.Shards(ctx); failed != nil {
 			err = failed
 		}
 	}
+	if addr := n.lead(shard); addr != "" {
+		return addr, nil
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch addr = n.leads[shard]; {
-	case addr != "":
-		return addr, nil
-	case due && err == errNoPrimary && !n.cluster:
+	if due && err == errNoPrimary && !n.cluster {
 		return "", &nodeError{n.addrs[n.at], errNoCluster}
 	}
 	return "", err

@@ -2,8 +2,10 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/internal/feedjoin"
@@ -32,6 +34,7 @@ type reader struct {
 	conn  *wire.Conn
 	pages [2]page // the user has the last reply while the next one is read
 	turn  int
+	asked bool // catchUp was done
 }
 
 // page is the memory of a reply.
@@ -53,7 +56,13 @@ func (p *page) reset() {
 func (r *reader) Read(_ context.Context, from string) (reply feedjoin.Reply[[]byte], err error) {
 	p := &r.pages[r.turn]
 	p.reset()
-	if err = r.ask(from); err == nil {
+	if !r.nodes.waits && !r.asked && from != feedjoin.Now {
+		err = r.catchUp(p)
+	}
+	if err == nil {
+		err = r.ask(from)
+	}
+	if err == nil {
 		reply.Next, err = r.reply(p)
 	}
 	if err != nil {
@@ -74,6 +83,21 @@ func (r *reader) Read(_ context.Context, from string) (reply feedjoin.Reply[[]by
 func (r *reader) Close() {
 	r.conn.Close()
 	r.nodes.suspect(r.shard, r.addr)
+}
+
+// catchUp has the node show all changes that it acknowledged up to now. A node shows changes that it has synced, and syncs its log for NOW. A
+// replica may not know its position yet, and shows fewer changes then.
+func (r *reader) catchUp(p *page) error {
+	err := r.ask(feedjoin.Now)
+	if err == nil {
+		_, err = r.reply(p)
+		p.reset()
+	}
+	if refused, ok := errors.AsType[*wire.ServerError](err); ok && strings.HasPrefix(refused.Text, "TRYAGAIN") {
+		err = nil
+	}
+	r.asked = err == nil
+	return err
 }
 
 // ask sends the command.

@@ -3,12 +3,14 @@ package feed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/counterd/counterd/internal/feedjoin"
 	"github.com/counterd/counterd/internal/wire"
@@ -109,4 +111,47 @@ func TestHeadlessShard(t *testing.T) {
 			t.Errorf("%q: got the shards %v, %v, want %v and %v", shards, ids, err, some, want)
 		}
 	}
+}
+
+// TestOneAsks: while the reader of a shard asks for all primaries, the reader of another shard waits for the answer. It reports no error.
+func TestOneAsks(t *testing.T) { synctest.Test(t, testOneAsks) }
+
+func testOneAsks(t *testing.T) {
+	primary := func(port string) string {
+		return "*4\r\n$5\r\nslots\r\n*0\r\n$5\r\nnodes\r\n*1\r\n*8\r\n$4\r\nport\r\n:" + port + "\r\n$8\r\nendpoint\r\n$1\r\na\r\n$4\r\nrole\r\n$6\r\nmaster\r\n" +
+			"$6\r\nhealth\r\n$6\r\nonline\r\n"
+	}
+	answers := map[string]string{"HELLO": "*2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n", "SHARDS": "*2\r\n" + primary("1") + primary("2")}
+	answer := make(chan struct{})
+	n := newNodes(&Options{Addrs: []string{"a:1"}, Log: t.Logf, Dial: func(_ context.Context, addr string) (*wire.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			r := wire.NewReader(theirs, 4096)
+			for v, err := r.ReadValue(); err == nil; v, err = r.ReadValue() {
+				<-answer
+				text := answers[v.Array[len(v.Array)-1].Str]
+				if text == "" { // MYSHARDID
+					text = "$1\r\n" + addr[2:] + "\r\n"
+				}
+				_, _ = io.WriteString(theirs, text)
+			}
+		}()
+		return wire.NewConn(ours, 4096), nil
+	}})
+	got := make(chan string, 2)
+	for shard := range uint64(2) {
+		go func() {
+			addr, err := n.node(t.Context(), 1+shard)
+			got <- fmt.Sprintf("%d %s %v", 1+shard, addr, err)
+		}()
+	}
+	synctest.Wait()
+	close(answer)
+	found := []string{<-got, <-got}
+	slices.Sort(found)
+	if want := []string{"1 a:1 <nil>", "2 a:2 <nil>"}; !slices.Equal(found, want) {
+		t.Errorf("got %q, want %q", found, want)
+	}
+	synctest.Wait() // for the ends of connections
 }

@@ -25,7 +25,7 @@ type Options struct {
 	Latest            bool
 	Safe              int // replicas that have a change before it is shown; 0: as the node's settings say
 
-	UntilCaughtUp bool // end when the node has nothing new
+	UntilCaughtUp bool // end behind the changes that were acknowledged before
 	MarkEvery     time.Duration
 	Log           func(format string, args ...any)
 	Progress      func(p Progress) // called behind each reply; may be nil

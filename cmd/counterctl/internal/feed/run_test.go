@@ -35,9 +35,11 @@ func numberAt(position string) uint64 {
 	return p.Frame / 10
 }
 
-// servers are nodes with the same log of so many changes, of which each third is not wanted. They break connections and refuse.
+// servers are nodes with the same log of so many changes, of which each third is not wanted. They break connections and refuse. The last five
+// changes are shown once they are synced, as a client waits for changes or asks for NOW.
 type servers struct {
 	log    uint64
+	synced atomic.Bool
 	rng    *rand.Rand
 	trials atomic.Int64
 	refuse map[string]string // by address: an error
@@ -65,6 +67,9 @@ func (n *servers) serve(c net.Conn, addr string, requests, cut int) {
 		}
 		text := "-ERR unknown command 'HELLO'\r\n"
 		if v.Array[0].Str != "HELLO" {
+			if v.Array[2].Str == "NOW" || v.Array[len(v.Array)-2].Str == "BLOCK" {
+				n.synced.Store(true)
+			}
 			text = n.answer(addr, v.Array[2].Str, i)
 		}
 		if i == requests-1 {
@@ -83,12 +88,19 @@ func (n *servers) answer(addr, from string, i int) string {
 	if i == 3 {
 		return "-LOADING counterd is loading\r\n"
 	}
-	at := uint64(0)
-	if from != "OLDEST" {
+	at, end := uint64(0), n.log
+	if !n.synced.Load() {
+		end -= min(end, 5)
+	}
+	switch from {
+	case "OLDEST":
+	case "NOW":
+		at = end
+	default:
 		at = numberAt(from)
 	}
 	text, changes := "", 0
-	for ; at < n.log && changes < 7; at++ {
+	for ; at < end && changes < 7; at++ {
 		if at%3 != 2 {
 			position := place(at + 1)
 			text += fmt.Sprintf("*3\r\n$%d\r\n%s\r\n:5\r\n*1\r\n*3\r\n$3\r\ndel\r\n$1\r\nc\r\n:%d\r\n", len(position), position, at+1)

@@ -149,8 +149,11 @@ func (c *call) open() (err error) {
 	return err
 }
 
-// now is the position of now.
+// now is the position of now. A primary's is behind all changes that were acknowledged before: its log is synced up to them.
 func (c *call) now(ctx context.Context) (p counter.FeedPosition, err error) {
+	if log := c.store.Replication(); log.Written() > log.Durable() && !c.store.Replica() {
+		_ = log.Sync() // where the disk fails, the position is the safe one
+	}
 	err = c.settled(ctx, func(safe uint64) error {
 		p, err = c.store.Feeds().Now(safe)
 		return err

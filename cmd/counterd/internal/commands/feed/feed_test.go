@@ -208,6 +208,40 @@ func testPromoted(t *testing.T) {
 	wantOneChange(t, c, reply)
 }
 
+// TestNowIsNow: NOW is behind the changes that were acknowledged before, also where nothing has synced them yet.
+func TestNowIsNow(t *testing.T) { synctest.Test(t, testNowIsNow) }
+
+func testNowIsNow(t *testing.T) {
+	for _, policy := range []counter.SyncPolicy{counter.SyncNo, counter.SyncEverySec, counter.SyncAlways} {
+		store, err := counter.Open("data", counter.Options{FS: vfs.NewSim(), SnapshotGrowth: -1, AppendFsync: policy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.AlterScript("add counter weibo\nadd column weibo comment hint=8 max=32 suffix=cntcm\n"); err != nil {
+			t.Fatal(err)
+		}
+		c := &conn{t: t, store: store, safe: func(int) uint64 { return store.Replication().Durable() }}
+		begun := time.Now()
+		c.do("COUNTER.FEED", "FROM", "NOW") // and the schema is synced
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("%v: NOW came after %v", policy, took)
+		}
+		if _, err := store.Incr("1.cntcm", 1); err != nil {
+			t.Fatal(err)
+		}
+		now := c.do("COUNTER.FEED", "FROM", "NOW")
+		if err := store.Replication().Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if v := c.do("COUNTER.FEED", "FROM", now.List[0].Text); len(v.List) != 2 || len(v.List[1].List) > 0 {
+			t.Errorf("%v: behind NOW comes %s, which was acknowledged before", policy, v)
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // wantOneChange waits for the reply to a client that is given one change.
 func wantOneChange(t *testing.T, c *conn, reply <-chan resptest.Value) {
 	t.Helper()
