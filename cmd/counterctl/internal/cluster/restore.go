@@ -36,7 +36,8 @@ at a time, which takes the memory that a server would take for it; archives can 
 check, dump, export and restore.
 
 If it was interrupted, the same command with --overwrite writes all posts once more. The cluster's memory of numbered changes (IDMP)
-is restored too: a repeated change that is in the backup is answered, and does not count again.
+is restored too: a repeated change that is in the backup is answered, and does not count again. Columns with a window and columns
+that decay begin empty, and cursors of the feed are not restored.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
@@ -98,6 +99,9 @@ func (r *restoring) run(ctx context.Context) (err error) {
 	}
 	r.backup.print(r.out.Stdout)
 	fmt.Fprintf(r.out.Stdout, "to be written into the cluster %s of %d shards\n", r.flags.name, len(m.Shards))
+	if empty := beginEmpty(r.sch); empty != "" {
+		fmt.Fprintf(r.out.Stdout, "columns that begin empty, as they count additions: %s\n", empty)
+	}
 	if err := r.confirm(); err != nil {
 		return err
 	}
@@ -109,6 +113,17 @@ func (r *restoring) run(ctx context.Context) (err error) {
 		return fmt.Errorf("%w\na part of the backup was written: the same command with --overwrite writes all of it once more", err)
 	}
 	return r.compare(ctx, began)
+}
+
+// beginEmpty names the derived columns. A restore sets values, which windows and columns that decay do not count.
+func beginEmpty(sch *schema.Schema) string {
+	var names []string
+	for _, c := range sch.Counters() {
+		for i := range c.Derived {
+			names = append(names, c.Name+"."+c.Derived[i].Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // empty refuses a cluster whose schema is another, or that has posts.
