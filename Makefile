@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-reference bench-peers bench-floor bench-tails bench-scaling bench-large bench-huge bench-move bench-feed bench-nats suites suite-valkey suite-redis suite-go-redis suite-redis-py suite-ioredis suite-rueidis suite-resp-compatibility suite-resp-compatibility-cluster chaos fuzz crash proof proof-sim proof-checker console failover fault faults mutants upgrade clean
+.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-reference bench-peers bench-floor bench-tails bench-scaling bench-large bench-huge bench-move bench-feed bench-adds bench-nats suites suite-valkey suite-redis suite-go-redis suite-redis-py suite-ioredis suite-rueidis suite-resp-compatibility suite-resp-compatibility-cluster chaos fuzz crash proof proof-sim proof-checker console failover fault faults mutants upgrade clean
 
 help:
 	@echo 'Run it'
@@ -52,6 +52,7 @@ help:
 	@echo '  make bench-huge     cost of 1,000 million posts built in bulk; POSTS='
 	@echo '  make bench-move     move 1 million posts between shards while clients increment them as fast as they can; POSTS='
 	@echo '  make bench-feed     the cost of the feed of changes, and how late changes arrive; RATE= COUNT= ROUNDS= DURATION= FSYNC='
+	@echo '  make bench-adds     what windows and numbers (IDMP) add to the cost of an INCR; POSTS= WINDOW= ROUNDS='
 	@echo '  make bench-nats     one flipped bit on one node, and power lost on all nodes: a cluster beside NATS JetStream (root); FLAGS='
 	@echo '  make pgo            renew the profile that programs are compiled with (3 minutes); POSTS= DURATION='
 	@echo ''
@@ -191,6 +192,9 @@ bench-move: build
 # INCRs without a reader of the feed and with one, in turns.
 bench-feed: build
 	@bench/feed.sh
+
+bench-adds: build
+	@bench/adds.sh
 
 # A module of its own, so that counterd does not depend on NATS. FLAGS are those of bench/survival/main.go.
 bench-nats: setup build

@@ -7,6 +7,7 @@
 //	counterbench build    make a data directory of generated posts, however many
 //	counterbench idle     what open connections cost a server
 //	counterbench feed     the cost of the feed of changes, and its lag
+//	counterbench adds     the cost of windows and numbers for an INCR
 //	counterbench compare  two measurements side by side
 //	counterbench markdown measurements as Markdown tables
 //	counterbench page     measurements of several runs as one HTML page
@@ -20,7 +21,7 @@
 //	main.go targets.go                                         commands; kinds of servers
 //	run.go apart.go child.go child_linux.go child_other.go     run; the load that is a process of its own; servers that are started
 //	process.go progress.go                                     programs that are started and ended; how far work is
-//	idle.go feed.go build.go post_file.go                      idle; feed; build; files of posts
+//	idle.go feed.go adds.go build.go post_file.go              idle; feed; adds; build; files of posts
 //	compare.go markdown.go page.go                             measurements side by side, as Markdown, as a page
 //	demo.go demo_pages.go demo_result.go                       demo
 //	cluster_demo.go cluster_events.go cluster_load.go          demo-cluster: what is done to it; what clients saw

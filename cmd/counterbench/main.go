@@ -22,7 +22,7 @@ func misuse(format string, args ...any) error { return cli.Misuse(format, args..
 var program = cli.Tool{
 	Name:     "counterbench",
 	Summary:  "demonstrates and benchmarks counter servers.",
-	Commands: []command{demoCommand, clusterDemoCommand, runCommand, buildCommand, idleCommand, feedCommand, compareCommand, markdownCommand, pageCommand, recordCommand},
+	Commands: []command{demoCommand, clusterDemoCommand, runCommand, buildCommand, idleCommand, feedCommand, addsCommand, compareCommand, markdownCommand, pageCommand, recordCommand},
 	SeeAlso:  []string{"counterd(8)", "counterctl(1)"},
 	Hint:     hint,
 }

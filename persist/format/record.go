@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/counterd/counterd/internal/slot"
@@ -133,24 +134,64 @@ type Record struct {
 
 // AppendSet appends a KindSet record to dst.
 func AppendSet(dst []byte, counter uint32, column uint16, mid, value uint64) []byte {
-	if counter < 0x80 && column < 0x80 { // the usual case, and one bounds check
-		dst = append(dst, byte(KindSet), byte(counter), byte(column))
-	} else {
-		dst = append(dst, byte(KindSet))
-		dst = binary.AppendUvarint(dst, uint64(counter))
-		dst = binary.AppendUvarint(dst, uint64(column))
+	n := len(dst)
+	if cap(dst)-n < setRoom {
+		dst = slices.Grow(dst, setRoom)
 	}
-	dst = binary.AppendUvarint(dst, mid)
-	return binary.AppendUvarint(dst, value)
+	b := (*[setRoom]byte)(dst[n : n+setRoom])
+	var at uint
+	if counter < 0x80 && column < 0x80 { // the usual case
+		b[0], b[1], b[2] = byte(KindSet), byte(counter), byte(column)
+		at = 3
+	} else {
+		b[0] = byte(KindSet)
+		at = putVarint(b, 1, uint64(counter))
+		at = putVarint(b, at, uint64(column))
+	}
+	at = putVarint(b, at, mid)
+	at = putVarint(b, at, value)
+	return dst[:n+int(at)]
+}
+
+// setRoom is more bytes than a once of kind next and a set have: 17 and 29. A power of two saves the checks of bounds.
+const setRoom = 64
+
+// putVarint is binary.PutUvarint at a place of b, and may change the eight bytes from that place on. It returns the place behind. Numbers below 2^56 are put
+// together in a register and stored at once: bytes of seven bits each, of which all but the last have their highest bit set.
+func putVarint(b *[setRoom]byte, at uint, v uint64) uint {
+	if v < 0x80 {
+		b[at%setRoom] = byte(v)
+		return at + 1
+	}
+	if at%setRoom > setRoom-8 || v>>56 != 0 {
+		return putLongVarint(b, at, v)
+	}
+	n := uint(bits.Len64(v)*9+64) / 64 // (bits + 6) / 7, below 2^56
+	v = v&(1<<28-1) | v>>28<<32
+	v = v&0x00003fff_00003fff | v&0x0fffc000_0fffc000<<2
+	v = v&0x007f007f_007f007f | v&0x3f803f80_3f803f80<<1
+	binary.LittleEndian.PutUint64(b[at%setRoom:], v|0x80808080_80808080>>(72-8*n))
+	return at + n
+}
+
+// putLongVarint is putVarint for numbers of any length.
+func putLongVarint(b *[setRoom]byte, at uint, v uint64) uint {
+	for v >= 0x80 {
+		b[at%setRoom] = byte(v) | 0x80
+		at++
+		v >>= 7
+	}
+	b[at%setRoom] = byte(v)
+	return at + 1
 }
 
 // AppendOnceSet is AppendOnce with a result of kind next, and AppendSet. It is for many records in a row, and takes room for the longest records at once.
 func AppendOnceSet(dst []byte, number uint32, seq uint64, hash uint32, counter uint32, column uint16, mid, value uint64) []byte {
 	n := len(dst)
-	if cap(dst)-n < onceSetRoom {
-		dst = slices.Grow(dst, onceSetRoom)
+	if cap(dst)-n < setRoom {
+		dst = slices.Grow(dst, setRoom)
 	}
-	b := (*[onceSetRoom]byte)(dst[n : n+onceSetRoom])
+	b := (*[setRoom]byte)(dst[n : n+setRoom])
 	var at uint
 	if number < 0x80 && seq-0x80 < 0x4000-0x80 && counter < 0x80 && column < 0x80 { // most records: eight bytes, and two
 		binary.LittleEndian.PutUint64(b[:], uint64(KindOnce)|uint64(number)<<8|(seq&0x7f|0x80)<<16|seq>>7<<24|uint64(hash&0xffffff)<<32|uint64(KindSet)<<56) // ResultNext is 0
@@ -158,30 +199,16 @@ func AppendOnceSet(dst []byte, number uint32, seq uint64, hash uint32, counter u
 		at = 10
 	} else {
 		b[0] = byte(KindOnce)
-		at = putOnceSet(b, 1, uint64(number))
-		at = putOnceSet(b, at, seq)
-		b[at%onceSetRoom], b[(at+1)%onceSetRoom], b[(at+2)%onceSetRoom] = byte(hash), byte(hash>>8), byte(hash>>16)
-		b[(at+3)%onceSetRoom] = byte(KindSet)
-		at = putOnceSet(b, at+4, uint64(counter))
-		at = putOnceSet(b, at, uint64(column))
+		at = putVarint(b, 1, uint64(number))
+		at = putVarint(b, at, seq)
+		b[at%setRoom], b[(at+1)%setRoom], b[(at+2)%setRoom] = byte(hash), byte(hash>>8), byte(hash>>16)
+		b[(at+3)%setRoom] = byte(KindSet)
+		at = putVarint(b, at+4, uint64(counter))
+		at = putVarint(b, at, uint64(column))
 	}
-	at = putOnceSet(b, at, mid)
-	at = putOnceSet(b, at, value)
+	at = putVarint(b, at, mid)
+	at = putVarint(b, at, value)
 	return dst[:n+int(at)]
-}
-
-// onceSetRoom is more bytes than a once of kind next and a set have: 17 and 29. A power of two saves the checks of bounds.
-const onceSetRoom = 64
-
-// putOnceSet is binary.PutUvarint at a place of b. It returns the place behind.
-func putOnceSet(b *[onceSetRoom]byte, at uint, v uint64) uint {
-	for v >= 0x80 {
-		b[at%onceSetRoom] = byte(v) | 0x80
-		at++
-		v >>= 7
-	}
-	b[at%onceSetRoom] = byte(v)
-	return at + 1
 }
 
 // SetItemLen is how many bytes AppendSetItem appends at most.

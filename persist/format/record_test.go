@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -30,6 +31,25 @@ func TestAppendOnceSet(t *testing.T) {
 		want = AppendSet(AppendOnce(want, number, seq, hash, 0, Result{Kind: ResultNext}), counter, column, mid, value)
 		if !bytes.Equal(got, want) {
 			t.Fatalf("number %d, seq %d, hash %d, counter %d, column %d, mid %d, value %d: got %x, want %x", number, seq, hash, counter, column, mid, value, got, want)
+		}
+	}
+}
+
+// TestPutVarint: numbers of each length, at each place, are written as encoding/binary writes them.
+func TestPutVarint(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var b [setRoom]byte
+	for size := range 65 {
+		for range 1000 {
+			v := uint64(0)
+			if size > 0 {
+				v = 1<<(size-1) | rnd.Uint64()>>(64-size)
+			}
+			at := rnd.Uint64N(setRoom - binary.MaxVarintLen64 + 1)
+			end := putVarint(&b, uint(at), v)
+			if want := binary.AppendUvarint(nil, v); !bytes.Equal(b[at:end], want) {
+				t.Fatalf("%d at %d: got %x, want %x", v, at, b[at:end], want)
+			}
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (a *watchedAdds) of(def *schema.Counter, column int16) {
 	a.def, a.column, a.limit, a.places = def, column, def.Columns[column].Limit(), a.places[:0]
 	for i := range def.Derived {
 		if d := &def.Derived[i]; d.Counts(int(column), 1) > 0 {
-			a.places = append(a.places, place{Place: window.Place{Of: d}})
+			a.places = append(a.places, place{Place: window.Place{Of: d}, weight: d.Counts(int(column), 1)})
 		}
 	}
 }
@@ -49,7 +49,7 @@ func (a *watchedAdds) run(b *Batch, ops []Op, blk *block.Block) (done int) {
 			break
 		}
 		if op.Column != a.column || op.Counter != a.def {
-			a.leave()
+			a.leave(b)
 			a.of(op.Counter, op.Column)
 		}
 		ref, found := blk.Tab.FindAt(op.home)
@@ -82,7 +82,7 @@ func (a *watchedAdds) run(b *Batch, ops []Op, blk *block.Block) (done int) {
 			break
 		}
 	}
-	a.leave()
+	a.leave(b)
 	if done == 0 {
 		return 0
 	}
@@ -109,34 +109,47 @@ func (a *watchedAdds) find(b *Batch, w *windows, op *Op) bool {
 		for next < len(w.ready) && (w.ready[next].mid != op.Mid || w.ready[next].of != p.Of) {
 			next++
 		}
-		if next == len(w.ready) || !p.lockFor(b, &w.ready[next]) || !p.FindInTable(op.Mid, w.ready[next].home, !b.full) {
-			for k := range i {
-				a.places[k].unmake(op.Mid)
+		if next < len(w.ready) {
+			r := &w.ready[next]
+			p.Made = false
+			if (p.Block == r.blk || p.lockFor(b, r)) && p.FindAt(op.Mid, r.home, !b.full) {
+				next++
+				continue
 			}
-			return false
 		}
-		next++
+		for k := range i {
+			a.places[k].unmake(op.Mid)
+		}
+		return false
 	}
 	w.next = next
 	return true
 }
 
-// lockFor makes the block of an item the one of p, locked. false: another has it.
+// lockFor makes the block of an item the one of p, locked. false: another has it, or a change of an item might not leave it as it is.
 func (p *place) lockFor(b *Batch, r *readyPlace) bool {
-	if p.Made = false; p.Block == r.blk {
-		return true
-	}
-	if p.unlock(); !slices.Contains(b.stretch.blocks, r.blk) {
+	if p.leave(b); !slices.Contains(b.stretch.blocks, r.blk) {
 		if p.own = r.ks.TryLock(r.blk) != nil; !p.own {
 			return false
 		}
 	}
-	p.Ks, p.Block = r.ks, r.blk
+	if p.Ks, p.Block = r.ks, r.blk; !p.InTable() {
+		p.leave(b)
+		return false
+	}
 	return true
 }
 
-// unlock lets go of the block of p, if it is locked for p alone.
-func (p *place) unlock() {
+// leave notes what was done in the block of p, and lets go of it, if it is locked for p alone.
+func (p *place) leave(b *Batch) {
+	if p.done > 0 {
+		if p.Block.Dirty = true; b.exclusive {
+			p.Block.ChangeSet = b.number
+		}
+		p.Block.Used = b.now
+		p.Block.Work += p.done
+		p.done = 0
+	}
 	if p.own {
 		p.Block.Mu.Unlock()
 	}
@@ -152,12 +165,35 @@ func (p *place) unmake(mid uint64) {
 
 // add counts op in the item of p, and notes that for the log.
 func (a *watchedAdds) add(b *Batch, w *windows, p *place, op *Op) {
-	w.columns = p.Add(p.Of.Counts(int(op.Column), op.Arg), &w.now, w.columns[:0])
-	w.counted(p, op.Mid)
-	b.stretch.records = p.AppendRecord(b.stretch.records, op.Mid, w.columns)
-	if w.stretch(p); p.Block.Crowded() {
+	n := op.Arg
+	if p.weight != 1 {
+		n = p.Of.Counts(int(op.Column), n)
+	}
+	s := &b.stretch
+	if c, again := p.again(n, &w.now); again {
+		s.records = format.AppendSet(s.records, p.Ks.ID, c.Column, op.Mid, c.Value)
+	} else {
+		w.columns = p.Add(n, &w.now, w.columns[:0])
+		w.tell(p, op.Mid)
+		s.records = p.AppendRecord(s.records, op.Mid, w.columns)
+	}
+	if p.done++; p.Block.Moved != nil {
+		p.Block.Moved[op.Mid] = struct{}{}
+	}
+	if p.own {
+		w.stretch(p)
+	}
+	if p.Block.Crowded() {
 		w.crowded = append(w.crowded, spaceItem{p.Ks, op.Mid})
 	}
+}
+
+// again is AddAgain where no top list wants to know of it.
+func (p *place) again(n uint64, at *window.Moment) (format.ColumnValue, bool) {
+	if p.Ks.Tops != nil {
+		return format.ColumnValue{}, false
+	}
+	return p.AddAgain(n, at)
 }
 
 // unmake removes the items that find has made for a post.
@@ -168,8 +204,65 @@ func (a *watchedAdds) unmake(mid uint64) {
 }
 
 // leave lets go of all places.
-func (a *watchedAdds) leave() {
+func (a *watchedAdds) leave(b *Batch) {
 	for i := range a.places {
-		a.places[i].unlock()
+		a.places[i].leave(b)
+	}
+}
+
+// countedBy are the spaces of the derived columns that count a column. Of a store without groups of hash slots it has their directories, as they were when
+// the first of neighbouring additions was located.
+type countedBy struct {
+	def    *schema.Counter
+	column int16
+	spaces []countingSpace
+}
+
+type countingSpace struct {
+	of   *schema.Derived
+	all  block.Space
+	ks   *block.Keyspace // nil: there are groups of hash slots
+	dir  *block.Directory
+	last *block.Block // whose memory was requested last
+}
+
+// of sets the column.
+func (c *countedBy) of(b *Batch, def *schema.Counter, column int16) {
+	c.def, c.column, c.spaces = def, column, c.spaces[:0]
+	for i := range def.Derived {
+		of := &def.Derived[i]
+		if of.Counts(int(column), 1) == 0 {
+			continue
+		}
+		one := countingSpace{of: of, all: b.data.Spaces[of.Space.ID]}
+		if len(one.all) == 1 {
+			one.ks = one.all[0]
+			one.dir = one.ks.Dir.Load()
+		}
+		c.spaces = append(c.spaces, one)
+	}
+}
+
+// locateCounts asks for the items that an addition changes in spaces.
+func (w *windows) locateCounts(op *Op) {
+	if w.counts.def != op.Counter || w.counts.column != op.Column {
+		w.counts.of(w.b, op.Counter, op.Column)
+	}
+	for i := range w.counts.spaces {
+		s := &w.counts.spaces[i]
+		ks, dir := s.ks, s.dir
+		if ks == nil {
+			ks = s.all.Of(op.Mid)
+			dir = ks.Dir.Load()
+		}
+		blk := dir.Find(op.Mid)
+		if blk.Cold != nil {
+			continue
+		}
+		if blk != s.last {
+			blk.Prefetch()
+			s.last = blk
+		}
+		w.ready = append(w.ready, readyPlace{op.Mid, s.of, ks, blk, blk.Tab.Prefetch(op.Mid)})
 	}
 }

@@ -30,6 +30,7 @@ type windows struct {
 	open    []place
 	crowded []spaceItem // whose blocks are to be widened, once all is logged
 	columns []format.ColumnValue
+	counts  countedBy
 	ready   []readyPlace // of the additions that locate has seen, in their order
 	next    int          // of ready
 	peeked  int          // of ready, by peek
@@ -57,6 +58,10 @@ type place struct {
 	window.Place
 	add uint64
 	own bool // the block is locked for this operation alone: not by the stretch, and not by the change set
+
+	// Of watchedAdds.
+	weight uint64 // how much an addition of 1 adds
+	done   uint32 // additions since p has its block, which the block does not know of yet
 }
 
 // readyPlace is where an item of a space is, or would be. blk may be dead since: the ranges of blocks, and homes in hot ones, never change.
@@ -226,8 +231,15 @@ func (w *windows) apply(mid uint64, apart bool) {
 
 // counted notes that the item of p was given w.columns, for its block and for top lists.
 func (w *windows) counted(p *place, mid uint64) {
+	w.tell(p, mid)
+	mark(w.b, p.Block, mid)
+	p.Block.Used = w.b.now
+	p.Block.Work++
+}
+
+// tell tells top lists that the item of p was given w.columns.
+func (w *windows) tell(p *place, mid uint64) {
 	b := w.b
-	mark(b, p.Block, mid)
 	switch t := p.Ks.Tops; {
 	case t == nil:
 	case t.Sum == nil:
@@ -236,8 +248,6 @@ func (w *windows) counted(p *place, mid uint64) {
 		topSumAt(b, p.Ks, p.Block, mid, p.At, nil)
 		topDone(b)
 	}
-	p.Block.Used = b.now
-	p.Block.Work++
 }
 
 // widen gives blocks in which many values have outgrown their widths others. Nothing of a space is locked, or the stretch has it.
@@ -374,7 +384,7 @@ func (w *windows) locate(ops []Op) {
 	if w.ready, w.next, w.peeked = w.ready[:0], 0, 0; cap(w.ready) > mostReady {
 		w.ready = nil
 	}
-	var last *block.Block
+	w.counts = countedBy{spaces: w.counts.spaces[:0]}
 	for i := range ops {
 		op := &ops[i]
 		def := op.Counter
@@ -392,24 +402,14 @@ func (w *windows) locate(ops []Op) {
 		case op.Kind != OpAdd && op.Kind != OpRead && op.Kind != OpAddWithin:
 			continue
 		}
-		adds := op.Kind == OpAdd || op.Kind == OpAddWithin
+		if op.Kind != OpRead {
+			w.locateCounts(op)
+			continue
+		}
 		for k := range def.Derived {
-			of := &def.Derived[k]
-			if adds && of.Counts(int(op.Column), 1) == 0 {
-				continue
-			}
-			ks := w.b.data.Spaces[of.Space.ID].Of(op.Mid)
-			blk := ks.Dir.Load().Find(op.Mid)
-			if blk.Cold != nil {
-				continue
-			}
-			if blk != last {
+			if blk := w.b.data.Spaces[def.Derived[k].Space.ID].Of(op.Mid).Dir.Load().Find(op.Mid); blk.Cold == nil {
 				blk.Prefetch()
-				last = blk
-			}
-			home := blk.Tab.Prefetch(op.Mid)
-			if adds {
-				w.ready = append(w.ready, readyPlace{op.Mid, of, ks, blk, home})
+				blk.Tab.Prefetch(op.Mid)
 			}
 		}
 	}

@@ -246,11 +246,40 @@ func (x *items) add(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok bo
 		}
 		return old, sum, ok
 	}
-	old = x.get(s, c)
+	return x.addFar(s, c, n, limit)
+}
+
+// addFar is add for a column in two words, and for values in the overflow table. A value that stays there is looked for once.
+func (x *items) addFar(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok bool) {
+	col := x.column(c)
+	old = x.packed(s, col)
+	if mark := col.mark(); old == mark && x.over.n > 0 {
+		if place, found := x.over.find(x.overKey(s, c)); found {
+			old = x.over.value(place)
+			if sum, ok = Added(old, n, limit); !ok || sum < mark {
+				if ok {
+					x.set(s, c, sum)
+				}
+				return old, sum, ok
+			}
+			x.over.put(place, x.overKey(s, c), sum)
+			return old, sum, true
+		}
+		old = 0 // only reached on a damaged table, as in overflow.get
+	}
 	if sum, ok = Added(old, n, limit); ok {
 		x.set(s, c, sum)
 	}
 	return old, sum, ok
+}
+
+// addIf is the function AddIf.
+func (x *items) addIf(s Ref, k int, v uint64, c int, n int64, limit uint64) (sum uint64, ok bool) {
+	if x.packed(s, x.column(k)) != v {
+		return 0, false
+	}
+	_, sum, ok = x.add(s, c, n, limit)
+	return sum, ok
 }
 
 // most returns a value that no item exceeds in column c: the largest, or the largest that the column's width has room for.

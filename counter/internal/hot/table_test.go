@@ -99,11 +99,48 @@ func step(t *testing.T, rng *rand.Rand, tab *Table, m model, mid uint64) bool {
 		}
 		if len(want) > 0 {
 			c := rng.IntN(len(want))
+			was := want[c]
 			want[c] = randomValue(rng, &tab.items.layout.Fields[c])
-			tab.Set(s, c, want[c])
+			switch rng.IntN(3) {
+			case 0:
+				tab.Set(s, c, want[c])
+			case 1:
+				old, sum, ok := tab.Add(s, c, int64(want[c])-int64(was), tab.Limit(c))
+				if old != was || sum != want[c] || !ok {
+					t.Fatalf("Add of %d column %d: got %d, %d, %v, want %d, %d", mid, c, old, sum, ok, was, want[c])
+				}
+			default:
+				addIf(t, rng, tab, s, c, was, want)
+			}
 		}
 		return true
 	}
+}
+
+// addIf makes column c of an item, which was was, want[c], by AddIf beside each column without values in the overflow table, and tries what changes nothing before.
+func addIf(t *testing.T, rng *rand.Rand, tab *Table, s Ref, c int, was uint64, want []uint64) {
+	t.Helper()
+	for k := range want {
+		if k == c || tab.items.column(k).plain != 0 {
+			continue
+		}
+		if sum, ok := AddIf(tab, s, k, want[k]^1, c, 1, tab.Limit(c)); ok {
+			t.Fatalf("AddIf: column %d is %d: got %d", k, want[k], sum)
+		}
+		if was > 0 {
+			if _, ok := AddIf(tab, s, k, want[k], c, 0, was-1); ok {
+				t.Fatalf("AddIf to %d, above %d", was, was-1)
+			}
+		}
+		if rng.IntN(2) == 0 {
+			continue
+		}
+		if sum, ok := AddIf(tab, s, k, want[k], c, int64(want[c])-int64(was), tab.Limit(c)); !ok || sum != want[c] {
+			t.Fatalf("AddIf: got %d, %v, want %d", sum, ok, want[c])
+		}
+		return
+	}
+	tab.Set(s, c, want[c])
 }
 
 func compare(t *testing.T, tab *Table, m model) {

@@ -15,10 +15,11 @@ type Moment struct {
 	scale   decay.Scale // of a column that decays
 
 	// Of a window.
-	buckets int64
+	buckets int64  // 0: the column decays
 	today   int64  // the number of the bucket that the moment is in
 	kept    uint64 // the bits of it that an item keeps
 	count   int    // the column with its count
+	id      uint16 // of that column
 }
 
 // Set moves the moment.
@@ -30,14 +31,19 @@ func (m *Moment) Set(seconds int64) {
 
 // of is m with the fields of a column.
 func (m *Moment) of(d *schema.Derived) *Moment {
-	if m.column == d {
-		return m
+	if m.column != d {
+		m.set(d)
 	}
+	return m
+}
+
+// set gives m the fields of a column.
+func (m *Moment) set(d *schema.Derived) {
 	if m.column = d; d.Decays() {
-		m.scale = decay.At(m.seconds, d.HalfLife)
+		m.scale, m.buckets = decay.At(m.seconds, d.HalfLife), 0
 	} else {
 		m.buckets, m.today = int64(d.Window.Buckets()), d.Window.At(m.seconds)
 		m.kept, m.count = uint64(m.today)&(1<<schema.BucketBits-1), d.Window.Count(m.today)
+		m.id = d.Space.Columns[m.count].ID
 	}
-	return m
 }

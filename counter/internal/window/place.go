@@ -32,19 +32,31 @@ func (p *Place) Find(mid uint64) (err error) {
 // that table. With room an item that is not there is made, if the table has a place for it. Where ok is false, nothing was changed: Find and Ensure see
 // to the item then.
 func (p *Place) FindInTable(mid uint64, home hot.Home, room bool) (ok bool) {
-	blk := p.Block
-	if blk.Cold != nil || blk.Shape != p.Ks.Layout {
-		return false
+	return p.InTable() && p.FindAt(mid, home, room)
+}
+
+// InTable tells whether a change of any item leaves the block as it is: it has a table with all columns, and no file.
+func (p *Place) InTable() bool { return p.Block.Cold == nil && p.Block.Shape == p.Ks.Layout }
+
+// FindAt is FindInTable for a block of which InTable is true.
+func (p *Place) FindAt(mid uint64, home hot.Home, room bool) (ok bool) {
+	ref, ok := p.Block.Tab.FindAt(home)
+	if !ok {
+		if ref, ok = p.tryAdd(mid, home, room); !ok {
+			return false
+		}
 	}
-	ref, ok := blk.Tab.FindAt(home)
-	if !ok && room {
-		ref, ok = block.TryAdd(p.Ks, blk, mid, home)
+	p.At = block.Location{Where: block.InTable, Ref: ref}
+	return true
+}
+
+// tryAdd makes the item with room, if the table has a place for it.
+func (p *Place) tryAdd(mid uint64, home hot.Home, room bool) (ref hot.Ref, ok bool) {
+	if room {
+		ref, ok = block.TryAdd(p.Ks, p.Block, mid, home)
 		p.Made = ok
 	}
-	if ok {
-		p.At = block.Location{Where: block.InTable, Ref: ref}
-	}
-	return ok
+	return ref, ok
 }
 
 // Ensure makes the item if it is not there, and brings it into the table of its block, which another block may take the place of. On an error nothing
@@ -103,10 +115,8 @@ func (p *Place) Add(n uint64, at *Moment, dst []format.ColumnValue) []format.Col
 	if p.Of.Decays() {
 		return p.set(dst, schema.DecayedSum, m.scale.Add(p.value(schema.DecayedSum), n))
 	}
-	if !p.Made && p.value(schema.LastBucket) == m.kept { // there was an addition in this bucket
-		if _, v, ok := p.Block.Tab.Add(p.At.Ref, p.Ks.Field(p.Block, m.count), int64(n), math.MaxInt64); ok {
-			return append(dst, format.ColumnValue{Column: p.Of.Space.Columns[m.count].ID, Value: v})
-		}
+	if c, ok := p.AddAgain(n, at); ok {
+		return append(dst, c)
 	}
 	buckets, today := m.buckets, m.today
 	last := today
@@ -126,6 +136,17 @@ func (p *Place) Add(n uint64, at *Moment, dst []format.ColumnValue) []format.Col
 		was = p.value(c)
 	}
 	return p.set(dst, c, min(was+n, math.MaxInt64)) // both are below 2^63
+}
+
+// AddAgain is Add where the item has additions in the bucket of the moment: it changes nothing but their count. Where ok is false, nothing was changed.
+func (p *Place) AddAgain(n uint64, at *Moment) (c format.ColumnValue, ok bool) {
+	m := at.of(p.Of)
+	if m.buckets == 0 || p.Made || !p.InTable() {
+		return c, false
+	}
+	c.Value, ok = hot.AddIf(&p.Block.Tab, p.At.Ref, schema.LastBucket, m.kept, m.count, int64(n), math.MaxInt64)
+	c.Column = m.id
+	return c, ok
 }
 
 // clear clears the counts of the buckets with numbers from first on, below end: fewer than the window has.

@@ -67,6 +67,7 @@ var floors = map[string]int{
 	"bench/postgen":  20,
 	"bench/procstat": 20,
 	"bench/feedload": 25,
+	"bench/addload":  25,
 	"bench/floor":    20,
 
 	"cmd/internal":               20,
