@@ -164,7 +164,7 @@ func putVarint(b *[setRoom]byte, at uint, v uint64) uint {
 		return at + 1
 	}
 	if at%setRoom > setRoom-8 || v>>56 != 0 {
-		return putLongVarint(b, at, v)
+		return putOnceSet(b, at, v)
 	}
 	n := uint(bits.Len64(v)*9+64) / 64 // (bits + 6) / 7, below 2^56
 	v = v&(1<<28-1) | v>>28<<32
@@ -174,8 +174,8 @@ func putVarint(b *[setRoom]byte, at uint, v uint64) uint {
 	return at + n
 }
 
-// putLongVarint is putVarint for numbers of any length.
-func putLongVarint(b *[setRoom]byte, at uint, v uint64) uint {
+// putOnceSet is binary.PutUvarint at a place of b. It returns the place behind.
+func putOnceSet(b *[setRoom]byte, at uint, v uint64) uint {
 	for v >= 0x80 {
 		b[at%setRoom] = byte(v) | 0x80
 		at++
@@ -199,15 +199,15 @@ func AppendOnceSet(dst []byte, number uint32, seq uint64, hash uint32, counter u
 		at = 10
 	} else {
 		b[0] = byte(KindOnce)
-		at = putVarint(b, 1, uint64(number))
-		at = putVarint(b, at, seq)
+		at = putOnceSet(b, 1, uint64(number))
+		at = putOnceSet(b, at, seq)
 		b[at%setRoom], b[(at+1)%setRoom], b[(at+2)%setRoom] = byte(hash), byte(hash>>8), byte(hash>>16)
 		b[(at+3)%setRoom] = byte(KindSet)
-		at = putVarint(b, at+4, uint64(counter))
-		at = putVarint(b, at, uint64(column))
+		at = putOnceSet(b, at+4, uint64(counter))
+		at = putOnceSet(b, at, uint64(column))
 	}
-	at = putVarint(b, at, mid)
-	at = putVarint(b, at, value)
+	at = putOnceSet(b, at, mid)
+	at = putOnceSet(b, at, value)
 	return dst[:n+int(at)]
 }
 

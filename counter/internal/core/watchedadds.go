@@ -126,7 +126,7 @@ func (a *watchedAdds) find(b *Batch, w *windows, op *Op) bool {
 	return true
 }
 
-// lockFor makes the block of an item the one of p, locked. false: another has it, or a change of an item might not leave it as it is.
+// lockFor gives p the block of an item, locked. It returns false if another goroutine has the lock, or if a change of an item might not leave the block as it is.
 func (p *place) lockFor(b *Batch, r *readyPlace) bool {
 	if p.leave(b); !slices.Contains(b.stretch.blocks, r.blk) {
 		if p.own = r.ks.TryLock(r.blk) != nil; !p.own {
@@ -140,7 +140,7 @@ func (p *place) lockFor(b *Batch, r *readyPlace) bool {
 	return true
 }
 
-// leave notes what was done in the block of p, and lets go of it, if it is locked for p alone.
+// leave counts the additions to the block of p as its work, and lets go of the block, if it is locked for p alone.
 func (p *place) leave(b *Batch) {
 	if p.done > 0 {
 		if p.Block.Dirty = true; b.exclusive {

@@ -379,7 +379,7 @@ func (t *Table) Add(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok bo
 	return t.items.add(s, c, n, limit)
 }
 
-// AddIf is Add of n to column c if column k, of which no value is in the overflow table, is v. Where ok is false nothing was changed.
+// AddIf is Add of n to column c if the value of column k is v. Column k has no values in the overflow table. If ok is false, nothing was changed.
 func AddIf(t *Table, s Ref, k int, v uint64, c int, n int64, limit uint64) (sum uint64, ok bool) {
 	return t.items.addIf(s, k, v, c, n, limit)
 }

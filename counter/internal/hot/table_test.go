@@ -117,7 +117,8 @@ func step(t *testing.T, rng *rand.Rand, tab *Table, m model, mid uint64) bool {
 	}
 }
 
-// addIf makes column c of an item, which was was, want[c], by AddIf beside each column without values in the overflow table, and tries what changes nothing before.
+// addIf sets column c of an item, whose value is was, to want[c] by AddIf beside a column without values in the overflow table. Before that it tries calls that
+// change nothing.
 func addIf(t *testing.T, rng *rand.Rand, tab *Table, s Ref, c int, was uint64, want []uint64) {
 	t.Helper()
 	for k := range want {
