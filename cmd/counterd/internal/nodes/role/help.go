@@ -28,8 +28,8 @@ import (
 // While no remembered replica answers, the node waits, as nodes of a cluster do: the data is on a node that is away for now. Only a
 // backup (heal-from) ends that. It gives up where all have answered and none has the data.
 const (
-	helpPatience = 15 * time.Second       // for replicas that do not answer
-	helpWithin   = 45 * time.Second       // then a backup is taken, and answers that do not help count
+	helpPatience = 15 * time.Second       // for replicas that do not answer; then answers count that do not help
+	helpWithin   = 45 * time.Second       // then a backup is taken although a replica is silent
 	helpEvery    = 500 * time.Millisecond // between two rounds
 	helpAsk      = 2 * time.Second        // for an answer
 )
@@ -221,8 +221,9 @@ func (s *helpSearch) findNode(ctx context.Context) (repl.Helper, error) {
 		if s.longer.Offset > 0 && errors.Is(err, errSilent) {
 			s.role.repl.Healer().Await(fmt.Sprintf("replica %s has the log up to offset %d, and the log here is damaged", repl.Address{Host: s.longer.Host, Port: s.longer.Port}, s.longer.Offset))
 		}
-		if time.Since(began) >= s.within {
-			if s.conf.HealFrom != "" || !errors.Is(err, errSilent) {
+		silent := errors.Is(err, errSilent)
+		if waited := time.Since(began); waited >= s.within || waited >= s.patience && !silent {
+			if s.conf.HealFrom != "" || !silent {
 				return by, err
 			}
 			if !told {

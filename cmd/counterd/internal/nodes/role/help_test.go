@@ -221,7 +221,7 @@ func TestWaitsForItsReplica(t *testing.T) {
 		t.Errorf("it follows %q, and says %q", to, text)
 	}
 	search = newSearch("")
-	search.note.History = format.NewReplID()
+	search.note.History, search.within = format.NewReplID(), time.Hour // it is not waited for
 	if _, err := search.findNode(t.Context()); err == nil || errors.Is(err, errSilent) {
 		t.Errorf("a replica of another history: %v", err)
 	}
