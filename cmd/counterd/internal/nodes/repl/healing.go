@@ -126,7 +126,8 @@ func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by H
 	if by.Closed {
 		by = Helper{}
 	}
-	frames := true // those of a node that cannot open its data may help
+	frames := true   // those of a node that cannot open its data may help
+	var tried Helper // that could not give the frames
 	for {
 		done, told, err := h.mendBy(ctx, dir, damage, &by, frames, search)
 		if err != nil {
@@ -147,8 +148,11 @@ func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by H
 			continue
 		case errors.Is(ctx.Err(), context.Canceled): // the process ends
 			return nil, errors.Join(damage, ctx.Err())
-		case done == logAway && ctx.Err() == nil && !by.Named && (by.From != (Address{}) || search.InCluster()):
-			by = Helper{} // the node that was found has gone
+		case done.later() && ctx.Err() == nil && !by.Named && (by.From != (Address{}) || search.InCluster()):
+			if by.Closed && by == tried && done == logAway {
+				frames = false // that node is there, and its log has not grown: it has lost the frames, too
+			}
+			tried, by = by, Helper{} // the node that was found has gone
 			continue
 		}
 		if by.Closed {
@@ -162,12 +166,15 @@ func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by H
 		case told.Follow != (Address{}):
 			by = told.helper()
 			continue
-		case done == logAway && ctx.Err() == nil && (waited || by.Named): // it may give the frames now
+		case done.later() && ctx.Err() == nil && (waited || by.Named): // it may give the frames now
 			continue
 		}
 		return h.openEmptied(dir, damage, by, open)
 	}
 }
+
+// later tells whether another attempt may give the log its frames.
+func (m logMend) later() bool { return m == logAway || m == logFull }
 
 // opened brings the node up to date with a store that was opened in a directory.
 func (h *Healer) opened(dir string, store *counter.Store) (*counter.Store, error) {

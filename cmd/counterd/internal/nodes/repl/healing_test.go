@@ -8,9 +8,11 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -91,6 +93,58 @@ func (h helper) InSync(context.Context) error { return nil }
 
 func (h helper) Await(ctx context.Context, _ bool) (context.Context, func() Told) {
 	return ctx, func() Told { return Told{} }
+}
+
+// closedReplica is the search of a primary whose only replica cannot open its data.
+type closedReplica struct {
+	helper
+	finds *int
+}
+
+func (c closedReplica) Find(_ context.Context, frames bool) (Helper, error) {
+	if *c.finds++; !frames {
+		return Helper{}, errors.New("the replica cannot open its data")
+	}
+	return Helper{From: Address{"other", 1}, Lead: format.ReplID{1}, End: 9, Closed: true}, nil
+}
+
+// TestBothLogsLackFrames: the logs of a primary and of its replica lack the same frames. The replica, which cannot open its data, is asked for them until it is
+// known that its log has not grown. Then the start is refused, or takes a backup, and does not go on for ever.
+func TestBothLogsLackFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &testHost{t: t, sim: vfs.NewSim()}
+		s := h.open()
+		if _, err := s.Replication().Lead(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n"); err != nil {
+			t.Fatal(err)
+		}
+		h.commit()
+		end := s.Replication().Position()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		segs, err := logfile.ListSegments(h.sim, "data")
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := segs[len(segs)-1]
+		if err := h.sim.Damage(last.Path, func(b []byte) []byte { b[last.Offset((last.Start+end)/2)] ^= 1; return b }); err != nil {
+			t.Fatal(err)
+		}
+		a := newAsked(t, h)
+		a.replyBy(nil, func(*Node, [][]byte) ([]byte, error) { return nil, errors.New("it has not these frames") }, "LOADING")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		finds := 0
+		_, err = a.node.Open(ctx, "data", closedReplica{finds: &finds}, func() (*counter.Store, error) {
+			return counter.Open("data", counter.Options{FS: h.sim, Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: 1})
+		})
+		if !errors.Is(err, format.ErrCorrupt) || ctx.Err() != nil || finds != 3 {
+			t.Errorf("%v behind %d searches, want the damage", err, finds)
+		}
+	})
 }
 
 // TestOpenDamaged: damage sets the files aside, a disk that goes on to fail as well; files of a newer version stay where they are.

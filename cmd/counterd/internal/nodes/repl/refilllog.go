@@ -196,7 +196,7 @@ func (h *Healer) findEnd(ctx context.Context, dir string, search Search) (by Hel
 		}
 		asking, end := search.Await(ctx, true)
 		done := h.mendLog(asking, dir, err, &by, 0)
-		if done == logAway || by.Closed && done == logUnmendable { // nothing else of that node helps
+		if done.later() || by.Closed && done == logUnmendable { // nothing else of that node helps
 			sleep.For(asking, rest)
 		}
 		told := end()
@@ -222,11 +222,12 @@ type logMend uint8
 const (
 	logUnmendable logMend = iota // frames of other nodes do not help
 	logMended                    // the log has them
-	logAway                      // no node that may have them answers, or the disk has no room for them
+	logAway                      // no node that may have them gives them now
+	logFull                      // the disk has no room for them
 )
 
 // mendLog gives the log of a directory that cannot be opened the frames of another node. Where the helper is a replica of this node, the
-// log has all that the helper has. It returns logAway when nobody has answered for a time, or the disk had no room for mendWithin.
+// log has all that the helper has. It returns logAway when no node has given them for a time, and logFull when the disk had no room for mendWithin.
 func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Helper, within time.Duration) logMend {
 	n := h.node
 	var from []Address
@@ -263,7 +264,10 @@ func (h *Healer) mendLog(ctx context.Context, dir string, damage error, by *Help
 		}
 		if !again || time.Since(began) >= within || ctx.Err() != nil {
 			n.logger.Error("the log cannot be made whole with frames of another node", "dir", dir, "error", err)
-			if again || ctx.Err() != nil {
+			switch {
+			case full:
+				return logFull
+			case again || ctx.Err() != nil:
 				return logAway
 			}
 			return logUnmendable
