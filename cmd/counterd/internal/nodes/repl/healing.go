@@ -38,6 +38,7 @@ type Healer struct {
 	notes []func() (damage, err error) // Keep's
 
 	closed closedLog // of a directory that is not open
+	noEnd  string    // why tellEnd could not read the end of the log the last time
 
 	waits  atomic.Pointer[string] // the damage, while the node looks for another node with its data; nil: it does not
 	awaits atomic.Pointer[string] // the replica that has the end of the log, while the node waits for it; nil: it does not

@@ -99,7 +99,10 @@ func (h *Healer) tellEnd(dir string, search Search) (stop func()) {
 	n := h.node
 	end, err := past.ReadLogEnd(n.fs, dir)
 	if err != nil {
-		n.logger.Warn("this node cannot give the other nodes of the shard the end of its log", "dir", dir, "error", err)
+		if text := err.Error(); text != h.noEnd {
+			h.noEnd = text
+			n.logger.Warn("this node cannot give the other nodes of the shard the end of its log", "dir", dir, "error", err)
+		}
 		return func() {}
 	}
 	behind := end.Torn || counter.LacksNothing(n.fs, dir, n.settings().BootID) != nil || lacksConfirmed(n.fs, dir, end.Offset, n.logger)

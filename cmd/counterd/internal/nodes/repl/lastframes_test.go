@@ -367,6 +367,70 @@ func TestClosedEnd(t *testing.T) {
 	}
 }
 
+// TestEndBesideDamage: an older segment of the log of a node in sync is lost, with the snapshots that need no log, and no member has its frames. The end of the log is whole,
+// so the node gives it to a node in sync that is behind, and waits for the end as long as nobody leads.
+func TestEndBesideDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := electedHost(t, vfs.NewSim(), "1")
+		options := all.options
+		all.options = func(o *counter.Options) { options(o); o.SegmentBytes = 512 }
+		s := all.open()
+		if err := errors.Join(leadAt(s, 1), s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n")); err != nil {
+			t.Fatal(err)
+		}
+		var behind *testHost
+		for i := range 40 {
+			if err := s.Set(fmt.Sprintf("%d.n", i), 7); err != nil {
+				t.Fatal(err)
+			}
+			all.commit()
+			if i == 36 {
+				behind = electedHost(t, all.sim.Kill(), "2")
+			}
+		}
+		want := digest(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		segs, err := logfile.ListSegments(all.sim, "data")
+		if err != nil || len(segs) < 3 {
+			t.Fatalf("%d segments, %v, want 3", len(segs), err)
+		}
+		if err := all.sim.Remove(segs[1].Path); err != nil {
+			t.Fatal(err)
+		}
+		closed := electedHost(t, all.sim, "1")
+		giver := newTestNode(closed)
+		giver.settings = func() Settings { return Settings{BootID: "1"} }
+		ctx, cancel := context.WithCancel(t.Context())
+		opened := make(chan error)
+		go func() {
+			_, err := giver.Open(ctx, "data", clusterSearch{}, func() (*counter.Store, error) {
+				o := counter.Options{FS: closed.sim, Manual: true, SnapshotGrowth: -1}
+				closed.options(&o)
+				return counter.Open("data", o)
+			})
+			opened <- err
+		}()
+		time.Sleep(3 * refillAgain / 2)
+		s = behind.open()
+		defer func() { _ = s.Close() }()
+		a := newAsked(t, behind)
+		a.node.link = nil
+		a.replyBy(giver, LastFrames, "ERR")
+		if shorter, err := TakeLastFrames(ctx, a.node, Address{"other", 1}); err != nil || shorter || s.Replication().Behind() {
+			t.Errorf("behind: %v, and the other node: %v; error %v", s.Replication().Behind(), shorter, err)
+		}
+		if got := digest(t, s); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		cancel()
+		if err := <-opened; !errors.Is(err, format.ErrCorrupt) {
+			t.Errorf("the node that cannot open its data: %v", err)
+		}
+	})
+}
+
 // openByMember opens the damaged store of a host, whose shard nobody leads and has one other member. It is asked once.
 func openByMember(t *testing.T, h *testHost, member *Node, give func(*Node, [][]byte) ([]byte, error)) (*counter.Store, error) {
 	a := newAsked(t, h)

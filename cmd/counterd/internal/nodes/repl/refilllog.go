@@ -308,7 +308,7 @@ func (h *Healer) helper(ctx context.Context, dir string, damage error, frames bo
 		by, err = h.find(ctx, damage, frames && mendable(dir, damage), search)
 		return by, logUnmendable, err
 	}
-	if !mendable(dir, damage) { // else the log is changed meanwhile
+	if !mendable(dir, damage) { // else the log is changed meanwhile: see mendByMembers
 		defer h.tellEnd(dir, search)()
 	}
 	looking, found := context.WithCancel(ctx)
@@ -360,12 +360,16 @@ func (h *Healer) mendByMembers(ctx context.Context, dir string, damage error, se
 				h.node.logger.Error("the log cannot be made whole with frames of the other members of the shard yet", "dir", dir, "error", err)
 			}
 		}
+		stop := h.tellEnd(dir, search) // the log does not change until the next round, and another member may wait for its end
+		again := false
 		select {
 		case <-ctx.Done():
-			return false
 		case <-lastRound:
-			return false
 		case <-time.After(refillAgain):
+			again = true
+		}
+		if stop(); !again {
+			return false
 		}
 	}
 }
