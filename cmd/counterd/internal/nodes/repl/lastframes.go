@@ -109,6 +109,20 @@ func (h *Healer) tellEnd(dir string, search Search) (stop func()) {
 	return h.closed.tell(end, behind, search.InSync)
 }
 
+// nextRound waits for the next round of mendByMembers, and tells whether there is one. The log does not change meanwhile, and a member that is behind may wait for
+// the end of it, while this node waits for a primary.
+func (h *Healer) nextRound(ctx context.Context, dir string, search Search, lastRound <-chan struct{}) bool {
+	defer h.tellEnd(dir, search)()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-lastRound:
+		return false
+	case <-time.After(refillAgain):
+		return true
+	}
+}
+
 // ClosedEnd returns the term and the end of the log of a node outside of a cluster that waits for its primary, and cannot open its data. !ok: it is not such a node.
 func (h *Healer) ClosedEnd() (term format.ReplID, end uint64, ok bool) {
 	c := &h.closed

@@ -360,15 +360,7 @@ func (h *Healer) mendByMembers(ctx context.Context, dir string, damage error, se
 				h.node.logger.Error("the log cannot be made whole with frames of the other members of the shard yet", "dir", dir, "error", err)
 			}
 		}
-		stop := h.tellEnd(dir, search) // the log does not change until the next round, and another member may wait for its end
-		again := false
-		select {
-		case <-ctx.Done():
-		case <-lastRound:
-		case <-time.After(refillAgain):
-			again = true
-		}
-		if stop(); !again {
+		if !h.nextRound(ctx, dir, search, lastRound) {
 			return false
 		}
 	}
