@@ -132,11 +132,15 @@ type Record struct {
 // producer's present sequence numbers, an INCR's once takes at most 9 bytes, and 8 with up to 16,384 producers; the id alone would
 // take as many, in each record.
 
-// AppendSet appends a KindSet record to dst.
+// AppendSet appends a KindSet record to dst. It does not move dst where MaxSetLen more bytes fit: a chunk of the log's tail must not grow, as no frame in it may.
 func AppendSet(dst []byte, counter uint32, column uint16, mid, value uint64) []byte {
 	n := len(dst)
 	if cap(dst)-n < setRoom {
-		dst = slices.Grow(dst, setRoom)
+		dst = append(dst, byte(KindSet))
+		for _, v := range [...]uint64{uint64(counter), uint64(column), mid, value} {
+			dst = binary.AppendUvarint(dst, v)
+		}
+		return dst
 	}
 	b := (*[setRoom]byte)(dst[n : n+setRoom])
 	var at uint

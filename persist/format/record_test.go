@@ -277,3 +277,18 @@ func TestRecordRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestAppendSetStays: a record is appended where its place is, as long as it fits. A chunk of the log's tail that was moved to twice its size took frames of twice the
+// size that a start reads.
+func TestAppendSetStays(t *testing.T) {
+	for _, mid := range []uint64{1, 1 << 20, 1 << 62} {
+		for room := range 2 * setRoom {
+			want := AppendSet(nil, 1, 1, mid, mid)
+			dst := make([]byte, 1, 1+len(want)+room)
+			got := AppendSet(dst, 1, 1, mid, mid)
+			if &got[0] != &dst[0] || !bytes.Equal(got[1:], want) {
+				t.Errorf("mid %d, %d bytes more than a record: got %x, want %x in the same place", mid, room, got[1:], want)
+			}
+		}
+	}
+}
