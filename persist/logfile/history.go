@@ -3,6 +3,7 @@ package logfile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"syscall"
@@ -152,4 +153,26 @@ func readLineageFile(fsys vfs.FS, dir, name string) (format.Lineage, error) {
 // WriteLineage makes l the lineage of a data directory, durably.
 func WriteLineage(fsys vfs.FS, dir string, l *format.Lineage) error {
 	return vfs.WriteTwice(fsys, format.LineagePath(dir), l.AppendText(nil))
+}
+
+// HasAll tells whether the log of a directory has all changes, if it is not damaged: it begins at 0, and its first segment is of a term of the lineage. A repair
+// that cuts the log below what images have, or gives posts up, makes a lineage that begins at 0 with a new term.
+func HasAll(fsys vfs.FS, dir string) (bool, error) {
+	segs, err := ListSegments(fsys, dir)
+	if err != nil || len(segs) == 0 || segs[0].Start != 0 {
+		return false, err
+	}
+	l, err := ReadLineage(fsys, dir)
+	if err != nil || len(l.Terms) == 0 || l.Terms[0].Start > 0 { // the oldest terms are forgotten, and with them a repair
+		return false, err
+	}
+	all := true
+	_, err = Walk(fsys, dir, 0, 0, Visitor{Segment: func(h Header) error {
+		all = slices.ContainsFunc(l.Terms, func(t format.Term) bool { return t.ReplID == h.History.ReplID })
+		return io.EOF
+	}})
+	if errors.Is(err, format.ErrCorrupt) { // replay says so
+		err = nil
+	}
+	return all, err
 }

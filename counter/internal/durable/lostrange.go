@@ -22,8 +22,8 @@ import (
 // with it, as nobody knows which of them are of the past.
 //
 // The image stays where it is as long as a manifest names the range. A start that can read it, as the disk is well or
-// the file was put back, makes a cold file of it (regain), which completes the partial rows. Where the log begins at 0, the
-// start reads all of it instead, and nothing is lost. The start is refused
+// the file was put back, makes a cold file of it (regain), which completes the partial rows. Where the log has all changes
+// (logfile.HasAll), the start reads it instead, and nothing is lost. The start is refused
 //
 //   - where the last block is concerned: all new posts are in its range, and nobody knows up to where there were any. A
 //     node that takes none is of no use, and one that is down has a replica take its place
@@ -116,12 +116,6 @@ func writeTable(fsys vfs.FS, path string, meta coldstore.Meta, tab *hot.Table) e
 		return err
 	}
 	return fsys.SyncDir(filepath.Dir(path))
-}
-
-// logHasAll tells whether the log begins at 0, so that it has all changes. replay finds out whether it is whole.
-func (r *Recovery) logHasAll() bool {
-	segs, err := logfile.Segments(r.s.Config.FS, r.s.Dir.Path())
-	return err == nil && len(segs) > 0 && segs[0].Start == 0
 }
 
 // fewestLost returns manifests in the order in which they are to be tried without what cannot be read of them. There

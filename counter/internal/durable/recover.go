@@ -34,7 +34,7 @@ import (
 //     straight into blocks, and open its cold files
 //  4. if one of those files is bad, forget it all and take the manifest before, whose log is kept. If no manifest is
 //     whole, take them in turn again, and pass over cold files that cannot be opened. If that is not enough and the log
-//     begins at 0, take none: the log has everything. Otherwise pass over images that cannot be used, too: the posts of
+//     has all changes since 0, take none. Otherwise pass over images that cannot be used, too: the posts of
 //     their ranges answer errors (lostrange.go)
 //  5. replay the log, from its beginning if there is no manifest: each record is applied to the block that holds its
 //     mid unless the block's image stands behind it already; schema changes take place where they happened
@@ -103,7 +103,9 @@ func (r *Recovery) loadSnapshot() (from uint64, err error) {
 	for _, r.lenient = range []leniency{nothingLost, coldLost, imagesLost} {
 		tries := manifests
 		if r.lenient == imagesLost && err != nil {
-			if r.logHasAll() {
+			if all, lerr := logfile.HasAll(r.s.Config.FS, r.s.Dir.Path()); lerr != nil {
+				return 0, errors.Join(err, lerr)
+			} else if all {
 				r.s.Config.Logger.Error("no snapshot can be used; reading the log from its beginning, which has all changes", "error", err)
 				r.s.Dir.Reject(manifests)
 				r.refused = err
