@@ -33,14 +33,9 @@ times() { # POSTS
 
 # refs SCHEMA FORM N sets refs to the instructions of a server that starts and executes so many INCRs of 5,000 posts behind the first ones.
 refs() {
-	rm -rf "$dir/counted" "$dir/counted.out"
-	# Valgrind 3.19 does not know the instruction rdtscp.
-	PATIENCE=3000 GODEBUG=cpu.rdtscp=off GOMAXPROCS=1 GOGC=off CPUS='' start counted valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file="$dir/counted.out" \
-		"$COUNTERD_BIN" --schema "$1" --appendfsync no --loglevel warning
+	start_counted "$COUNTERD_BIN" "$1"
 	adds --posts 5000 --warm "$WARM" --rounds 1 --clients 4 --count "$3" --case "counted=127.0.0.1:$port,$2,$pid" >/dev/null
-	kill "$pid"
-	wait "$pid" || true
-	refs=$(awk '/^summary:/ { print $2 }' "$dir/counted.out")
+	end_counted
 }
 
 counts() {

@@ -63,6 +63,20 @@ start() {
 # start_counterd NAME FLAGS...; the log is synced each second unless the flags say otherwise.
 start_counterd() { local name=$1; shift; start "$name" "$COUNTERD_BIN" --loglevel warning --maxclients 12000 "$@"; }
 
+# start_counted BIN SCHEMA starts a counterd whose instructions valgrind counts; end_counted ends it, and sets refs to their number.
+start_counted() {
+	rm -rf "$dir/counted" "$dir/counted.out"
+	# Valgrind 3.19 does not know the instruction rdtscp.
+	PATIENCE=3000 GODEBUG=cpu.rdtscp=off GOMAXPROCS=1 GOGC=off CPUS='' start counted valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file="$dir/counted.out" \
+		"$1" --schema "$2" --appendfsync no --loglevel warning
+}
+
+end_counted() {
+	kill "$pid"
+	wait "$pid" || true
+	refs=$(awk '/^summary:/ { print $2 }' "$dir/counted.out")
+}
+
 # start_peer NAME FLAGS...: the program PEER_BIN, redis-server where it is not set, with the same durability. Pogocache has no log: it
 # is started with one thread for each processor that it may use, and keeps its data in memory only.
 start_peer() {

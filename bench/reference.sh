@@ -59,15 +59,10 @@ times() {
 refs() {
 	local bin=$1 n=$2
 	shift 2
-	rm -rf "$dir/counted" "$dir/counted.out"
-	# Valgrind 3.19 does not know the instruction rdtscp.
-	PATIENCE=3000 GODEBUG=cpu.rdtscp=off GOMAXPROCS=1 GOGC=off CPUS='' start counted valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file="$dir/counted.out" "$bin" \
-		--schema cmd/counterd/weibo.schema --appendfsync no --loglevel warning
+	start_counted "$bin" cmd/counterd/weibo.schema
 	redis-benchmark -p "$port" -c 4 -P 64 -n 6400 -r 5000 -q INCR __rand_int__.cntrn >/dev/null
 	redis-benchmark -p "$port" -c 4 -P 64 -n "$n" -r 5000 -q "$@" >/dev/null
-	kill "$pid"
-	wait "$pid" || true
-	refs=$(awk '/^summary:/ { print $2 }' "$dir/counted.out")
+	end_counted
 }
 
 # counted BIN N COMMAND... sets counted to the instructions of one execution: the difference of two counts that are N executions apart. With

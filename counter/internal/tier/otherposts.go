@@ -36,7 +36,7 @@ func (f *RewriteFrom) fit(s *core.Data, ks *block.Keyspace, b *block.Block) erro
 	return nil
 }
 
-// moved is what is to come on top of the new file: the columns that are known of partial rows.
+// moved returns the posts whose columns are to be written over those of the new file: partial rows, of which only some columns are known.
 // REQUIRES b.Mu held.
 func (f *RewriteFrom) moved(b *block.Block) map[uint64]struct{} {
 	mids := make(map[uint64]struct{})

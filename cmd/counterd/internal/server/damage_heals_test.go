@@ -475,14 +475,8 @@ func TestHealsFromDamaged(t *testing.T) {
 }
 
 func healsFromDamaged(t *testing.T, who int) {
-	a, b := newReplNode(t), newReplNode(t)
-	b.start(a.start("").addr())
+	a, b := filledPair(t)
 	w := a.dial()
-	for i := range 400 {
-		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
-	}
-	same(t, a, b)
-	a.noted()
 	for _, n := range []*replNode{a, b} {
 		n.dial().save()
 		n.dial().want("COUNTER.DEMOTE weibo 3", "+OK")

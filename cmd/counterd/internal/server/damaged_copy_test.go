@@ -75,18 +75,25 @@ func TestDamagedCopy(t *testing.T) {
 	}
 }
 
+// filledPair is a primary and its replica, with 400 posts in memory.
+func filledPair(t *testing.T) (a, b *replNode) {
+	a, b = newReplNode(t), newReplNode(t)
+	b.start(a.start("").addr())
+	w := a.dial()
+	for i := range 400 {
+		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
+	}
+	same(t, a, b)
+	a.noted()
+	return a, b
+}
+
 // TestRangeFromFilesSetAside: a node whose directory is useless copies another node, which has lost a cold file. Both nodes had the same file, and it
 // is among the files that the node has set aside: it has the posts again, and so has the other node. Changes since are kept.
 func TestRangeFromFilesSetAside(t *testing.T) {
 	for _, primary := range []bool{false, true} {
-		a, b := newReplNode(t), newReplNode(t)
-		b.start(a.start("").addr())
+		a, b := filledPair(t)
 		w := a.dial()
-		for i := range 400 {
-			w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
-		}
-		same(t, a, b)
-		a.noted()
 		var files [2]string
 		for i, n := range []*replNode{a, b} {
 			n.dial().save()
