@@ -1,4 +1,4 @@
-// Scenario: a repair cut a log below what its snapshot has, and later an image is damaged.
+// Scenario: an image is damaged, and the log lacks changes: a repair cut it below its snapshot, or it is damaged.
 
 package counter
 
@@ -75,4 +75,48 @@ func TestLostImageCutLog(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, s.Close())
+}
+
+// TestLostImageDamagedLog: a log that begins at 0 and is damaged before the snapshots does not take the place of an image that both of them
+// share. Only the range of the image cannot be read.
+func TestLostImageDamagedLog(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	dir := t.TempDir()
+	opts := Options{Manual: true, BlockItems: lostItems, SegmentBytes: 16 << 10, RetainBytes: 1 << 40}
+	s := openDir(t, dir, opts, seedScript)
+	mids := fill(t, s, 5*lostItems, 3)
+	for v := range uint64(2) {
+		must(t, s.Set("1.cntrn", v))
+		must(t, s.Snapshot())
+	}
+	var bad format.BlockFile
+	manifests := s.data.Dir.Manifests()
+	for _, b := range manifests[1].Counters[0].Blocks {
+		if sealedImage(&b) {
+			bad = b
+		}
+	}
+	want := map[uint64]uint64{}
+	for _, mid := range mids {
+		v, _, err := s.Get(fmt.Sprintf("%d.cntcm", mid))
+		must(t, err)
+		want[mid] = v
+	}
+	must(t, s.Close())
+	flip(t, bad.Path(dir), 200)
+	segs, err := logfile.Segments(vfs.OS(), dir)
+	must(t, err)
+	if segs[0].Start > 0 || segs[1].End == 0 || segs[1].End > manifests[1].Replay {
+		t.Fatalf("segments %v, the snapshots need the log from %d on", segs, manifests[1].Replay)
+	}
+	flip(t, segs[1].Path, format.SegmentHeaderLen+40)
+	s, err = Open(dir, opts)
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	for mid, v := range want {
+		got, _, err := s.Get(fmt.Sprintf("%d.cntcm", mid))
+		if lost := bad.Lo <= mid && mid < bad.Hi; lost && !errors.Is(err, ErrCold) || !lost && (got != v || err != nil) {
+			t.Fatalf("post %d: %d, %v, want %d", mid, got, err, v)
+		}
+	}
 }

@@ -45,7 +45,6 @@ type Recovery struct {
 	s       *core.Data
 	opts    RecoverOptions
 	lenient leniency // how much the round that is under way may go on without
-	refused error    // the damage of the snapshots, where the log is read from its beginning instead; nil: a snapshot is used
 }
 
 // RecoverOptions are those of the Options that the start of a store asks for.
@@ -88,11 +87,7 @@ func (r *Recovery) run(path string) (*Recovered, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.replay(from)
-	if err != nil {
-		return nil, errors.Join(r.refused, err)
-	}
-	return found, nil
+	return r.replay(from)
 }
 
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
@@ -100,20 +95,22 @@ func (r *Recovery) loadSnapshot() (from uint64, err error) {
 	manifests := r.s.Dir.Manifests()
 	// A file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and
 	// the log. Only when no snapshot is whole is one used without the file.
+	var inLog error // damage of a log that has all changes
 	for _, r.lenient = range []leniency{nothingLost, coldLost, imagesLost} {
 		tries := manifests
 		if r.lenient == imagesLost && err != nil {
-			if all, lerr := logfile.HasAll(r.s.Config.FS, r.s.Dir.Path()); lerr != nil {
-				return 0, errors.Join(err, lerr)
-			} else if all {
+			whole, lerr := r.wholeLog()
+			if whole {
 				r.s.Config.Logger.Error("no snapshot can be used; reading the log from its beginning, which has all changes", "error", err)
 				r.s.Dir.Reject(manifests)
-				r.refused = err
 				return 0, nil
+			}
+			if inLog = lerr; lerr != nil && !errors.Is(lerr, format.ErrCorrupt) {
+				return 0, errors.Join(err, lerr)
 			}
 			var best error
 			if tries, best = r.fewestLost(manifests); best != nil {
-				return 0, errors.Join(err, best)
+				return 0, errors.Join(err, inLog, best)
 			}
 		}
 		for _, m := range tries {
@@ -133,7 +130,24 @@ func (r *Recovery) loadSnapshot() (from uint64, err error) {
 			}
 		}
 	}
-	return 0, err
+	return 0, errors.Join(err, inLog)
+}
+
+// wholeLog tells whether the log has all changes and is not damaged. If it has all changes, err is its damage.
+func (r *Recovery) wholeLog() (whole bool, err error) {
+	fsys, path := r.s.Config.FS, r.s.Dir.Path()
+	all, err := logfile.HasAll(fsys, path)
+	if !all || err != nil {
+		return false, err
+	}
+	claim, err := logfile.ReadClaim(fsys, path)
+	if err != nil {
+		return false, err
+	}
+	_, err = logfile.Walk(fsys, path, 0, max(r.s.Dir.KnownDurable(), claim.Offset), logfile.Visitor{
+		Frame: func(seg logfile.SegmentInfo, f *format.Frame) error { return logfile.VerifyFrame(f, path, seg) },
+	})
+	return err == nil, err
 }
 
 // dropAll forgets what a bad snapshot brought.
