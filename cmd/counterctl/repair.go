@@ -28,7 +28,7 @@ Cold files hold what is often nowhere else. If one is damaged, an older snapshot
 since is still there, and nothing is lost. Else it is left: a server starts and answers errors for the mids of a damaged
 page, or of a file that is missing or cannot be opened, but for what was set since. Put the file back from a backup, take the
 data of a replica, or give these posts up with --lose-unreadable, which names them: they are absent then, and replicas take a full copy.
-The same goes for an image that no snapshot has a good one for, where the log does not go back to its beginning; but without the
+The same goes for an image that no snapshot has a good one for, where the log does not go back to its beginning, or an earlier repair cut it; but without the
 image of the last range, that of the newest posts, a server does not start.
 
 With --dry-run it changes nothing, and says what it would do and what would be lost. A replica's directory, or one of a cluster's

@@ -4,7 +4,7 @@
 //	Check           reads everything, changes nothing, and reports what is wrong and where
 //	Repair          makes a damaged directory one that a server starts from, and deletes nothing on the way
 //	Restore         makes a new directory with the state that another one had at a log offset or a time
-//	LoseUnreadable  gives up what Repair found nowhere, at the operator's word
+//	LoseUnreadable  gives up posts that Repair found nowhere, at the operator's word
 //
 // # Whose directory
 //
@@ -26,6 +26,7 @@
 //	view.go              NewView: a directory that may be in use
 //	check.go             Check
 //	repair.go            Repair
+//	repair_choice.go     the snapshot or log to start from
 //	repair_manifests.go  manifests and their images
 //	repair_cold.go       cold files
 //	repair_lineage.go    HISTORY

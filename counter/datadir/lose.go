@@ -51,17 +51,12 @@ func LoseUnreadable(fsys vfs.FS, dir string, opts LoseOptions) error {
 	if err != nil {
 		return err
 	}
-	epoch := uint32(1)
-	if n := len(lineage.Terms); n > 0 {
-		epoch = lineage.Terms[n-1].Epoch + 1
-	}
 	if opts.Lacks != nil {
 		if err := opts.Lacks(); err != nil {
 			return err
 		}
 	}
-	alone := format.Lineage{Replica: lineage.Replica, Terms: []format.Term{{ReplID: format.NewReplID(), Epoch: epoch}}, Cursors: lineage.Cursors}
-	if err := logfile.WriteLineage(fsys, dir, &alone); err != nil {
+	if err := writeNewPast(fsys, dir, lineage, 0); err != nil {
 		return err
 	}
 	say("what is given up stands in no log: this node and its replicas will need a full copy of their primary")
@@ -96,4 +91,11 @@ func unreadable(fsys vfs.FS, dir string, cold snapfile.ColdCheck) (faults []*sna
 		return nil, errors.Join(bad...)
 	}
 	return snapfile.Faults(good[0], fsys, dir, cold)
+}
+
+// writeNewPast gives a directory a past that no other node has in common, instead of the given one. epoch is one of its log, if known.
+func writeNewPast(fsys vfs.FS, dir string, was format.Lineage, epoch uint32) error {
+	epoch = max(epoch, was.Current().Epoch)
+	alone := format.Lineage{Replica: was.Replica, Terms: []format.Term{{ReplID: format.NewReplID(), Epoch: epoch + 1}}, Cursors: was.Cursors}
+	return logfile.WriteLineage(fsys, dir, &alone)
 }

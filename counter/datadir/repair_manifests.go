@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/persist/format"
-	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/snapfile"
 )
 
@@ -54,105 +53,6 @@ func (r *repair) nameManifests() error {
 		}
 	}
 	return nil
-}
-
-// chooseManifest finds the newest manifest with good files and sets newer ones aside. Damaged cold files leave it as
-// the choice for want of a better one.
-func (r *repair) chooseManifest() error {
-	generations, err := snapfile.Generations(r.fsys, r.dir)
-	if err != nil {
-		return err
-	}
-	segs, err := logfile.Segments(r.fsys, r.dir)
-	if err != nil {
-		return err
-	}
-	// The newest manifest with good images is the choice, but for damaged cold files: then one that has none, and a whole
-	// log from there on, is better; then one whose cold files can all be opened.
-	type choice struct {
-		m      *format.Manifest
-		faults []*snapfile.BlockFault
-		newer  []string // manifests to set aside for it
-	}
-	var newest, usable, clean *choice
-	var holed *choice // with damaged images: the one by which the fewest items are lost
-	var seen []string
-	var known uint64 // the log went so far once
-	for _, g := range generations {
-		r.newest = max(r.newest, g)
-		name := filepath.Join(r.dir, format.ManifestName(g))
-		m, faults, err := r.tryManifest(name)
-		if err != nil {
-			if !snapfile.Unreadable(err) {
-				return err
-			}
-			r.sayf("%s cannot be used: %v", name, err)
-			if m != nil {
-				known = max(known, m.Offset)
-				if holed == nil || snapfile.FewestLost(faults, holed.faults) < 0 {
-					holed = &choice{m, faults, slices.Clone(seen)}
-				}
-			}
-			seen = append(seen, name)
-			continue
-		}
-		c := &choice{m, faults, slices.Clone(seen)}
-		seen = append(seen, name)
-		known = max(known, m.Offset)
-		if newest != nil && !r.logHolds(m, known) {
-			continue
-		}
-		if newest == nil {
-			newest = c
-		}
-		if usable == nil && !anyUnusable(faults) {
-			usable = c
-		}
-		if len(faults) == 0 {
-			clean = c
-			break
-		}
-	}
-	var best *choice
-	switch {
-	case clean != nil:
-		best = clean
-	case (newest == nil || len(newest.faults) > 0) && r.logHolds(nil, known):
-		if len(seen) > 0 {
-			r.sayf("the log from its beginning holds everything")
-		}
-		best = &choice{newer: seen}
-	case usable != nil:
-		best = usable
-	case newest != nil:
-		best = newest
-	case len(segs) > 0 && segs[0].Start == 0: // it will be cut where it is damaged
-		best = &choice{newer: seen}
-	case holed != nil:
-		best = holed
-	default:
-		return ErrUnrepairable
-	}
-	if newest != nil && best.m != nil && best.m != newest.m {
-		r.sayf("%s and the log since hold everything that %s does", filepath.Join(r.dir, format.ManifestName(best.m.Generation)), format.ManifestName(newest.m.Generation))
-	}
-	r.base, r.faults, r.known = best.m, best.faults, known
-	for _, name := range best.newer {
-		if err := r.setAside(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// logHolds tells whether the log is undamaged from a manifest's replay offset on, or from its beginning for nil, and
-// reaches an offset.
-func (r *repair) logHolds(m *format.Manifest, offset uint64) bool {
-	before := r.base
-	r.base = m
-	err := r.walkLog()
-	r.base = before
-	return err == nil && r.walked.End >= offset
 }
 
 // tryManifest reads a manifest and verifies its files. err is damage of the manifest, or, with the manifest, of images;

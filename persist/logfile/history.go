@@ -3,7 +3,6 @@ package logfile
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"syscall"
@@ -156,23 +155,39 @@ func WriteLineage(fsys vfs.FS, dir string, l *format.Lineage) error {
 }
 
 // HasAll tells whether the log of a directory has all changes, if it is not damaged: it begins at 0, and its first segment is of a term of the lineage. A repair
-// that cuts the log below what images have, or gives posts up, makes a lineage that begins at 0 with a new term.
+// that cuts the log below the images, or gives posts up, makes a lineage that begins at 0 with a new term. Without a lineage the log must be of
+// one term, as each cut begins another one.
 func HasAll(fsys vfs.FS, dir string) (bool, error) {
 	segs, err := ListSegments(fsys, dir)
 	if err != nil || len(segs) == 0 || segs[0].Start != 0 {
 		return false, err
 	}
 	l, err := ReadLineage(fsys, dir)
-	if err != nil || len(l.Terms) == 0 || l.Terms[0].Start > 0 { // the oldest terms are forgotten, and with them a repair
+	if err != nil || len(l.Terms) > 0 && l.Terms[0].Start > 0 { // the oldest terms are forgotten, and with them a repair
 		return false, err
 	}
-	all := true
-	_, err = Walk(fsys, dir, 0, 0, Visitor{Segment: func(h Header) error {
-		all = slices.ContainsFunc(l.Terms, func(t format.Term) bool { return t.ReplID == h.History.ReplID })
-		return io.EOF
-	}})
-	if errors.Is(err, format.ErrCorrupt) { // replay says so
-		err = nil
+	var first format.ReplID
+	for i := range segs {
+		h, fault, err := readHistory(fsys, &segs[i])
+		switch {
+		case err != nil:
+			return false, err
+		case len(l.Terms) > 0:
+			return fault != nil || slices.ContainsFunc(l.Terms, func(t format.Term) bool { return t.ReplID == h.ReplID }), nil // replay finds the damage
+		case fault != nil || i > 0 && h.ReplID != first:
+			return false, nil
+		}
+		first = h.ReplID
 	}
-	return all, err
+	return true, nil
+}
+
+// readHistory reads the history of a segment from its header. fault is damage.
+func readHistory(fsys vfs.FS, seg *Segment) (h format.History, fault *format.Fault, err error) {
+	file, err := OpenSegmentFile(fsys, seg)
+	if err != nil {
+		return h, nil, err
+	}
+	header, fault, err := ReadSegmentHeader(file, seg)
+	return header.History, fault, errors.Join(err, file.Close())
 }
