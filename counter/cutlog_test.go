@@ -104,13 +104,12 @@ func TestLostImageDamagedLog(t *testing.T) {
 	}
 	must(t, s.Close())
 	flip(t, bad.Path(dir), 200)
-	segs, err := logfile.Segments(vfs.OS(), dir)
-	must(t, err)
+	segs := segmentsOf(t, dir)
 	if segs[0].Start > 0 || segs[1].End == 0 || segs[1].End > manifests[1].Replay {
 		t.Fatalf("segments %v, the snapshots need the log from %d on", segs, manifests[1].Replay)
 	}
 	flip(t, segs[1].Path, format.SegmentHeaderLen+40)
-	s, err = Open(dir, opts)
+	s, err := Open(dir, opts)
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	for mid, v := range want {

@@ -55,8 +55,7 @@ func repairDir(t *testing.T, cut bool) (dir string, want map[string]uint64) {
 	m := s.data.Dir.Manifests()[0]
 	if cut {
 		must(t, s.Close())
-		segs, err := logfile.Segments(vfs.OS(), dir)
-		must(t, err)
+		segs := segmentsOf(t, dir)
 		at := segs[0]
 		for _, seg := range segs {
 			if seg.Start < m.Offset {
@@ -65,6 +64,7 @@ func repairDir(t *testing.T, cut bool) (dir string, want map[string]uint64) {
 		}
 		flip(t, at.Path, at.Segment().Offset(m.Offset)-1)
 		must(t, datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())}))
+		var err error
 		s, err = Open(dir, opts)
 		must(t, err)
 	}

@@ -202,12 +202,7 @@ func (r *restoring) put(to vfs.File, b []byte) error {
 
 // headerOf reads the header of a segment that is whole.
 func (r *restoring) headerOf(seg *logfile.Segment) (h format.SegmentHeader, err error) {
-	file, err := logfile.OpenSegmentFile(r.list.files.maker.FS, seg)
-	if err != nil {
-		return h, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	h, fault, err := logfile.ReadSegmentHeader(file, seg)
+	h, fault, err := logfile.SegmentHeaderOf(r.list.files.maker.FS, seg)
 	if fault != nil {
 		err = errors.Join(err, &format.CorruptError{File: seg.Path, LogOffset: seg.Start, Want: fault.Want, Got: fault.Got})
 	}

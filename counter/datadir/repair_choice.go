@@ -20,7 +20,7 @@ type choice struct {
 // producers.
 func (c *choice) starts() bool {
 	return !slices.ContainsFunc(c.faults, func(f *snapfile.BlockFault) bool {
-		return f.Block.Tier == format.TierProducers || f.Block.Tier != format.TierCold && f.Block.Hi == 1<<63
+		return f.Block.Tier == format.TierProducers || ofNewest(f)
 	})
 }
 

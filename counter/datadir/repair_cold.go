@@ -14,13 +14,18 @@ func anyUnusable(faults []*snapfile.BlockFault) bool {
 	return slices.ContainsFunc(faults, func(f *snapfile.BlockFault) bool { return f.Unusable })
 }
 
+// ofNewest tells whether a fault is of the image of the newest posts, of the last block.
+func ofNewest(f *snapfile.BlockFault) bool {
+	return f.Block.Tier != format.TierCold && f.Block.Hi == 1<<63
+}
+
 // reportCold says what is damaged of the cold files of the manifest that everything starts from. All else is repaired by
 // then.
 func (r *repair) reportCold() error {
 	var errs []error
 	for _, f := range r.faults {
 		switch {
-		case f.Block.Tier != format.TierCold && f.Block.Hi == 1<<63:
+		case ofNewest(f):
 			errs = append(errs, fmt.Errorf("%w. These are the newest: a server does not start without them", f))
 		case f.Block.Tier == format.TierProducers:
 			errs = append(errs, fmt.Errorf("%w. A server does not start without them", f))

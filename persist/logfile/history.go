@@ -168,26 +168,16 @@ func HasAll(fsys vfs.FS, dir string) (bool, error) {
 	}
 	var first format.ReplID
 	for i := range segs {
-		h, fault, err := readHistory(fsys, &segs[i])
+		h, fault, err := SegmentHeaderOf(fsys, &segs[i])
 		switch {
 		case err != nil:
 			return false, err
 		case len(l.Terms) > 0:
-			return fault != nil || slices.ContainsFunc(l.Terms, func(t format.Term) bool { return t.ReplID == h.ReplID }), nil // replay finds the damage
-		case fault != nil || i > 0 && h.ReplID != first:
+			return fault != nil || slices.ContainsFunc(l.Terms, func(t format.Term) bool { return t.ReplID == h.History.ReplID }), nil // replay finds the damage
+		case fault != nil || i > 0 && h.History.ReplID != first:
 			return false, nil
 		}
-		first = h.ReplID
+		first = h.History.ReplID
 	}
 	return true, nil
-}
-
-// readHistory reads the history of a segment from its header. fault is damage.
-func readHistory(fsys vfs.FS, seg *Segment) (h format.History, fault *format.Fault, err error) {
-	file, err := OpenSegmentFile(fsys, seg)
-	if err != nil {
-		return h, nil, err
-	}
-	header, fault, err := ReadSegmentHeader(file, seg)
-	return header.History, fault, errors.Join(err, file.Close())
 }

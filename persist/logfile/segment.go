@@ -46,6 +46,16 @@ func ReadSegmentHeader(f vfs.File, s *Segment) (h format.SegmentHeader, fault *f
 	return format.DecodeSegmentHeader(b, s.Path, s.Start)
 }
 
+// SegmentHeaderOf opens a segment file, and reads its header. fault is damage of the header; err is of the file.
+func SegmentHeaderOf(fsys vfs.FS, s *Segment) (h format.SegmentHeader, fault *format.Fault, err error) {
+	file, err := OpenSegmentFile(fsys, s)
+	if err != nil {
+		return h, nil, err
+	}
+	h, fault, err = ReadSegmentHeader(file, s)
+	return h, fault, errors.Join(err, file.Close())
+}
+
 // CutSegment cuts what lies in a segment file behind a log offset. A packed segment has nothing there and stays as it is.
 func CutSegment(fsys vfs.FS, seg *Segment, at uint64) error {
 	file, err := fsys.Open(seg.Path)

@@ -291,12 +291,7 @@ func (m *logMender) take(raw []byte, at, end uint64) (uint64, error) {
 
 // header reads the header of a segment; ok is false if it is damaged.
 func (m *logMender) header(seg *logfile.Segment) (h format.SegmentHeader, ok bool) {
-	file, err := logfile.OpenSegmentFile(m.fsys, seg)
-	if err != nil {
-		return h, false
-	}
-	defer file.Close() // only read
-	h, fault, err := logfile.ReadSegmentHeader(file, seg)
+	h, fault, err := logfile.SegmentHeaderOf(m.fsys, seg)
 	return h, fault == nil && err == nil
 }
 

@@ -41,6 +41,12 @@ func startImport(t testing.TB, args ...string) *importer {
 	return i
 }
 
+// saysComplete tells whether the import had been complete before this run. A tool that is killed between its last write and its end has done
+// all; the next one says so.
+func (i *importer) saysComplete() bool {
+	return strings.Contains(i.out.String(), "this import is complete")
+}
+
 // startOn runs a server on a given port, on which another one may have been killed.
 func startOn(t testing.TB, name, path string, port int, args ...string) *harness.Server {
 	t.Helper()
@@ -148,8 +154,7 @@ func TestImportKilled(t *testing.T) {
 					}
 					break
 				}
-				// A tool that is killed between its last write and its end has done all; the next one says so.
-				if stopped := kills["importer"] + kills["interrupt"]; stopped > 0 && strings.Contains(i.out.String(), "this import is complete") {
+				if stopped := kills["importer"] + kills["interrupt"]; stopped > 0 && i.saysComplete() {
 					break
 				}
 				known := []string{"interrupted", "restarted", "connection refused", "connection reset", "EOF", "LOADING"} // the last four at its start

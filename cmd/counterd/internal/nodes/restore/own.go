@@ -57,16 +57,9 @@ func readOwn(dir string, noted format.ReplID) (*own, error) {
 		}
 	}
 	for _, s := range o.segments() {
-		file, err := logfile.OpenSegmentFile(vfs.OS(), &s)
-		if err != nil {
-			continue // damage
+		if h, fault, err := logfile.SegmentHeaderOf(vfs.OS(), &s); fault == nil && err == nil { // else it is damaged
+			o.ids = append(o.ids, h.History.ReplID)
 		}
-		h, fault, err := logfile.ReadSegmentHeader(file, &s)
-		_ = file.Close() // it was only read
-		if fault != nil || err != nil {
-			continue
-		}
-		o.ids = append(o.ids, h.History.ReplID)
 	}
 	return o, nil
 }
