@@ -412,16 +412,20 @@ func TestQueryConcurrent(t *testing.T) {
 // TestQueryShowsCold: what a query sees of a cold block's overlay is not told before the log holds it, be it there when
 // the query came to the block, or put there while it read the file.
 func TestQueryShowsCold(t *testing.T) {
-	s, _, mids := playedStore(t, newRand(t), 12_000)
+	s, m, mids := playedStore(t, newRand(t), 12_000)
 	demoteBlocks(t, s)
 	def := s.Schema().Counter("a")
 	file := s.data.Spaces[def.ID][0].Dir.Load().Find(mids[0]).Cold.File
 	if file.Pages() < 3 {
 		t.Fatalf("%d pages", file.Pages())
 	}
+	fresh := uint64(77) // a value that no post has
+	for slices.ContainsFunc(mids, func(mid uint64) bool { return m["a"][mid]["x"] == fresh }) {
+		fresh++
+	}
 	change := func(page int) {
 		unwritten(t, s, func(b *Batch) {
-			b.Add(Op{Kind: OpSet, Counter: def, Column: 2, Mid: file.PageStart(page), Arg: 77})
+			b.Add(Op{Kind: OpSet, Counter: def, Column: 2, Mid: file.PageStart(page), Arg: fresh})
 			b.Run()
 		})
 	}
@@ -437,7 +441,7 @@ func TestQueryShowsCold(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range f.Rows().Len() {
-				if _, vals := f.Rows().At(i); vals[0] == 77 {
+				if _, vals := f.Rows().At(i); vals[0] == fresh {
 					values = append(values, vals[0])
 				}
 			}
@@ -446,7 +450,7 @@ func TestQueryShowsCold(t *testing.T) {
 		b.Defer(&ack)
 		return values
 	}
-	q := query.Query{Counter: def, From: file.PageStart(1), To: schema.MaxMid, Columns: []int16{2}, Where: []query.Condition{{Column: 2, Op: query.Equal, Value: 77}}}
+	q := query.Query{Counter: def, From: file.PageStart(1), To: schema.MaxMid, Columns: []int16{2}, Where: []query.Condition{{Column: 2, Op: query.Equal, Value: fresh}}}
 	only, err := query.NewFind(q)
 	if err != nil {
 		t.Fatal(err)
