@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -63,7 +64,7 @@ func (s *session) create(ctx context.Context, words []string, shards, replicas, 
 	}
 	s.printPlan(m, plan, deal, least)
 	if left := len(nodes) - shards*(1+replicas); left > 0 {
-		fmt.Fprintf(s.out.Stdout, "%d nodes stay free\n", left)
+		fmt.Fprintf(s.out.Stdout, "free nodes: %d\n", left)
 	}
 	if err := s.confirm(); err != nil {
 		return err
@@ -124,8 +125,8 @@ func (s *session) registered(ctx context.Context, words []string) (nodes []*topo
 
 // resumes returns the reason why the present map is not the beginning of the plan.
 func resumes(m *topology.Map, plan [][]topology.NodeID, deal []slot.Set, replicas int) error {
-	other := fmt.Errorf("there is a cluster of this name already, made %s with %d shards (counterctl cluster add makes it larger)",
-		m.Cluster.Created.Local().Format(time.DateTime), len(m.Shards))
+	other := fmt.Errorf("there is a cluster of this name already, made %s with %s (counterctl cluster add makes it larger)",
+		m.Cluster.Created.Local().Format(time.DateTime), human.Count(len(m.Shards), "shard"))
 	if unowned := m.Unowned(); unowned.Empty() || len(m.Shards) >= len(plan) || m.Cluster.Replicas != replicas {
 		return other
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -261,7 +262,7 @@ func (s *session) move(ctx context.Context, list []topology.Transfer, p *pace) e
 		return nil
 	}
 	for _, t := range list {
-		fmt.Fprintf(s.out.Stdout, "%d groups from shard %d to %d: %s\n", t.Groups.Len(), t.From, t.To, t.Groups)
+		fmt.Fprintf(s.out.Stdout, "%s from shard %d to %d: %s\n", human.Count(t.Groups.Len(), "group"), t.From, t.To, t.Groups)
 	}
 	if err := s.confirm(); err != nil {
 		return err
@@ -272,7 +273,7 @@ func (s *session) move(ctx context.Context, list []topology.Transfer, p *pace) e
 	if err := w.run(ctx, s); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out.Stdout, "%d groups moved in %s\n", w.done, time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(s.out.Stdout, "%s moved in %s\n", human.Count(w.done, "group"), time.Since(began).Round(time.Millisecond))
 	return nil
 }
 

@@ -98,7 +98,7 @@ func (r *restoring) run(ctx context.Context) (err error) {
 		return err
 	}
 	r.backup.print(r.out.Stdout)
-	fmt.Fprintf(r.out.Stdout, "to be written into the cluster %s of %d shards\n", r.flags.name, len(m.Shards))
+	fmt.Fprintf(r.out.Stdout, "to be written into the cluster %s of %s\n", r.flags.name, human.Count(len(m.Shards), "shard"))
 	if empty := beginEmpty(r.sch); empty != "" {
 		fmt.Fprintf(r.out.Stdout, "columns that begin empty, as they count additions: %s\n", empty)
 	}

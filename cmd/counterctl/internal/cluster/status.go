@@ -78,7 +78,7 @@ that is stopped by SIGTERM hands its role over first.
 					fmt.Fprintf(s.out.Stdout, "%-8s %s\n", strings.ToUpper(p.Severity), p.Text)
 				}
 				if len(problems) == 0 {
-					fmt.Fprintf(s.out.Stdout, "all is well: %d shards, %d nodes\n", len(m.Shards), len(m.Nodes))
+					fmt.Fprintf(s.out.Stdout, "all is well: %s, %s\n", human.Count(len(m.Shards), "shard"), human.Count(len(m.Nodes), "node"))
 				}
 			}
 			if err == nil && !well(problems) {
@@ -234,8 +234,8 @@ func statusOf(m *topology.Map, name string, now time.Time) *clusterStatus {
 }
 
 func (c *clusterStatus) print(out output) error {
-	fmt.Fprintf(out.Stdout, "cluster %s: %d shards, %d posts, %s, %d commands/s; %d replicas, in sync at least %d\n\n",
-		c.Name, len(c.Shards), c.Posts, human.Size(c.Bytes), c.Ops, c.Replicas, c.MinInSync)
+	fmt.Fprintf(out.Stdout, "cluster %s: %s, %d posts, %s, %d commands/s; %s, in sync at least %d\n\n",
+		c.Name, human.Count(len(c.Shards), "shard"), c.Posts, human.Size(c.Bytes), c.Ops, human.Count(c.Replicas, "replica"), c.MinInSync)
 	table := tabwriter.NewWriter(out.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "SHARD\tNODE\tROLE\tSTATE\tLAG\tZONE\tVERSION\tID\tSLOTS\tPOSTS\tBYTES\tCOMMANDS/S\tEPOCH")
 	node := func(shard string, n nodeStatus, more string) {

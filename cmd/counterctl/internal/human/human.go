@@ -19,6 +19,14 @@ func Size(n uint64) string {
 	return fmt.Sprintf("%.1f %ciB", f, " KMGTP"[unit])
 }
 
+// Count is a number of things, "1 shard" and "2 shards". one is a noun whose plural ends in s.
+func Count(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
 // Clock writes milliseconds since 1970 as RFC 3339, in UTC. It can be given back as a moment.
 func Clock(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
