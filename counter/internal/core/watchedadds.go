@@ -12,23 +12,27 @@ import (
 // watchedAdds makes neighbouring additions to columns that a top list or derived columns follow, as addNeighbours makes those to others. It is the short way of
 // nearly all of them: post and items are in tables that have all columns, and nobody else has the blocks of the items. Batch.apply makes the others.
 //
-// Invariant: places are of the derived columns that count the column at hand of def. Between runs none of them has a block.
+// Invariant: places are of the derived columns that count the column at hand of def, with their buckets at seconds. Between runs none of them has a block.
 type watchedAdds struct {
-	def    *schema.Counter
-	column int16 // index in def.Columns
-	limit  uint64
-	places []place
+	def     *schema.Counter
+	column  int16 // index in def.Columns
+	limit   uint64
+	seconds int64
+	places  []place
 }
 
-// of sets the column at hand.
-func (a *watchedAdds) of(def *schema.Counter, column int16) {
-	if a.def == def && a.column == column {
+// of sets the column at hand, and the time.
+func (a *watchedAdds) of(def *schema.Counter, column int16, now *window.Moment, seconds int64) {
+	if a.def == def && a.column == column && a.seconds == seconds {
 		return
 	}
-	a.def, a.column, a.limit, a.places = def, column, def.Columns[column].Limit(), a.places[:0]
+	a.def, a.column, a.limit, a.seconds, a.places = def, column, def.Columns[column].Limit(), seconds, a.places[:0]
 	for i := range def.Derived {
 		if d := &def.Derived[i]; d.Counts(int(column), 1) > 0 {
 			a.places = append(a.places, place{Place: window.Place{Of: d}, weight: d.Counts(int(column), 1)})
+			if !d.Decays() {
+				a.places[len(a.places)-1].bucket = now.Bucket(d)
+			}
 		}
 	}
 }
@@ -48,9 +52,9 @@ func (a *watchedAdds) run(b *Batch, ops []Op, blk *block.Block) (done int) {
 		if op.block != blk || op.ks != ks || op.Kind != OpAdd || int64(op.Arg) <= 0 {
 			break
 		}
-		if op.Column != a.column || op.Counter != a.def {
+		if op.Column != a.column || op.Counter != a.def || a.seconds != seconds {
 			a.leave(b)
-			a.of(op.Counter, op.Column)
+			a.of(op.Counter, op.Column, &w.now, seconds)
 		}
 		ref, found := blk.Tab.FindAt(op.home)
 		if !found || !a.find(b, w, op) {
@@ -71,10 +75,11 @@ func (a *watchedAdds) run(b *Batch, ops []Op, blk *block.Block) (done int) {
 		if ks.Tops != nil {
 			topChanged(b, ks.Tops, blk, op, old, value)
 		}
+		mid := format.VarintOf(op.Mid)
 		for i := range a.places {
-			a.add(b, w, &a.places[i], op)
+			a.add(b, w, &a.places[i], op, &mid)
 		}
-		s.records = format.AppendSet(s.records, op.Counter.ID, ks.Def.Columns[op.Column].ID, op.Mid, value)
+		s.records = format.AppendSetOf(s.records, op.Counter.ID, ks.Def.Columns[op.Column].ID, &mid, value)
 		if !s.held {
 			s.blocks, s.held = append(s.blocks, blk), true
 		}
@@ -109,20 +114,28 @@ func (a *watchedAdds) find(b *Batch, w *windows, op *Op) bool {
 		for next < len(w.ready) && (w.ready[next].mid != op.Mid || w.ready[next].of != p.Of) {
 			next++
 		}
-		if next < len(w.ready) {
-			r := &w.ready[next]
-			p.Made = false
-			if (p.Block == r.blk || p.lockFor(b, r)) && p.FindAt(op.Mid, r.home, !b.full) {
-				next++
-				continue
+		if next == len(w.ready) || !p.take(b, &w.ready[next]) {
+			for k := range i {
+				a.places[k].unmake(op.Mid)
 			}
+			return false
 		}
-		for k := range i {
-			a.places[k].unmake(op.Mid)
-		}
-		return false
+		next++
 	}
 	w.next = next
+	return true
+}
+
+// take locks the block of an item, and finds the item, or makes it. It returns false if another goroutine has the lock, or if the block would not stay as it
+// is: nothing was made then.
+func (p *place) take(b *Batch, r *readyPlace) (ok bool) {
+	if p.Block != r.blk && !p.lockFor(b, r) {
+		return false
+	}
+	p.Made = false
+	if p.At.Ref, ok = r.blk.Tab.FindAt(r.home); !ok {
+		return !b.full && p.TryAdd(r.mid, r.home)
+	}
 	return true
 }
 
@@ -133,7 +146,8 @@ func (p *place) lockFor(b *Batch, r *readyPlace) bool {
 			return false
 		}
 	}
-	if p.Ks, p.Block = r.ks, r.blk; !p.InTable() {
+	p.Ks, p.Block, p.At.Where = r.ks, r.blk, block.InTable
+	if !p.InTable() {
 		p.leave(b)
 		return false
 	}
@@ -163,19 +177,18 @@ func (p *place) unmake(mid uint64) {
 	}
 }
 
-// add counts op in the item of p, and notes that for the log.
-func (a *watchedAdds) add(b *Batch, w *windows, p *place, op *Op) {
+// add counts op in the item of p, and notes that for the log, which has the mid of op as mid.
+func (a *watchedAdds) add(b *Batch, w *windows, p *place, op *Op, mid *format.Varint) {
 	n := op.Arg
 	if p.weight != 1 {
 		n = p.Of.Counts(int(op.Column), n)
 	}
-	s := &b.stretch
-	if c, again := p.again(n, &w.now); again {
-		s.records = format.AppendSet(s.records, p.Ks.ID, c.Column, op.Mid, c.Value)
+	if sum, again := p.again(n); again {
+		b.stretch.records = format.AppendSetOf(b.stretch.records, p.Ks.ID, p.bucket.ID, mid, sum)
 	} else {
 		w.columns = p.Add(n, &w.now, w.columns[:0])
 		w.tell(p, op.Mid)
-		s.records = p.AppendRecord(s.records, op.Mid, w.columns)
+		b.stretch.records = p.AppendRecord(b.stretch.records, op.Mid, w.columns)
 	}
 	if p.done++; p.Block.Moved != nil {
 		p.Block.Moved[op.Mid] = struct{}{}
@@ -188,12 +201,12 @@ func (a *watchedAdds) add(b *Batch, w *windows, p *place, op *Op) {
 	}
 }
 
-// again is AddAgain where no top list wants to know of it.
-func (p *place) again(n uint64, at *window.Moment) (format.ColumnValue, bool) {
-	if p.Ks.Tops != nil {
-		return format.ColumnValue{}, false
+// again is AddAgain of a window, where no top list wants to know of it.
+func (p *place) again(n uint64) (sum uint64, ok bool) {
+	if p.bucket.Count == 0 || p.Made || p.Ks.Tops != nil {
+		return 0, false
 	}
-	return p.AddAgain(n, at)
+	return p.AddAgain(n, &p.bucket)
 }
 
 // unmake removes the items that find has made for a post.
@@ -210,8 +223,7 @@ func (a *watchedAdds) leave(b *Batch) {
 	}
 }
 
-// countedBy are the spaces of the derived columns that count a column. Of a store without groups of hash slots it has their directories, as they were when
-// the first of neighbouring additions was located.
+// countedBy are the spaces of the derived columns that count a column.
 type countedBy struct {
 	def    *schema.Counter
 	column int16
@@ -219,9 +231,11 @@ type countedBy struct {
 }
 
 type countingSpace struct {
-	of   *schema.Derived
-	all  block.Space
-	ks   *block.Keyspace // nil: there are groups of hash slots
+	of  *schema.Derived
+	all block.Space
+
+	// Of the operations at hand.
+	ks   *block.Keyspace
 	dir  *block.Directory
 	last *block.Block // whose memory was requested last
 }
@@ -230,39 +244,45 @@ type countingSpace struct {
 func (c *countedBy) of(b *Batch, def *schema.Counter, column int16) {
 	c.def, c.column, c.spaces = def, column, c.spaces[:0]
 	for i := range def.Derived {
-		of := &def.Derived[i]
-		if of.Counts(int(column), 1) == 0 {
-			continue
+		if of := &def.Derived[i]; of.Counts(int(column), 1) > 0 {
+			all := b.data.Spaces[of.Space.ID]
+			c.spaces = append(c.spaces, countingSpace{of: of, all: all, ks: all[0], dir: all[0].Dir.Load()})
 		}
-		one := countingSpace{of: of, all: b.data.Spaces[of.Space.ID]}
-		if len(one.all) == 1 {
-			one.ks = one.all[0]
-			one.dir = one.ks.Dir.Load()
-		}
-		c.spaces = append(c.spaces, one)
 	}
 }
 
-// locateCounts asks for the items that an addition changes in spaces.
-func (w *windows) locateCounts(op *Op) {
-	if w.counts.def != op.Counter || w.counts.column != op.Column {
-		w.counts.of(w.b, op.Counter, op.Column)
+// locateAdds asks for the items that the first of ops, additions to one column, change in spaces. It returns how many these are.
+func (w *windows) locateAdds(ops []Op) (n int) {
+	def, column, kind := ops[0].Counter, ops[0].Column, ops[0].Kind
+	if w.counts.def != def || w.counts.column != column {
+		w.counts.of(w.b, def, column)
 	}
-	for i := range w.counts.spaces {
-		s := &w.counts.spaces[i]
-		ks, dir := s.ks, s.dir
-		if ks == nil {
-			ks = s.all.Of(op.Mid)
-			dir = ks.Dir.Load()
+	spaces, ready := w.counts.spaces, w.ready
+	for n < len(ops) {
+		op := &ops[n]
+		if op.Counter != def || op.Column != column || op.Kind != kind {
+			break
 		}
-		blk := dir.Find(op.Mid)
-		if blk.Cold != nil {
-			continue
+		if n++; op.block == nil {
+			continue // not owned
 		}
-		if blk != s.last {
-			blk.Prefetch()
-			s.last = blk
+		for i := range spaces {
+			s := &spaces[i]
+			if len(s.all) > 1 {
+				s.ks = s.all[op.in]
+				s.dir = s.ks.Dir.Load()
+			}
+			blk := s.dir.Find(op.Mid)
+			if blk.Cold != nil {
+				continue
+			}
+			if blk != s.last {
+				blk.Prefetch()
+				s.last = blk
+			}
+			ready = append(ready, readyPlace{op.Mid, s.of, s.ks, blk, blk.Tab.Prefetch(op.Mid)})
 		}
-		w.ready = append(w.ready, readyPlace{op.Mid, s.of, ks, blk, blk.Tab.Prefetch(op.Mid)})
 	}
+	w.ready = ready
+	return n
 }

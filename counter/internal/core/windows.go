@@ -60,8 +60,9 @@ type place struct {
 	own bool // the block is locked for this operation alone: not by the stretch, and not by the change set
 
 	// Of watchedAdds.
-	weight uint64 // how much an addition of 1 adds
-	done   uint32 // additions since p has its block, which the block does not know of yet
+	weight uint64        // how much an addition of 1 adds
+	bucket window.Bucket // of a window
+	done   uint32        // additions since p has its block, which the block does not know of yet
 }
 
 // readyPlace is where an item of a space is, or would be. blk may be dead since: the ranges of blocks, and homes in hot ones, never change.
@@ -385,7 +386,7 @@ func (w *windows) locate(ops []Op) {
 		w.ready = nil
 	}
 	w.counts = countedBy{spaces: w.counts.spaces[:0]}
-	for i := range ops {
+	for i := 0; i < len(ops); i++ {
 		op := &ops[i]
 		def := op.Counter
 		if len(def.Derived) == 0 || op.block == nil {
@@ -403,7 +404,7 @@ func (w *windows) locate(ops []Op) {
 			continue
 		}
 		if op.Kind != OpRead {
-			w.locateCounts(op)
+			i += w.locateAdds(ops[i:]) - 1
 			continue
 		}
 		for k := range def.Derived {

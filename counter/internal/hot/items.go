@@ -89,9 +89,11 @@ func (x *items) packed(s Ref, col *column) uint64 {
 	return loadBits(x.base, x.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(x.width)+uint(col.off), uint(col.width))
 }
 
-// restAt is the rest of the quotient of the item at place s of the bucket that begins at off. REQUIRES rest > 0.
+// restAt is the rest of the quotient of the item at place s of the bucket that begins at off. REQUIRES rest > 0. A rest has 52 bits at most, as mids have 63: it
+// is in the 8 bytes that begin where it does.
 func (x *items) restAt(off uintptr, s uint) uint64 {
-	return loadBits(x.base, off+headerBytes, s*uint(x.width), uint(x.rest))
+	bit := s * uint(x.width)
+	return load64(x.base, off+headerBytes+uintptr(bit>>3)) >> (bit & 7) & (1<<(x.rest&63) - 1)
 }
 
 // overKey is the key of a value in the overflow table.
@@ -252,20 +254,12 @@ func (x *items) add(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok bo
 // addFar is add for a column in two words, and for values in the overflow table. A value that stays there is looked for once.
 func (x *items) addFar(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok bool) {
 	col := x.column(c)
-	old = x.packed(s, col)
-	if mark := col.mark(); old == mark && x.over.n > 0 {
-		if place, found := x.over.find(x.overKey(s, c)); found {
-			old = x.over.value(place)
-			if sum, ok = Added(old, n, limit); !ok || sum < mark {
-				if ok {
-					x.set(s, c, sum)
-				}
-				return old, sum, ok
-			}
-			x.over.put(place, x.overKey(s, c), sum)
-			return old, sum, true
+	if old = x.packed(s, col); old == col.mark() {
+		key := x.overKey(s, c)
+		if sum, ok = x.over.add(key, n, old, limit); ok {
+			return sum - uint64(n), sum, true
 		}
-		old = 0 // only reached on a damaged table, as in overflow.get
+		old = x.over.get(key)
 	}
 	if sum, ok = Added(old, n, limit); ok {
 		x.set(s, c, sum)
@@ -273,12 +267,24 @@ func (x *items) addFar(s Ref, c int, n int64, limit uint64) (old, sum uint64, ok
 	return old, sum, ok
 }
 
-// addIf is the function AddIf.
+// addIf is the function AddIf. The item is found once for both columns.
 func (x *items) addIf(s Ref, k int, v uint64, c int, n int64, limit uint64) (sum uint64, ok bool) {
-	if x.packed(s, x.column(k)) != v {
+	off, item := x.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(x.width)
+	key, col := x.column(k), x.column(c)
+	if loadBits(x.base, off, item+uint(key.off), uint(key.width)) != v {
 		return 0, false
 	}
-	_, sum, ok = x.add(s, c, n, limit)
+	bit, mark := item+uint(col.off), col.mark()
+	old := loadBits(x.base, off, bit, uint(col.width))
+	if old == mark {
+		if sum, ok = x.over.add(x.overKey(s, c), n, mark, limit); ok {
+			return sum, true
+		}
+	} else if sum, ok = Added(old, n, limit); ok && sum < mark {
+		storeBits(x.base, off, bit, uint(col.width), sum)
+		return sum, true
+	}
+	_, sum, ok = x.addFar(s, c, n, limit)
 	return sum, ok
 }
 

@@ -116,12 +116,24 @@ func (o *overflow) find(key uint64) (i int, found bool) {
 	}
 }
 
-// value is the value at place i, which is used.
-func (o *overflow) value(i int) uint64 {
-	if o.wide {
-		return o.words[2*i+1]
+// add adds n to the value of a key that is there, if the sum is in [least, limit]. If ok is false, nothing was changed.
+func (o *overflow) add(key uint64, n int64, least, limit uint64) (sum uint64, ok bool) {
+	if o.n == 0 {
+		return 0, false // only reached on a damaged table, as in get
 	}
-	return o.words[i] & (1<<narrowValueBits - 1)
+	i, found := o.find(key)
+	if !found {
+		return 0, false
+	}
+	value, bits := &o.words[i], uint64(1<<narrowValueBits-1)
+	if o.wide {
+		value, bits = &o.words[2*i+1], ^uint64(0)
+	}
+	if sum, ok = Added(*value&bits, n, limit); !ok || sum < least {
+		return 0, false
+	}
+	*value = *value&^bits | sum
+	return sum, true
 }
 
 // get returns the value of a key that is there.

@@ -354,11 +354,12 @@ func PeekColumn(t *Table, h *Home, c int) {
 	if h.seen == 0 || c >= int(t.items.count) {
 		return
 	}
-	s := Ref(h.bucket<<3) + Ref(h.seen-1)
+	s := uint(h.seen - 1)
 	col := t.items.column(c)
-	off := t.items.at(uint64(h.bucket)) + headerBytes
-	if v := loadBits(t.items.base, off, uint(h.seen-1)*uint(t.items.width)+uint(col.off), uint(col.width)); v == col.mark() && col.plain != 0 {
-		t.items.over.prefetch(t.items.overKey(s, c))
+	bit := s*uint(t.items.width) + uint(col.off)
+	w, mask := load64(t.items.base, t.items.at(uint64(h.bucket))+headerBytes+uintptr(bit>>3)), col.mask()
+	if w>>(bit&7)&mask == mask && col.plain != 0 { // where a column is in two words, this may pass over the mark
+		t.items.over.prefetch(t.items.overKey(Ref(h.bucket<<3)+Ref(s), c))
 	}
 }
 

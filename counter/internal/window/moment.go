@@ -15,11 +15,16 @@ type Moment struct {
 	scale   decay.Scale // of a column that decays
 
 	// Of a window.
-	buckets int64  // 0: the column decays
-	today   int64  // the number of the bucket that the moment is in
-	kept    uint64 // the bits of it that an item keeps
-	count   int    // the column with its count
-	id      uint16 // of that column
+	buckets int64 // 0: the column decays
+	today   int64 // the number of the bucket that the moment is in
+	bucket  Bucket
+}
+
+// Bucket is the bucket of a window that a moment is in, as items have it.
+type Bucket struct {
+	Kept  uint64 // the bits of its number that an item keeps
+	Count int    // the column with its count
+	ID    uint16 // of that column
 }
 
 // Set moves the moment.
@@ -28,6 +33,9 @@ func (m *Moment) Set(seconds int64) {
 		*m = Moment{seconds: seconds}
 	}
 }
+
+// Bucket is the one of a window that m is in.
+func (m *Moment) Bucket(d *schema.Derived) Bucket { return m.of(d).bucket }
 
 // of is m with the fields of a column.
 func (m *Moment) of(d *schema.Derived) *Moment {
@@ -41,9 +49,9 @@ func (m *Moment) of(d *schema.Derived) *Moment {
 func (m *Moment) set(d *schema.Derived) {
 	if m.column = d; d.Decays() {
 		m.scale, m.buckets = decay.At(m.seconds, d.HalfLife), 0
-	} else {
-		m.buckets, m.today = int64(d.Window.Buckets()), d.Window.At(m.seconds)
-		m.kept, m.count = uint64(m.today)&(1<<schema.BucketBits-1), d.Window.Count(m.today)
-		m.id = d.Space.Columns[m.count].ID
+		return
 	}
+	m.buckets, m.today = int64(d.Window.Buckets()), d.Window.At(m.seconds)
+	count := d.Window.Count(m.today)
+	m.bucket = Bucket{Kept: uint64(m.today) & (1<<schema.BucketBits - 1), Count: count, ID: d.Space.Columns[count].ID}
 }

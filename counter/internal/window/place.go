@@ -32,31 +32,27 @@ func (p *Place) Find(mid uint64) (err error) {
 // that table. With room an item that is not there is made, if the table has a place for it. Where ok is false, nothing was changed: Find and Ensure see
 // to the item then.
 func (p *Place) FindInTable(mid uint64, home hot.Home, room bool) (ok bool) {
-	return p.InTable() && p.FindAt(mid, home, room)
-}
-
-// InTable tells whether a change of any item leaves the block as it is: it has a table with all columns, and no file.
-func (p *Place) InTable() bool { return p.Block.Cold == nil && p.Block.Shape == p.Ks.Layout }
-
-// FindAt is FindInTable for a block of which InTable is true.
-func (p *Place) FindAt(mid uint64, home hot.Home, room bool) (ok bool) {
+	if !p.InTable() {
+		return false
+	}
 	ref, ok := p.Block.Tab.FindAt(home)
 	if !ok {
-		if ref, ok = p.tryAdd(mid, home, room); !ok {
-			return false
-		}
+		return room && p.TryAdd(mid, home)
 	}
 	p.At = block.Location{Where: block.InTable, Ref: ref}
 	return true
 }
 
-// tryAdd makes the item with room, if the table has a place for it.
-func (p *Place) tryAdd(mid uint64, home hot.Home, room bool) (ref hot.Ref, ok bool) {
-	if room {
-		ref, ok = block.TryAdd(p.Ks, p.Block, mid, home)
-		p.Made = ok
+// InTable tells whether a change of any item leaves the block as it is: it has a table with all columns, and no file.
+func (p *Place) InTable() bool { return p.Block.Cold == nil && p.Block.Shape == p.Ks.Layout }
+
+// TryAdd makes the item, which is absent, if the table of its block has a place for it. REQUIRES InTable.
+func (p *Place) TryAdd(mid uint64, home hot.Home) (ok bool) {
+	ref, ok := block.TryAdd(p.Ks, p.Block, mid, home)
+	if ok {
+		p.At, p.Made = block.Location{Where: block.InTable, Ref: ref}, true
 	}
-	return ref, ok
+	return ok
 }
 
 // Ensure makes the item if it is not there, and brings it into the table of its block, which another block may take the place of. On an error nothing
@@ -115,8 +111,10 @@ func (p *Place) Add(n uint64, at *Moment, dst []format.ColumnValue) []format.Col
 	if p.Of.Decays() {
 		return p.set(dst, schema.DecayedSum, m.scale.Add(p.value(schema.DecayedSum), n))
 	}
-	if c, ok := p.AddAgain(n, at); ok {
-		return append(dst, c)
+	if !p.Made && p.InTable() {
+		if sum, ok := p.AddAgain(n, &m.bucket); ok {
+			return append(dst, format.ColumnValue{Column: m.bucket.ID, Value: sum})
+		}
 	}
 	buckets, today := m.buckets, m.today
 	last := today
@@ -138,15 +136,10 @@ func (p *Place) Add(n uint64, at *Moment, dst []format.ColumnValue) []format.Col
 	return p.set(dst, c, min(was+n, math.MaxInt64)) // both are below 2^63
 }
 
-// AddAgain is Add where the item has additions in the bucket of the moment: it changes nothing but their count. Where ok is false, nothing was changed.
-func (p *Place) AddAgain(n uint64, at *Moment) (c format.ColumnValue, ok bool) {
-	m := at.of(p.Of)
-	if m.buckets == 0 || p.Made || !p.InTable() {
-		return c, false
-	}
-	c.Value, ok = hot.AddIf(&p.Block.Tab, p.At.Ref, schema.LastBucket, m.kept, m.count, int64(n), math.MaxInt64)
-	c.Column = m.id
-	return c, ok
+// AddAgain is Add where the newest bucket of the item is the one of the moment, which is that of Moment.Bucket: it changes nothing but a count, and returns it.
+// Where ok is false, nothing was changed. REQUIRES InTable, and an item that was not made just now.
+func (p *Place) AddAgain(n uint64, at *Bucket) (sum uint64, ok bool) {
+	return hot.AddIf(&p.Block.Tab, p.At.Ref, schema.LastBucket, at.Kept, at.Count, int64(n), math.MaxInt64)
 }
 
 // clear clears the counts of the buckets with numbers from first on, below end: fewer than the window has.
