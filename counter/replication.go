@@ -25,6 +25,8 @@ type (
 	GroupExport = replica.GroupExport
 	// GroupImport takes groups of hash slots over from another store: see Groups.Import.
 	GroupImport = replica.GroupImport
+	// DerivedPiece is some items of a derived column, for another store: see Groups.Derived.
+	DerivedPiece = replica.DerivedPiece
 	// ExportPlace is where GroupExport.Rows goes on: a keyspace's number, and a mid. The zero value is the beginning.
 	ExportPlace = replica.ExportPlace
 

@@ -112,6 +112,14 @@ func (w Window) sum(row []uint64, now int64) (sum uint64) {
 	return sum
 }
 
+// StillCounts tells whether an item of Space, as it was at a moment, counts anything at a later one.
+func (d *Derived) StillCounts(row []uint64, then, now int64) bool {
+	if d.Decays() {
+		return row[DecayedSum] > d.Faded(now)
+	}
+	return NearestBucket(row[LastBucket], d.Window.At(then)) > d.Window.At(now)-int64(d.Window.Buckets())
+}
+
 // String is the window as a statement has it.
 func (w Window) String() string {
 	return string(appendRetain(append(appendRetain(nil, w.Length), '/'), w.Bucket))

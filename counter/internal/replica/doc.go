@@ -14,4 +14,5 @@
 //	groupexport.go groupimport.go   groups given to another store, and taken over
 //	takeover.go                     records of another store: logged and applied
 //	groupproducers.go               memory of numbered changes, given and taken over alone
+//	groupderived.go                 items of derived columns, likewise
 package replica

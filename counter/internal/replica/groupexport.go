@@ -43,8 +43,6 @@ type GroupExport struct {
 	marks     []int // ends of producers
 	reader    *persist.Reader
 	copied    exportBlock
-	page      []byte
-	enc       coldstore.RowsEncoder
 }
 
 // exportBlock is rows of a block that are to be exported, in the order of mids.
@@ -56,6 +54,8 @@ type exportBlock struct {
 	sel   hot.Selection
 	flat  []uint64 // rows as the table gives them
 	order []int32
+	page  []byte
+	enc   coldstore.RowsEncoder
 }
 
 const (
@@ -190,7 +190,7 @@ func (x *GroupExport) Rows(dst []byte, at ExportPlace) (records []byte, next Exp
 			at = ExportPlace{Space: space + 1}
 		}
 		if len(x.copied.mids) > 0 {
-			return x.appendRows(dst, counter), at, false, nil
+			return x.copied.appendRows(dst, counter), at, false, nil
 		}
 	}
 	return dst, at, false, nil
@@ -273,19 +273,23 @@ func (c *exportBlock) selectHot(ks *block.Keyspace, blk *block.Block, mid uint64
 }
 
 // appendRows appends the rows copied, as records.
-func (x *GroupExport) appendRows(dst []byte, counter uint32) []byte {
-	c := &x.copied
+func (c *exportBlock) appendRows(dst []byte, counter uint32) []byte {
 	for at := 0; at < len(c.mids); {
-		columns := make([][]uint64, len(c.columns))
-		for i, col := range c.columns {
-			columns[i] = col[at:]
-		}
 		var n int
-		x.page, n = x.enc.Append(x.page[:0], c.mids[at:], columns, exportRows)
-		dst = format.AppendRows(dst, counter, c.ids, x.page)
+		dst, n = c.appendRecord(dst, counter, at)
 		at += n
 	}
 	return dst
+}
+
+// appendRecord appends a record of the rows copied from number at on, and tells how many it has.
+func (c *exportBlock) appendRecord(dst []byte, counter uint32, at int) (record []byte, n int) {
+	columns := make([][]uint64, len(c.columns))
+	for i, col := range c.columns {
+		columns[i] = col[at:]
+	}
+	c.page, n = c.enc.Append(c.page[:0], c.mids[at:], columns, exportRows)
+	return format.AppendRows(dst, counter, c.ids, c.page), n
 }
 
 // spaceFrom returns the first keyspace from a place on that has posts of groups; nil: there is none. REQUIRES Data.Gate

@@ -11,7 +11,8 @@
 //	moves.go moving.go              move and rebalance; what is moving
 //	backup_command.go backup_taking.go  archives of all shards; one of them
 //	backup_manifest.go              what a backup is of
-//	restore.go write.go remember.go  a backup into an empty cluster; posts, and the memory of numbered changes
+//	restore.go write.go             a backup into an empty cluster; posts
+//	giver.go derived_tally.go       the counts of derived columns, and the memory of numbered changes
 package cluster
 
 // Commands are the commands, in the order of their help.

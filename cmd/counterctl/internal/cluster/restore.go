@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/export"
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/counterctl/internal/node"
+	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
 	"github.com/counterd/counterd/cmd/counterctl/internal/posts"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
@@ -37,7 +38,8 @@ check, dump, export and restore.
 
 If it was interrupted, the same command with --overwrite writes all posts once more. The cluster's memory of numbered changes (IDMP)
 is restored too: a repeated change that is in the backup is answered, and does not count again. Columns with a window and columns
-that decay begin empty, and cursors of the feed are not restored.
+that decay count what they counted in the backup, as far as it is still in the window, or worth something. Cursors of the feed are not
+restored.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		f := addFlags(flags, true)
@@ -67,6 +69,8 @@ type restoring struct {
 	sch    *schema.Schema
 	tables []*posts.Wanted // all counters
 	tally  []*export.Tally // of each, the posts written
+
+	derived []derivedTally // of all derived columns, in the order of the schema
 }
 
 func (r *restoring) run(ctx context.Context) (err error) {
@@ -86,6 +90,9 @@ func (r *restoring) run(ctx context.Context) (err error) {
 		}
 		r.tables = append(r.tables, &posts.Wanted{Table: export.Table{Schema: r.sch, Counter: c, Columns: columns}})
 		r.tally = append(r.tally, export.NewTally(len(columns)))
+		for i := range c.Derived {
+			r.derived = append(r.derived, derivedTally{name: c.Name + "." + c.Derived[i].Name})
+		}
 	}
 	m, err := r.load(ctx)
 	if err != nil {
@@ -99,9 +106,6 @@ func (r *restoring) run(ctx context.Context) (err error) {
 	}
 	r.backup.print(r.out.Stdout)
 	fmt.Fprintf(r.out.Stdout, "to be written into the cluster %s of %s\n", r.flags.name, human.Count(len(m.Shards), "shard"))
-	if empty := beginEmpty(r.sch); empty != "" {
-		fmt.Fprintf(r.out.Stdout, "columns that begin empty, as they count additions: %s\n", empty)
-	}
 	if err := r.confirm(); err != nil {
 		return err
 	}
@@ -113,17 +117,6 @@ func (r *restoring) run(ctx context.Context) (err error) {
 		return fmt.Errorf("%w\na part of the backup was written: the same command with --overwrite writes all of it once more", err)
 	}
 	return r.compare(ctx, began)
-}
-
-// beginEmpty names the derived columns. A restore sets values, which windows and columns that decay do not count.
-func beginEmpty(sch *schema.Schema) string {
-	var names []string
-	for _, c := range sch.Counters() {
-		for i := range c.Derived {
-			names = append(names, c.Name+"."+c.Derived[i].Name)
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // empty refuses a cluster whose schema is another, or that has posts.
@@ -202,7 +195,7 @@ func (r *restoring) putSchema(ctx context.Context, m *topology.Map) error {
 	return nil
 }
 
-// rows writes all posts, and the memory of numbered changes.
+// rows writes all posts, the counts of their derived columns, and the memory of numbered changes.
 func (r *restoring) rows(ctx context.Context, m *topology.Map) error {
 	for i := range r.backup.Shards {
 		if err := r.shard(ctx, m, &r.backup.Shards[i]); err != nil {
@@ -212,7 +205,7 @@ func (r *restoring) rows(ctx context.Context, m *topology.Map) error {
 	return nil
 }
 
-// shard writes the posts of one archive and its memory of numbered changes, of the groups that count.
+// shard writes the posts of one archive, the counts of their derived columns, and its memory of numbered changes, of the groups that count.
 func (r *restoring) shard(ctx context.Context, m *topology.Map, from *backupShard) error {
 	path := filepath.Join(r.dir, from.File)
 	return directory.With(ctx, path, io.Discard, func(d *directory.Dir) (err error) {
@@ -229,10 +222,13 @@ func (r *restoring) shard(ctx context.Context, m *topology.Map, from *backupShar
 		if failed := w.close(); failed != nil { // which is why
 			err = failed
 		}
+		if err == nil {
+			err = giver{r}.derive(ctx, store, from)
+		}
 		if err != nil {
 			return err
 		}
-		return r.remember(ctx, store, from)
+		return giver{r}.remember(ctx, store, from)
 	})
 }
 
@@ -268,30 +264,42 @@ func (r *restoring) posts(ctx context.Context, w *postWriter, store *counter.Sto
 
 // compare asks the cluster how many posts it has now, and for their sums.
 func (r *restoring) compare(ctx context.Context, began time.Time) error {
-	m, err := r.load(ctx)
-	if err != nil {
-		return err
-	}
 	took := time.Since(began)
-	return r.at(ctx, m, func(n *posts.Node) error {
-		bad := false
-		for i, t := range r.tables {
-			has, _, err := n.Tally(t)
-			if err != nil {
-				return fmt.Errorf("all was written, and could not be compared: %w", err)
-			}
-			if !has.Equal(r.tally[i]) {
-				bad = true
-				fmt.Fprintf(r.out.Stdout, "%-11s %s: the cluster has %s, the backup %s\n", "DIFFERENT", t.Counter.Name, has.Text(&t.Table), r.tally[i].Text(&t.Table))
-				continue
-			}
-			fmt.Fprintf(r.out.Stdout, "%s: %s, verified\n", t.Counter.Name, has.Text(&t.Table))
+	has := make([]*export.Tally, len(r.tables))
+	policy := patience.Policy{First: 20 * time.Millisecond, Longest: time.Second, Limit: batchPatience}
+	err := policy.Do(ctx, func() (bool, error) {
+		m, err := r.load(ctx)
+		if err != nil {
+			return false, err
 		}
-		if bad {
-			fmt.Fprintln(r.out.Stdout, "the cluster does not have what the backup has: somebody else has written to it, or it had posts before")
-			return errReported
-		}
-		fmt.Fprintf(r.out.Stdout, "the cluster %s has what the backup has; it took %v\n", r.flags.name, took.Round(time.Millisecond))
-		return nil
+		return false, r.at(ctx, m, func(n *posts.Node) (err error) {
+			for i, t := range r.tables {
+				if has[i], _, err = n.Tally(t); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
+	if err != nil {
+		return fmt.Errorf("all was written, and could not be compared: %w", err)
+	}
+	bad := false
+	for i, t := range r.tables {
+		if !has[i].Equal(r.tally[i]) {
+			bad = true
+			fmt.Fprintf(r.out.Stdout, "%-11s %s: the cluster has %s, the backup %s\n", "DIFFERENT", t.Counter.Name, has[i].Text(&t.Table), r.tally[i].Text(&t.Table))
+			continue
+		}
+		fmt.Fprintf(r.out.Stdout, "%s: %s, verified\n", t.Counter.Name, has[i].Text(&t.Table))
+	}
+	for i := range r.derived {
+		fmt.Fprintln(r.out.Stdout, &r.derived[i])
+	}
+	if bad {
+		fmt.Fprintln(r.out.Stdout, "the cluster does not have what the backup has: somebody else has written to it, or it had posts before")
+		return errReported
+	}
+	fmt.Fprintf(r.out.Stdout, "the cluster %s has what the backup has; it took %v\n", r.flags.name, took.Round(time.Millisecond))
+	return nil
 }

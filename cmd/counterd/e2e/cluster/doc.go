@@ -12,6 +12,7 @@
 //	check_test.go                           the check of the clients' posts
 //	heal_test.go lostend_test.go            damaged directories, one or all at once; one beside a loss of power
 //	backup_test.go lost_test.go             backups, and a cluster that is lost and restored
+//	restore_test.go                         a restore of columns that count in windows, and that decay
 //	import_test.go                          imports beside moves, failovers and kills
 //	feed_test.go                            consumers of the feed beside moves, failovers and kills
 //	windows_test.go                         a column that counts in a window of time beside moves, failovers and kills

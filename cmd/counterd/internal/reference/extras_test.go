@@ -179,7 +179,7 @@ var extras = map[string]extra{
 	"cluster|delslotsrange": {reply: "none", errors: notHere}, "cluster|flushslots": {reply: "none", errors: notHere}, "cluster|forget": {reply: "none", errors: notHere}, "cluster|meet": {reply: "none", errors: notHere},
 	"cluster|replicate": {reply: "none", errors: notHere}, "cluster|reset": {reply: "none", errors: notHere}, "cluster|set-config-epoch": {reply: "none", errors: notHere}, "cluster|setslot": {reply: "none", errors: notHere},
 	"counter.move|open": {reply: "Internal"}, "counter.move|producers": {reply: "Internal"}, "counter.move|rows": {reply: "Internal"}, "counter.move|log": {reply: "Internal"}, "counter.move|hold": {reply: "Internal"},
-	"counter.move|remember": {reply: "`OK`"},
+	"counter.move|remember": {reply: "`OK`"}, "counter.move|derived": {reply: "Integer: the posts whose counts were set"},
 	"counter.move|progress": {reply: "String with one line per move"},
 	"readonly":              {reply: "`OK`"}, "readwrite": {reply: "`OK`"}, "asking": {reply: "`OK`"},
 }

@@ -302,6 +302,8 @@ func provokeJoined(p provoker) {
 	w.want("SET {42}.cntcm 5", "+OK")
 	p.refused(s, w, "COUNTER.MOVE OPEN m 1", "TRYAGAIN move: the node's map has no move \"m\"")
 	p.refused(s, w, "COUNTER.MOVE REMEMBER 0-x r", "ERR got groups \"0-x\", want ranges like 0-84,200 of groups from 0 to 255")
+	p.refused(s, w, "COUNTER.MOVE DERIVED 0-x c v 1 r", "ERR got groups \"0-x\", want ranges like 0-84,200 of groups from 0 to 255")
+	p.refused(s, w, "COUNTER.MOVE DERIVED 0-255 c v 1 r", "ERR record kind(114): unknown kind")
 	p.refused(s, w, "COUNTER.MOVE LOG m -1", "ERR a place or an offset of a move is a number that is not negative")
 	p.refused(s, w, "REPLICAOF NO ONE", "ERR REPLICAOF not allowed in cluster mode.")
 	p.refused(s, w, "FAILOVER", "ERR FAILOVER not allowed in cluster mode")

@@ -16,7 +16,7 @@ import (
 )
 
 // COUNTER.MOVE is the command by which the primary of a move's destination asks the primary of its source (see package
-// move), and by which tools ask for the progress and restore the memory of numbered changes.
+// move), and by which tools ask for the progress, and restore the counts of derived columns and the memory of numbered changes.
 
 // moveRow is COUNTER.MOVE.
 func moveRow[C any](on func(C) Conn) *command.Row[C] {
@@ -93,6 +93,24 @@ func moveRow[C any](on func(C) Conn) *command.Row[C] {
 				c.Block(func(ctx context.Context) { err = m.Remember(ctx, groups, args[3]) })
 				if err == nil {
 					c.Call().Out.Status("OK")
+				}
+				return err
+			}),
+		sub("derived", 7, "groups counter column time rows", "Internal: sets what a derived column of a restored backup has counted, at a primary that owns the groups. Returns how many posts still count.",
+			func(c Conn, m *move.Mover, args [][]byte) error {
+				groups, err := slot.ParseSet(string(args[2]))
+				if err != nil {
+					return items.Refusal("ERR " + err.Error())
+				}
+				n, err := moveNumbers(args[5:6])
+				if err != nil {
+					return err
+				}
+				p := counter.DerivedPiece{Counter: string(args[3]), Column: string(args[4]), Time: int64(n[0]), Rows: args[6]}
+				taken := 0
+				c.Block(func(ctx context.Context) { taken, err = m.SetDerived(ctx, groups, &p) })
+				if err == nil {
+					c.Call().Out.Int(int64(taken))
 				}
 				return err
 			}),
