@@ -87,6 +87,8 @@ func TestFeedCommand(t *testing.T) {
 			t.Errorf("one at a time leads to %s, all at once to %s", at, end)
 		}
 		read(" MID >= 2", want[1], `[["del" "weibo" :2]]`)
+		read(" MID >= 2 AND MID < 3", want[1], `[["del" "weibo" :2]]`)
+		read(" MID < 3 and mid >= 2 COUNTERS weibo", want[1], `[["del" "weibo" :2]]`)
 		read(" MID < 2 COLUMNS comment COUNTERS weibo", want[0], `[["set" "weibo" :1 "comment" :2]]`, want[3])
 		read(" COLUMNS repost", `[["set" "weibo" :2 "repost" :6]]`, `[["del" "weibo" :2]]`)
 		read(" LATEST", `[["del" "weibo" :2]]`, `[["set" "weibo" :1 "comment" :3]]`)
@@ -289,9 +291,12 @@ func provokeFeeds(p provoker) {
 	begin, _ := feedOf(p, c.do("COUNTER.FEED FROM OLDEST COUNT 1 BLOCK 60000")) // behind a change: all logs agree at offset 0
 	for _, words := range []string{"", " FROM", " FROM x", " FROM NOW COUNT 0", " FROM NOW COUNT x", " FROM NOW BLOCK -1", " FROM NOW SAFE 0", " FROM NOW FROM NOW", " FROM NOW COUNTERS", " FROM NOW COUNTERS nosuch",
 		" FROM NOW COLUMNS nosuch", " FROM NOW COUNTERS weibo COLUMNS nosuch", " FROM NOW MID > 5", " FROM NOW MID >= x", " FROM NOW MID < 0", " FROM NOW MID >= 1 MID >= 2", " FROM NOW WITH OLD", " COUNT 5", " FROM " + begin[:len(begin)-1],
-		" FROM NOW COUNT 10001"} {
+		" FROM NOW COUNT 10001", " FROM NOW MID >= 1 AND", " FROM NOW MID >= 1 AND COUNT 5", " FROM NOW MID >= 1 AND 5", " FROM NOW AND MID >= 1", " FROM NOW MID >= 1 AND AND MID < 5"} {
 		p.refused(s, c, "COUNTER.FEED"+words, "ERR ")
 	}
+	c.want("ADD COLUMN weibo hot decay=1h of=repost*2+comment", "+OK")
+	p.refused(s, c, "COUNTER.FEED FROM NOW COUNTERS weibo COLUMNS comment hot",
+		"ERR syntax error: got 'hot' behind COLUMNS, want columns that are not derived: hot has no changes of its own, and counts the additions to repost, comment")
 	other, err := counter.ParseFeedPosition(begin)
 	if err != nil {
 		p.Fatal(err)

@@ -2,7 +2,7 @@
 // log. Package feed of counter/internal reads the log and says what a change is; here are the arguments, the replies, and how a client
 // waits.
 //
-//	COUNTER.FEED FROM position|NOW|OLDEST [COUNT n] [BLOCK ms] [SAFE n] [COUNTERS c...] [COLUMNS c...] [MID >= a] [MID < b] [LATEST]
+//	COUNTER.FEED FROM position|NOW|OLDEST [COUNT n] [BLOCK ms] [SAFE n] [COUNTERS c...] [COLUMNS c...] [MID >= a] [AND] [MID < b] [LATEST]
 //
 //	reply     [position, [change ...]]
 //	change    [position, time in ms, [part ...]]     [position, time in ms, [part ...], producer, number]

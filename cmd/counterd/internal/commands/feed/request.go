@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -189,6 +190,21 @@ func (p *parser) mid() error {
 		}
 		p.req.filter.To = mid
 	}
+	return p.and()
+}
+
+// and reads the word AND between two bounds. It may be left out.
+func (p *parser) and() error {
+	if len(p.args) == 0 || !resp.EqualFold(p.args[0], "AND") {
+		return nil
+	}
+	p.last, p.args = "AND", p.args[1:]
+	switch {
+	case len(p.args) == 0:
+		return &query.SyntaxError{After: p.last, Want: "MID"}
+	case keyword(p.args[0]) != "MID":
+		return &query.SyntaxError{After: p.last, Got: resp.Printable(p.args[0], 64), Want: "MID"}
+	}
 	return nil
 }
 
@@ -201,13 +217,19 @@ func (p *parser) check(sch *schema.Schema) error {
 		}
 	}
 	for _, name := range f.Columns {
-		known := false
+		known, sources := false, []string(nil)
 		for _, def := range sch.Counters() {
 			if f.Counters == nil || slices.Contains(f.Counters, def.Name) {
 				known = known || slices.ContainsFunc(def.Columns, func(c schema.Column) bool { return c.Name == name })
+				sources = appendSources(sources, def, name)
 			}
 		}
-		if !known {
+		switch {
+		case known:
+		case sources != nil:
+			return &query.SyntaxError{After: "COLUMNS", Got: name,
+				Want: "columns that are not derived: " + name + " has no changes of its own, and counts the additions to " + strings.Join(sources, ", ")}
+		default:
 			of := "any"
 			if len(f.Counters) > 0 {
 				of = f.Counters[0]
@@ -216,6 +238,20 @@ func (p *parser) check(sch *schema.Schema) error {
 		}
 	}
 	return nil
+}
+
+// appendSources appends the names of the columns whose additions a derived column counts, each once.
+func appendSources(names []string, def *schema.Counter, derived string) []string {
+	for i := range def.Derived {
+		if of := &def.Derived[i]; of.Name == derived {
+			for _, source := range of.Sources {
+				if name := def.Columns[source.At].Name; !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // asks is the Asks of the command: for the counters that it names, or else for everything. The words are read as parse reads
