@@ -4,12 +4,16 @@ package front
 
 import (
 	"bufio"
+	"bytes"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/internal/errclass"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
@@ -17,6 +21,31 @@ import (
 type farConn struct{ *net.TCPConn }
 
 func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 7} }
+
+// TestDeniedIsForeseen: a start without a password says that other machines are refused, where one could reach it.
+func TestDeniedIsForeseen(t *testing.T) {
+	for _, tt := range []struct {
+		bind      string
+		protected bool
+		want      string
+	}{{"127.0.0.1", true, ""}, {"*", false, ""}, {"*", true, "clients of other machines are refused"}} {
+		conf := config.Default()
+		conf.Bind, conf.Port, conf.ProtectedMode = []string{tt.bind}, freeport.Take(t), tt.protected
+		var logged bytes.Buffer // Listen alone writes it
+		h := &echoes{}
+		h.Front = New(h, config.NewLive(conf), &h.totals, nil, slog.New(slog.NewTextHandler(&logged, nil)))
+		if err := h.Listen(); err != nil {
+			t.Fatal(err)
+		}
+		h.Stop()
+		if err := h.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := logged.String(); !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
+			t.Errorf("bind %s, protected mode %v: %q", tt.bind, tt.protected, got)
+		}
+	}
+}
 
 // TestDenied: without a password who comes from another machine is told so, and that it is no use to come again.
 func TestDenied(t *testing.T) {

@@ -52,6 +52,9 @@ func (f *Front) Listen() error {
 		}
 		f.loops = append(f.loops, l)
 	}
+	if open := elsewhere(f.listeners); open != "" && c.ProtectedMode && !f.host.NeedsPassword() {
+		f.log.Warn("clients of other machines are refused: no password is set (requirepass or users), and protected mode is on", "address", open)
+	}
 	go f.relief.run(f.loops)
 	f.done.Add(1 + len(f.listeners))
 	go f.janitor()
@@ -269,6 +272,16 @@ func (f *Front) open(conn net.Conn, conf config.Config, port Port, t *secure) (*
 
 const deniedText = "-DENIED counterd is running in protected mode: no password is set, and this connection does not come from 127.0.0.1 or ::1. " +
 	"Set a password with --requirepass (replicas and nodes of a cluster also need --masterauth), or turn protected mode off with --protected-mode no if the network is trusted.\r\n"
+
+// elsewhere is the address of the first listener that other machines can reach, or empty.
+func elsewhere(listeners []listener) string {
+	for _, l := range listeners {
+		if tcp, ok := l.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+			return tcp.String()
+		}
+	}
+	return ""
+}
 
 // fromHere tells whether a connection comes from this machine.
 func fromHere(conn net.Conn) bool {
