@@ -378,6 +378,12 @@ func windowText(w Window) string {
 	return w.String()
 }
 
+// HasDerived tells whether a name, or a suffix, is a derived column's.
+func (c *Counter) HasDerived(name string) bool {
+	i, ok := c.Field([]byte(name))
+	return ok && c.IsDerived(i)
+}
+
 // derived is the index in Derived of the column called name, or -1.
 func (c *Counter) derived(name string) int {
 	for i := range c.Derived {

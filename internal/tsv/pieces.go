@@ -150,6 +150,9 @@ func splitRecord(line string, comma rune) []string {
 // Columns returns the names of the values of a row, in order.
 func (p *Pieces) Columns() []string { return p.r.values }
 
+// Without is Reader.Without.
+func (p *Pieces) Without(column func(name string) bool) string { return p.r.Without(column) }
+
 // Close closes the file.
 func (p *Pieces) Close() error { return p.r.Close() }
 

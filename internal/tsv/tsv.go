@@ -166,6 +166,18 @@ func (r *Reader) Close() error {
 // Columns returns the names of the values that Read returns, in order.
 func (r *Reader) Columns() []string { return r.values }
 
+// Without is Options.Columns of the same file with other columns passed over too, separated by commas.
+func (r *Reader) Without(column func(name string) bool) string {
+	names := make([]string, len(r.columns))
+	for i, col := range r.columns {
+		names[i] = col.name
+		if col.slot >= 0 && column(col.name) {
+			names[i] = "-"
+		}
+	}
+	return strings.Join(names, ",")
+}
+
 // Line returns the number of the line that was read last, from 1.
 func (r *Reader) Line() int { return r.line }
 

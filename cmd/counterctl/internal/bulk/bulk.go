@@ -204,9 +204,15 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// header has the names of a file's columns.
+type header interface {
+	Columns() []string
+	Without(column func(name string) bool) string
+}
+
 // fields finds the counter's column of each value of a file's rows.
-func (r *reading) fields(name string, values []string) ([]int, error) {
-	c := r.o.Counter
+func (r *reading) fields(name string, in header) ([]int, error) {
+	c, values := r.o.Counter, in.Columns()
 	columns := make([]int, len(values))
 	seen := map[int]string{}
 	for k, value := range values {
@@ -215,7 +221,8 @@ func (r *reading) fields(name string, values []string) ([]int, error) {
 			return nil, fmt.Errorf("%s: counter %s has no column %q (--columns names the file's columns, - passes one over)", name, c.Name, value)
 		}
 		if c.IsDerived(i) {
-			return nil, fmt.Errorf("%s: column %q of counter %s is derived: additions to another column make it, and nothing can be imported into it (--columns names the file's columns, - passes one over)", name, value, c.Name)
+			return nil, fmt.Errorf("%s: column %q of counter %s is derived: additions to another column make it, and nothing can be imported into it; to pass it over:\n  --columns %s",
+				name, value, c.Name, in.Without(c.HasDerived))
 		}
 		if was, twice := seen[i]; twice {
 			return nil, fmt.Errorf("%s: %q and %q are one column of counter %s", name, was, value, c.Name)

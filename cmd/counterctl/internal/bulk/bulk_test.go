@@ -23,10 +23,12 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
+const testSchema = "add counter weibo\nadd column weibo comment hint=8 max=16 default=9 suffix=cntcm\n" +
+	"add column weibo repost hint=8 max=32 suffix=cntrn\nadd column weibo attitude hint=8 max=63\n"
+
 func testCounter(t testing.TB) *schema.Counter {
 	t.Helper()
-	s, err := schema.ParseScript(strings.NewReader("add counter weibo\nadd column weibo comment hint=8 max=16 default=9 suffix=cntcm\n"+
-		"add column weibo repost hint=8 max=32 suffix=cntrn\nadd column weibo attitude hint=8 max=63\n"), schema.Empty())
+	s, err := schema.ParseScript(strings.NewReader(testSchema), schema.Empty())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +154,35 @@ func TestRead(t *testing.T) {
 		if stats.Posts != uint64(len(want)) || stats.Duplicates != uint64(dups) || stats.Bad != bad/4*2+max(bad%4-2, 0) {
 			t.Fatalf("seed %d: %+v, want %d posts, %d duplicates, bad lines of %d odd ones", seed, stats, len(want), dups, bad)
 		}
+	}
+}
+
+// TestReadDerived: a file with derived columns is refused, by an error that has the names with which it is read.
+func TestReadDerived(t *testing.T) {
+	onto, err := schema.ParseScript(strings.NewReader(testSchema), schema.Empty())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schema.ParseScript(strings.NewReader("add column weibo day window=1d/1h of=comment\nadd column weibo heat decay=6h of=comment*2+repost\n"), onto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "derived.tsv")
+	if err := os.WriteFile(path, []byte("mid\tday\tcomment\tshare\trepost\theat\n1\t9\t2\t9\t3\t9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Counter: s.Counters()[0], Inputs: []string{path}, TSV: tsv.Options{Columns: []string{"mid", "day", "comment", "-", "repost", "heat"}}}
+	for _, sort := range []bool{false, true} {
+		o.Sort = sort
+		const want = "nothing can be imported into it; to pass it over:\n  --columns "
+		_, _, err := read(t, o)
+		if err == nil || !strings.Contains(err.Error(), `column "day" of counter weibo is derived`) || !strings.HasSuffix(err.Error(), want+"mid,-,comment,-,repost,-") {
+			t.Fatalf("sort %t: got %v", sort, err)
+		}
+	}
+	o.TSV.Columns = []string{"mid", "-", "comment", "-", "repost", "-"}
+	if got, _, err := read(t, o); err != nil || got[1] != [3]uint64{2, 3, 0} {
+		t.Errorf("got %v, %v", got, err)
 	}
 }
 

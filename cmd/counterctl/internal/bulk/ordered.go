@@ -58,7 +58,7 @@ func (r *reading) file(ctx context.Context, path string, emit func(*chunk) bool)
 		return err
 	}
 	defer pieces.Close()
-	columns, err := r.fields(name, pieces.Columns())
+	columns, err := r.fields(name, pieces)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (r *reading) slowFile(ctx context.Context, path string, emit func(*chunk) b
 		return err
 	}
 	defer in.Close()
-	columns, err := r.fields(name, in.Columns())
+	columns, err := r.fields(name, in)
 	if err != nil {
 		return err
 	}

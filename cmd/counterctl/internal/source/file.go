@@ -83,7 +83,8 @@ func (f *File) look(ctx context.Context) error {
 	for _, name := range f.names {
 		i, ok := f.o.Counter.Field([]byte(name))
 		if ok && f.o.Counter.IsDerived(i) {
-			return fmt.Errorf("%s: column %q of counter %s is derived: additions to another column make it, and nothing can be imported into it (--columns names the file's columns, - passes one over)", f.o.Path, name, f.o.Counter.Name)
+			return fmt.Errorf("%s: column %q of counter %s is derived: additions to another column make it, and nothing can be imported into it; to pass it over:\n  --columns %s",
+				f.o.Path, name, f.o.Counter.Name, r.Without(f.o.Counter.HasDerived))
 		}
 		if !ok {
 			return fmt.Errorf("%s: counter %s has no column %q (--columns names the file's columns, - passes one over); to add it:\n  ADD COLUMN %s %s hint=8 max=32",
