@@ -1,4 +1,4 @@
-// Scenario: counterctl repair of a directory whose snapshots and log are both damaged, or whose log an earlier repair cut.
+// Scenario: a start from, and counterctl repair of, a directory whose snapshots and log are both damaged, or whose log an earlier repair cut.
 
 package counter
 
@@ -20,7 +20,7 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// The outcomes of a repair.
+// The outcomes of a start or a repair.
 const (
 	whole   = "whole"   // no change is lost
 	aRange  = "range"   // the posts of one image answer errors, and repair names them
@@ -28,6 +28,8 @@ const (
 	both    = "both"    // the two before
 	newest  = "newest"  // repair says that the newest posts, without which no start goes on, are damaged
 	nothing = "nothing" // repair changes no file, as neither a snapshot nor the log can be used
+	refused = "refused" // a start says that the directory is damaged
+	unknown = "unknown" // a loss of power while the first snapshot is written leaves the same files: nothing is wanted
 )
 
 // repairOptions have small segments, so that the log can lose its beginning.
@@ -45,9 +47,10 @@ func repairDir(t *testing.T, cut bool) (dir string, want map[string]uint64) {
 	mids := fill(t, s, 4*lostItems, 3)
 	must(t, s.data.Log.Sync()) // the end of a frame
 	last := fmt.Sprintf("%d.cntcm", slices.Max(mids))
+	once := fmt.Sprintf("%d.cntan", slices.Max(mids))
 	fs.hook = func(string) { // while the images are written, the newest post is changed
 		fs.hook = nil
-		must(t, s.Set(last, 4321))
+		must(t, s.Set(once, 4321))
 		must(t, s.data.Log.Sync())
 	}
 	must(t, s.Snapshot())
@@ -83,7 +86,7 @@ func repairDir(t *testing.T, cut bool) (dir string, want map[string]uint64) {
 			must(t, s.Snapshot())
 		}
 	}
-	want = map[string]uint64{"1.cntrn": 0, "2.cntrn": 0}
+	want = map[string]uint64{"1.cntrn": 0, "2.cntrn": 0, once: 0}
 	for _, mid := range mids {
 		want[fmt.Sprintf("%d.cntcm", mid)] = 0
 	}
@@ -91,6 +94,9 @@ func repairDir(t *testing.T, cut bool) (dir string, want map[string]uint64) {
 		v, _, err := s.Get(key)
 		must(t, err)
 		want[key] = v
+	}
+	if want[once] != 4321 {
+		t.Fatalf("%s is %d", once, want[once])
 	}
 	must(t, s.Close())
 	return dir, want
@@ -115,9 +121,8 @@ func flipImages(which func(*format.BlockFile) bool) func(*testing.T, string, []*
 	}
 }
 
-// TestRepairTable repairs a directory in each state of the snapshots and of the log. It never loses a change without a word.
-func TestRepairTable(t *testing.T) {
-	racetest.Skip(t, "it starts no goroutine")
+// eachDamage calls do with a directory in each state of the snapshots and of the log, the values of its posts, and the wanted outcome.
+func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string, values map[string]uint64, want string)) {
 	type harm struct {
 		name string
 		do   func(t *testing.T, dir string, manifests []*format.Manifest)
@@ -156,6 +161,14 @@ func TestRepairTable(t *testing.T) {
 			_, err = f.Write([]byte("the beginning of a frame"))
 			must(t, errors.Join(err, f.Close()))
 		}},
+		{"short", func(t *testing.T, dir string, manifests []*format.Manifest) { // it ends before the newest snapshot, and nothing else tells
+			for _, seg := range segmentsOf(t, dir) {
+				if seg.Start >= manifests[1].Offset {
+					must(t, os.Remove(seg.Path))
+				}
+			}
+			must(t, os.Remove(format.ClaimPath(dir)))
+		}},
 	}
 	snapshots := []harm{
 		{"whole", func(*testing.T, string, []*format.Manifest) {}},
@@ -175,18 +188,13 @@ func TestRepairTable(t *testing.T) {
 			}
 		}},
 	}
-	want := [][]string{ // whole, cut, late, early damage, late damage, torn
-		{whole, whole, whole, whole, lost, whole},
-		{whole, whole, whole, whole, lost, whole},
-		{whole, aRange, aRange, aRange, lost, whole},
-		{whole, lost, newest, lost, lost, whole},
-		{whole, lost, nothing, lost, lost, whole},
-		{whole, lost, nothing, lost, lost, whole},
-	}
 	whole, values := repairDir(t, false)
 	cut, cutValues := repairDir(t, true)
 	for i, harmSnapshots := range snapshots {
 		for j, harmLog := range logs {
+			if want[i][j] == unknown {
+				continue
+			}
 			t.Run(harmSnapshots.name+", log "+harmLog.name, func(t *testing.T) {
 				from, values := whole, values
 				if harmLog.name == "cut" {
@@ -199,12 +207,79 @@ func TestRepairTable(t *testing.T) {
 					harmLog.do(t, dir, manifests)
 				}
 				harmSnapshots.do(t, dir, manifests)
-				if got, said := repairOutcome(t, dir, values); got != want[i][j] {
-					t.Errorf("%s, want %s; repair says:\n%s", got, want[i][j], strings.Join(said, "\n"))
-				}
+				do(t, dir, values, want[i][j])
 			})
 		}
 	}
+}
+
+// TestRepairTable repairs a directory in each state of the snapshots and of the log. It never loses a change without a word.
+func TestRepairTable(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short
+		{whole, whole, whole, whole, lost, whole, lost},
+		{whole, whole, whole, whole, lost, whole, lost},
+		{whole, aRange, aRange, aRange, lost, whole, both},
+		{whole, lost, newest, lost, lost, whole, lost},
+		{whole, lost, nothing, lost, lost, whole, lost},
+		{whole, lost, nothing, lost, lost, whole, unknown},
+	}, func(t *testing.T, dir string, values map[string]uint64, want string) {
+		if got, said := repairOutcome(t, dir, values); got != want {
+			t.Errorf("%s, want %s; repair says:\n%s", got, want, strings.Join(said, "\n"))
+		}
+	})
+}
+
+// TestStartTable starts from a directory in each state of the snapshots and of the log. A start that lacks a change of a post answers errors for
+// the post, or is refused.
+func TestStartTable(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short
+		{whole, whole, whole, whole, refused, whole, refused},
+		{whole, whole, whole, whole, refused, whole, refused},
+		{whole, aRange, aRange, aRange, refused, whole, refused},
+		{whole, refused, refused, refused, refused, whole, refused},
+		{whole, refused, refused, refused, refused, whole, refused},
+		{whole, refused, refused, refused, refused, whole, unknown},
+	}, func(t *testing.T, dir string, values map[string]uint64, want string) {
+		report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
+		must(t, err)
+		got := refused
+		if s, err := Open(dir, repairOptions); err == nil {
+			old, unreadable := compareValues(t, s, values)
+			must(t, s.Close())
+			if got = whole; unreadable > 0 {
+				got = aRange
+			}
+			if old > 0 {
+				t.Errorf("%d posts have old values", old)
+			}
+		} else if !errors.Is(err, format.ErrCorrupt) || !strings.Contains(err.Error(), "counterctl repair") {
+			t.Error(err)
+		}
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if report.OK() != (got == whole) {
+			t.Errorf("%s, and check says %+v", got, report.Problems)
+		}
+	})
+}
+
+// compareValues returns how many posts have other values than the given ones, and how many answer errors.
+func compareValues(t *testing.T, s *Store, want map[string]uint64) (old, unreadable int) {
+	t.Helper()
+	for key, v := range want {
+		switch got, _, err := s.Get(key); {
+		case errors.Is(err, ErrCold):
+			unreadable++
+		case err != nil:
+			t.Fatal(err)
+		case got != v:
+			old++
+		}
+	}
+	return old, unreadable
 }
 
 func segmentsOf(t *testing.T, dir string) []logfile.SegmentInfo {
@@ -244,19 +319,9 @@ func repairOutcome(t *testing.T, dir string, want map[string]uint64) (outcome st
 	s, err := Open(dir, repairOptions)
 	must(t, err)
 	defer s.Close()
-	old, refused := 0, 0
-	for key, v := range want {
-		switch got, _, err := s.Get(key); {
-		case errors.Is(err, ErrCold):
-			refused++
-		case err != nil:
-			t.Fatal(err)
-		case got != v:
-			old++
-		}
+	old, unreadable := compareValues(t, s, want)
+	if old > 0 && !told || unreadable > 0 && !named {
+		t.Errorf("%d posts have old values, and %d answer errors, without a word", old, unreadable)
 	}
-	if old > 0 && !told || refused > 0 && !named {
-		t.Errorf("%d posts have old values, and %d answer errors, without a word", old, refused)
-	}
-	return map[[2]bool]string{{false, false}: whole, {true, false}: lost, {false, true}: aRange, {true, true}: both}[[2]bool{told, refused > 0}], said
+	return map[[2]bool]string{{false, false}: whole, {true, false}: lost, {false, true}: aRange, {true, true}: both}[[2]bool{told, unreadable > 0}], said
 }

@@ -28,11 +28,13 @@ type Dir struct {
 	synced    bool               // Sync has succeeded
 	newest    uint64             // the highest generation ever seen here, bad ones included
 	bad       []error            // a *CorruptError for each manifest that could not be used
+	imaged    uint64             // where all manifests are damaged: the log offset of the newest image
 }
 
 // OpenDir locks a data directory, makes what is missing of it, removes files that never got their name and reads the
 // manifests. A directory that another process has open gives vfs.ErrLocked, a manifest of another version
-// ErrUnsupportedFormat. If there are manifests and none is good, the error is the newest one's *CorruptError.
+// ErrUnsupportedFormat. If there are manifests and none is good, the log must have all changes (logfile.HasAll). Otherwise the
+// error is the newest one's *CorruptError.
 func OpenDir(fsys vfs.FS, path string) (*Dir, error) {
 	if _, err := fsys.Stat(path); vfs.IsNotExist(err) {
 		if err := fsys.MkdirAll(path); err != nil {
@@ -61,8 +63,15 @@ func (d *Dir) open() error {
 	if err != nil {
 		return err
 	}
-	if len(good) == 0 && len(bad) > 0 {
-		return format.WithDir(bad[0], d.path)
+	if len(good) == 0 {
+		if err := CheckLogAlone(d.fsys, d.path, bad); err != nil {
+			return err
+		}
+		if len(bad) > 0 {
+			if d.imaged, err = snapfile.NewestImage(d.fsys, d.path); err != nil {
+				return err
+			}
+		}
 	}
 	if synced != nil {
 		segs, err := logfile.ListSegments(d.fsys, d.path)
@@ -78,6 +87,27 @@ func (d *Dir) open() error {
 		}
 	}
 	return nil
+}
+
+// CheckLogAlone returns a *CorruptError if a directory without a usable manifest had a snapshot, and its log does not have all changes. bad are
+// the errors of its manifests. If all manifests are gone, the files of blocks tell that there was a snapshot.
+func CheckLogAlone(fsys vfs.FS, dir string, bad []error) error {
+	files, err := snapfile.FindOrphans(fsys, dir, nil)
+	if err != nil || len(bad)+len(files) == 0 {
+		return err
+	}
+	all, err := logfile.HasAll(fsys, dir)
+	if err != nil || all {
+		return err
+	}
+	if len(bad) > 0 {
+		return format.WithDir(bad[0], dir)
+	}
+	segs, err := logfile.ListSegments(fsys, dir)
+	if err != nil || len(segs) == 0 { // a first copy of another node's data was broken off
+		return err
+	}
+	return &format.CorruptError{Dir: dir, File: dir, Want: fmt.Sprintf("a manifest that names %s", filepath.Base(files[0])), Got: "none, and the log does not have all changes"}
 }
 
 // Sync makes the directory and its subdirectories durable: the process that made them may have ended before it synced them.
@@ -125,14 +155,14 @@ func (d *Dir) Reject(bad []*format.Manifest) {
 	d.manifests = slices.DeleteFunc(d.manifests, func(m *format.Manifest) bool { return slices.Contains(bad, m) })
 }
 
-// Bad returns a *CorruptError for each manifest found damaged by OpenDir, for the log and INFO.
+// Bad returns a *CorruptError for each manifest found damaged by OpenDir, for the log and INFO. Without a good manifest, the log has all changes.
 func (d *Dir) Bad() []error { return d.bad }
 
-// KnownDurable returns the highest log offset that a manifest vouches for, also one whose images are bad.
+// KnownDurable returns the highest log offset that a manifest vouches for, also one whose images are bad. If all manifests are damaged, the images do.
 func (d *Dir) KnownDurable() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var offset uint64
+	offset := d.imaged
 	for _, m := range slices.Concat(d.manifests, d.rejected) {
 		offset = max(offset, m.Offset)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
@@ -110,11 +111,28 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 			usable, replay = true, m.Replay
 		}
 	}
-	if len(good)+len(bad) > 0 && !usable {
-		c.add(dir, true, &format.CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"})
+	if len(good) == 0 && len(bad) > 0 {
+		imaged, err := snapfile.NewestImage(fsys, dir)
+		if err != nil {
+			return nil, err
+		}
+		known = max(known, imaged)
 	}
+	before := len(c.report.Problems)
 	if err := c.checkLog(replay, known, len(good)+len(bad) == 0 && claim == 0); err != nil {
 		return nil, err
+	}
+	if !usable { // a server starts from the log alone if that has all changes
+		alone := persist.CheckLogAlone(fsys, dir, bad)
+		if alone != nil && !errors.Is(alone, format.ErrCorrupt) {
+			return nil, alone
+		}
+		inLog := slices.ContainsFunc(c.report.Problems[before:], func(p Problem) bool { return p.Fatal })
+		if len(good)+len(bad) > 0 {
+			c.add(dir, alone != nil || inLog, &format.CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"})
+		} else if alone != nil {
+			c.add(dir, true, alone)
+		}
 	}
 	if torn := c.report.Log.Torn; torn != nil {
 		c.add(torn.File, false, torn)
@@ -277,7 +295,7 @@ func (c *checker) add(path string, fatal bool, err error) {
 
 // checkBlocks verifies each file of a manifest, once. whole: a server can start from it. Damage of an image, or of a
 // cold file so that it cannot be opened, makes it start from another manifest; other damage of a cold file loses keys
-// of that file.
+// of that file. A server starts from nothing else in the place of a newer program's file.
 func (c *checker) checkBlocks(m *format.Manifest) (whole bool, err error) {
 	whole = true
 	err = m.Files(func(counter *format.CounterFiles, b *format.BlockFile) error {
@@ -306,7 +324,7 @@ func (c *checker) checkBlocks(m *format.Manifest) (whole bool, err error) {
 			if b.Tier == format.TierProducers {
 				what = "producers"
 			}
-			c.add(path, lost, fmt.Errorf("%s, %s: %w", format.ManifestName(m.Generation), what, err))
+			c.add(path, lost || errors.Is(err, format.ErrUnsupportedFormat), fmt.Errorf("%s, %s: %w", format.ManifestName(m.Generation), what, err))
 		}
 		return nil
 	})

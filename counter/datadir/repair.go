@@ -149,7 +149,7 @@ func (r *repair) walkLog() error {
 	if err != nil {
 		return err
 	}
-	known := max(from, claim.Offset)
+	known := max(from, claim.Offset, r.known)
 	if r.base != nil {
 		known = max(known, r.base.Offset)
 	}
@@ -224,14 +224,18 @@ func (r *repair) cut(at uint64) error {
 	if r.base == nil && r.known > at {
 		r.sayf("LOST: no snapshot can be used, so all that was changed behind offset %d of %d is gone from this directory; what snapshots held of it is in the files set aside", at, r.known)
 	}
-	if r.claim > at {
-		r.sayf("LOST: the log was durable up to offset %d, and ends at %d now: these %d bytes of changes are gone from this directory, but for what snapshots hold of them; the files set aside have the log as it was", r.claim, at, r.claim-at)
+	gap := r.walked.End < at // then nothing of the log before can be used
+	switch durable := max(r.claim, r.known); {
+	case durable > at:
+		r.sayf("LOST: the log was durable up to offset %d, and ends at %d now: these %d bytes of changes are gone from this directory, but for what snapshots hold of them; the files set aside have the log as it was", durable, at, durable-at)
+	case gap:
+		r.sayf("LOST: the log ended at offset %d, and the snapshot needs it from offset %d on: changes behind the snapshot, if there were any, are gone from this directory", r.walked.End, at)
 	}
+	r.known = min(r.known, at)
 	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.History.ReplID)
 	// The new segment comes first, in the place of one that starts there. From then on the log has its new history, so
 	// that no offset is given out twice under the old one, and what is behind it tells a repair that comes after a crash
 	// to cut here again.
-	gap := r.walked.End < at     // then nothing of the log before can be used
 	var cut *logfile.SegmentInfo // holds at
 	for i := len(segs) - 1; i >= 0 && err == nil; i-- {
 		switch reaches := i+1 == len(segs) || segs[i+1].Start > at; {

@@ -139,7 +139,10 @@ func (r *repair) findChoices() (found choices, err error) {
 			break
 		}
 	}
-	return found, nil
+	if found.newest == nil && found.holed == nil && len(generations) > 0 {
+		found.known, err = snapfile.NewestImage(r.fsys, r.dir)
+	}
+	return found, err
 }
 
 // takePartOfLog prepares for a start from a log that begins at 0 and lacks changes, which only the files of snapshots have. The directory is

@@ -44,6 +44,17 @@ func ImageName(block, offset uint64) string {
 	return fmt.Sprintf("%d-%d%s", block, offset, ImageSuffix)
 }
 
+// ParseImageName returns the log offset in a name that ImageName made. The names of copies have none.
+func ParseImageName(name string) (offset uint64, ok bool) {
+	stem, ok := strings.CutSuffix(name, ImageSuffix)
+	block, digits, found := strings.Cut(stem, "-")
+	if _, err := strconv.ParseUint(block, 10, 64); !ok || !found || err != nil {
+		return 0, false
+	}
+	offset, err := strconv.ParseUint(digits, 10, 64)
+	return offset, err == nil
+}
+
 // ColdName returns the base name of the cold file of a block that stands at a log offset.
 func ColdName(block, offset uint64) string { return fmt.Sprintf("%d-%d%s", block, offset, ColdSuffix) }
 

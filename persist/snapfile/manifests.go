@@ -109,6 +109,18 @@ func Generations(fsys vfs.FS, path string) ([]uint64, error) {
 	return generations, nil
 }
 
+// NewestImage returns the highest log offset at which an image of a data directory stands, by the names of the images. Without a manifest it is the
+// only sign of how far the log went.
+func NewestImage(fsys vfs.FS, dir string) (offset uint64, err error) {
+	names, err := vfs.ListDir(fsys, format.ImageDir(dir))
+	for _, name := range names {
+		if at, ok := format.ParseImageName(name); ok {
+			offset = max(offset, at)
+		}
+	}
+	return offset, err
+}
+
 // FindOrphans returns the paths of block files of a data directory that none of some manifests names.
 func FindOrphans(fsys vfs.FS, dir string, manifests []*format.Manifest) (orphans []string, err error) {
 	named := map[string]bool{}

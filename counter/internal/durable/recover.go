@@ -29,7 +29,7 @@ import (
 // Recovery brings the store back from its directory:
 //
 //  1. finish a cut of the log or an installation that a crash broke off
-//  2. lock the directory; read the manifests, newest first
+//  2. lock the directory; read the manifests, newest first. If all of them are damaged or gone, and the log has all changes since 0, read the log alone
 //  3. put the schema of the newest manifest's replay offset in force; read the images that it names, several at once,
 //     straight into blocks, and open its cold files
 //  4. if one of those files is bad, forget it all and take the manifest before, whose log is kept. If no manifest is
@@ -81,13 +81,17 @@ func (r *Recovery) run(path string) (*Recovered, error) {
 		r.s.Config.Logger.Error("one of the two files of the replication history is damaged or missing; using the other one", "error", fault)
 	}
 	for _, bad := range dir.Bad() {
-		r.s.Config.Logger.Error("bad manifest; using the previous one", "error", bad)
+		r.s.Config.Logger.Error("bad manifest; using a good one, or the log from its beginning if there is none", "error", bad)
 	}
 	from, err := r.loadSnapshot()
 	if err != nil {
 		return nil, err
 	}
-	return r.replay(from)
+	found, err := r.replay(from)
+	if err != nil && len(dir.Manifests()) == 0 {
+		err = errors.Join(append(dir.Bad(), err)...) // more than the log is damaged
+	}
+	return found, err
 }
 
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.

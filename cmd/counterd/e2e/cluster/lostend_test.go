@@ -13,6 +13,8 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // synced is the part of a log that a disk has.
@@ -71,8 +73,8 @@ func (p *process) losePower(to synced) {
 }
 
 // TestClusterLostEnd: of three nodes of a shard, one is away. The machine of the primary loses power, and with it acknowledged changes, and all
-// manifests of the other node in sync are damaged. Without a person, the primary gets the changes from the log of the damaged node and
-// leads, and the damaged node copies the data. No change is lost.
+// manifests of the other node in sync are damaged, whose HISTORY does not go back to the beginning of the log. Without a person, the primary gets the
+// changes from the log of the damaged node and leads, and the damaged node copies the data. No change is lost.
 func TestClusterLostEnd(t *testing.T) {
 	t.Parallel()
 	c, ok := newCluster(t, clusterOptions{members: 1, shards: 1, replicas: 2, timeout: 2 * time.Second, fsync: "everysec", args: []string{"--aof-retain", "0"}})
@@ -122,6 +124,14 @@ func TestClusterLostEnd(t *testing.T) {
 	manifests, _ := filepath.Glob(filepath.Join(damaged.dir, "MANIFEST-*"))
 	for _, path := range manifests {
 		harness.Patch(t, path, 100, func(b []byte) { b[0] ^= 1 }, 1)
+	}
+	past, err := logfile.ReadLineage(vfs.OS(), damaged.dir)
+	if err != nil || len(past.Terms) == 0 {
+		t.Fatalf("%+v, %v", past, err)
+	}
+	past.Terms[0].Start = max(past.Terms[0].Start, 1)
+	if err := logfile.WriteLineage(vfs.OS(), damaged.dir, &past); err != nil {
+		t.Fatal(err)
 	}
 	for _, p := range []*process{damaged, away, primary} {
 		if err := p.launch(); err != nil {

@@ -80,20 +80,18 @@ func TestHealFrom(t *testing.T) {
 		lost   int // bytes of log at most; -1: any number but none
 	}{
 		{"the history", func(t testing.TB, dir, _ string) { patchHistory(t, dir, flip) }, 300, 0},
-		{"both manifests", func(t testing.TB, dir, _ string) {
-			for _, path := range manifests(t, dir) {
-				harness.Patch(t, path, 100, flip, 1)
-			}
+		{"both manifests and the beginning of the log", func(t testing.TB, dir, _ string) {
+			damageManifests(t, dir)
+			harness.Patch(t, harness.Segments(t, dir)[0], 100, flip, 1)
 		}, 300, 0},
 		{"the history, with the newest backup damaged", func(t testing.TB, dir, place string) {
 			patchHistory(t, dir, flip)
 			names := files(t, place, "backups", "*.json")
 			harness.Patch(t, names[len(names)-1], 100, flip, 1)
 		}, 300, 0},
-		{"both manifests, with files of the newest backup missing", func(t testing.TB, dir, place string) {
-			for _, path := range manifests(t, dir) {
-				harness.Patch(t, path, 100, flip, 1)
-			}
+		{"both manifests and the beginning of the log, with files of the newest backup missing", func(t testing.TB, dir, place string) {
+			damageManifests(t, dir)
+			harness.Patch(t, harness.Segments(t, dir)[0], 100, flip, 1)
 			first, err := os.ReadFile(files(t, place, "backups", "*.json")[0])
 			if err != nil {
 				t.Fatal(err)
