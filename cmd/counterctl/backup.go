@@ -63,7 +63,7 @@ var backupsCommand = command{
 	Details: `Prints a line a backup, oldest first: its name, from and to which moment it restores, its bytes, what they take there.
 
 ` + placeHelp,
-	Setup: func(*pflag.FlagSet) action { return one(listBackups) },
+	Setup: func(*pflag.FlagSet) action { return one("PLACE", listBackups) },
 }
 
 var drillCommand = command{
@@ -77,7 +77,7 @@ every checksum and cross-reference of the result, opens it as a server does, rea
 	Setup: func(flags *pflag.FlagSet) action {
 		name := flags.String("backup", "", "which one, by its name; the newest by default")
 		scratch := flags.String("scratch", "", "directory in which there is room; the system's for temporary files by default")
-		return one(func(ctx context.Context, out output, place string) error {
+		return one("PLACE", func(ctx context.Context, out output, place string) error {
 			return drill(ctx, out, place, *name, *scratch)
 		})
 	},
@@ -93,7 +93,7 @@ up a store for good, remove its files backups/NAME.json: the next prune removes 
 ` + placeHelp,
 	Setup: func(flags *pflag.FlagSet) action {
 		keep := flags.Int("keep", 0, "backups to keep of each store, 1 or more")
-		return one(func(ctx context.Context, out output, place string) error {
+		return one("PLACE", func(ctx context.Context, out output, place string) error {
 			if *keep < 1 {
 				return misuse("want --keep, 1 or more")
 			}

@@ -32,7 +32,7 @@ that a node put aside (diverged-*.aof): all of it is verified, too.
 Exit status 0: nothing is damaged. 1: something is; a server does not start, or answers errors for some keys.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		quiet := flags.BoolP("quiet", "q", false, "print problems only")
-		return one(func(ctx context.Context, out output, dir string) error {
+		return one("DIR or FILE", func(ctx context.Context, out output, dir string) error {
 			if done, err := checkTail(ctx, out, dir); done || err != nil {
 				return err
 			}

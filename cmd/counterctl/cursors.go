@@ -11,6 +11,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/feed"
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
+	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/counter"
 )
@@ -31,13 +32,14 @@ it any more: COUNTER.CURSOR DEL does this on one. It ends with status 1 if there
 		name := flags.String("delete", "", "`NAME` of a cursor to delete")
 		reach := connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
-			if len(args) != 1 {
-				return misuse("got %d arguments %q, want HOST:PORT", len(args), args)
+			named, err := cli.One("HOST:PORT", args)
+			if err != nil {
+				return err
 			}
 			if *name != "" && !counter.ValidCursorName(*name) {
 				return misuse("--delete: %v", &counter.CursorNameError{Got: *name})
 			}
-			addrs := strings.Split(args[0], ",")
+			addrs := strings.Split(named, ",")
 			dial, err := dialFeed(reach, addrs)
 			if err != nil {
 				return err

@@ -34,7 +34,7 @@ Exit status 0: no differences. 1: there are some, or the nodes could not be aske
 		with := flags.String("with", "", "HOST:PORT of the other node")
 		limit := flags.Int("limit", 100, "posts to print at most")
 		reach := connect.AddFlags(flags)
-		return one(func(ctx context.Context, out output, addr string) error {
+		return one("HOST:PORT", func(ctx context.Context, out output, addr string) error {
 			if *with == "" || *limit < 1 {
 				return misuse("want --with HOST:PORT, the other node, and --limit 1 or more")
 			}

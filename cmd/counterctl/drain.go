@@ -29,7 +29,7 @@ over by itself when it is stopped. The exit status is 1 if the node is still a p
 		flags.DurationVar(&d.wait, "wait", 30*time.Second, "how long to wait for the failover")
 		flags.DurationVar(&d.delay, "delay", 0, "how long to wait first, while load balancers take the node out")
 		d.reach = connect.AddFlags(flags)
-		return one(d.run)
+		return one("HOST:PORT", d.run)
 	},
 }
 

@@ -55,7 +55,7 @@ records.
 		to := flags.String("to", "", "print only records up to this moment")
 		flags.StringVar(&o.counter, "counter", "", "print only rows and records of this counter")
 		mid := flags.String("mid", "", "print only rows and records of this mid, or of the range of mids FIRST-LAST")
-		return one(func(ctx context.Context, out output, dir string) error {
+		return one("DIR or FILE", func(ctx context.Context, out output, dir string) error {
 			if err := o.parse(*from, *to, *mid); err != nil {
 				return err
 			}

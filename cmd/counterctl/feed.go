@@ -13,6 +13,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/feed"
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/counterctl/internal/sinks"
+	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
@@ -68,10 +69,11 @@ behind a cursor (feed-retain).`,
 		f.reach = connect.AddFlags(flags)
 		f.reachSink = connect.AddSinkFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
-			if len(args) != 1 {
-				return misuse("got %d arguments %q, want HOST:PORT", len(args), args)
+			addrs, err := cli.One("HOST:PORT", args)
+			if err != nil {
+				return err
 			}
-			return f.run(ctx, out, strings.Split(args[0], ","))
+			return f.run(ctx, out, strings.Split(addrs, ","))
 		}
 	},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -104,13 +105,14 @@ import failed.`,
 		i.reach = connect.AddFlags(flags)
 		i.reachSource = connect.AddSourceFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
-			if len(args) != 1 {
-				return misuse("got %d arguments %q, want one SOURCE", len(args), args)
+			from, err := cli.One("SOURCE", args)
+			if err != nil {
+				return err
 			}
 			if err := i.check(); err != nil {
 				return err
 			}
-			err := i.run(ctx, out, args[0])
+			err = i.run(ctx, out, from)
 			if err != nil && ctx.Err() != nil && !errors.Is(err, transfer.ErrInterrupted) {
 				return context.Canceled // the end of connections is only a consequence
 			}
@@ -213,7 +215,10 @@ func (i *importing) run(ctx context.Context, out output, src string) error {
 	default:
 		from, err = i.file(ctx, src, sch, show)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(src, ":"):
+		return fmt.Errorf("%w (write redis://%s for a server)", err, src)
+	case err != nil:
 		return err
 	}
 	defer from.close()
@@ -401,7 +406,7 @@ func (i *importing) hint(err error) error {
 	case i.resume != "":
 		return fmt.Errorf("%w\nThe same command goes on from there (%s)", err, i.resume)
 	}
-	return fmt.Errorf("%w\nThe same command begins anew, which is safe, as values are set; with --resume FILE one goes on", err)
+	return fmt.Errorf("%w\nGive the same command again: it begins anew, and sets the same values. With --resume FILE an import continues where it was", err)
 }
 
 // lost is how many values and keys that fit a rule are not on the target.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // ctl runs the tool.
@@ -21,6 +23,33 @@ func ctl(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	var out, err bytes.Buffer
 	status = program.Run(t.Context(), args, &out, &err)
 	return out.String(), err.String(), status
+}
+
+// TestWrongUse: the error for a wrong argument or a missing password names what to give.
+func TestWrongUse(t *testing.T) {
+	noauth := fmt.Errorf("10.0.0.5:6379: %w", &wire.ServerError{Text: "NOAUTH Authentication required."})
+	if got := hint(noauth); !strings.Contains(got, "COUNTERD_PASS") {
+		t.Errorf("no password: hint %q", got)
+	}
+	if got := hint(&wire.ServerError{Text: "ERR no"}); got != "" {
+		t.Errorf("another error: hint %q", got)
+	}
+	for command, want := range map[string]string{
+		"ping":                 "counterctl ping: want HOST:PORT (--help says more)\n",
+		"ping a b":             "counterctl ping: got 2 arguments [\"a\" \"b\"], want one: HOST:PORT (--help says more)\n",
+		"repair":               "counterctl repair: want DIR (--help says more)\n",
+		"cursors":              "counterctl cursors: want HOST:PORT (--help says more)\n",
+		"import --to 10.0.0.5": "counterctl import: want SOURCE (--help says more)\n",
+	} {
+		if _, got, status := ctl(t, strings.Fields(command)...); status != 2 || got != want {
+			t.Errorf("%s: %d, %q, want %q", command, status, got, want)
+		}
+	}
+	for addr, want := range map[string]string{"10.0.0.5": "want HOST:PORT, got \"10.0.0.5\"", "10.0.0.5:x": "the port \"x\" is no number"} {
+		if _, got, status := ctl(t, "ping", addr); status != 1 || !strings.Contains(got, want) {
+			t.Errorf("ping %s: %d, %q, want %q", addr, status, got, want)
+		}
+	}
 }
 
 func TestParseMoment(t *testing.T) {

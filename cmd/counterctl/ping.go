@@ -20,7 +20,7 @@ var pingCommand = command{
 	Setup: func(flags *pflag.FlagSet) action {
 		timeout := flags.Duration("timeout", 2*time.Second, "how long to wait for the answer")
 		reach := connect.AddTLSFlags(flags)
-		return one(func(ctx context.Context, out output, addr string) error {
+		return one("HOST:PORT", func(ctx context.Context, out output, addr string) error {
 			ctx, cancel := context.WithTimeout(ctx, *timeout)
 			defer cancel()
 			opts, err := reach.Options(addr)

@@ -38,7 +38,7 @@ Exit status 0: a server starts now. 1: it does not, or some mids cannot be read.
 	Setup: func(flags *pflag.FlagSet) action {
 		lose := flags.Bool("lose-unreadable", false, "save what can be read of damaged cold files and images, and give up the rest")
 		dry := flags.Bool("dry-run", false, "change nothing, and say what would be done")
-		return one(func(ctx context.Context, out output, dir string) error {
+		return one("DIR", func(ctx context.Context, out output, dir string) error {
 			return repair(ctx, out.Stdout, dir, *lose, *dry)
 		})
 	},

@@ -46,7 +46,7 @@ back, download archives now and then: restore reaches every moment between the s
 		to := flags.String("to", "", "the moment: OFFSET, TIME or @SECONDS; of a FILE by default its end")
 		outDir := flags.String("out", "", "the new data directory; it must not exist")
 		name := flags.String("backup", "", "of a PLACE: which backup, by its name")
-		return one(func(ctx context.Context, out output, dir string) error {
+		return one("DIR, FILE or PLACE", func(ctx context.Context, out output, dir string) error {
 			if *outDir == "" {
 				return misuse("want --out, the directory to make")
 			}

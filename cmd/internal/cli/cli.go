@@ -75,6 +75,17 @@ func (e *usageError) Error() string { return e.text }
 // Misuse returns the error, status 2, of a command line that cannot be run.
 func Misuse(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
+// One returns the only argument of a command. want names it in the error for none or several.
+func One(want string, args []string) (string, error) {
+	switch len(args) {
+	case 0:
+		return "", Misuse("want %s", want)
+	case 1:
+		return args[0], nil
+	}
+	return "", Misuse("got %d arguments %q, want one: %s", len(args), args, want)
+}
+
 // Main runs the tool with the process's arguments and ends the process.
 func (t *Tool) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

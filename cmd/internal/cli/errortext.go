@@ -58,7 +58,12 @@ func plain(err error) string {
 			at = u.Host
 		}
 		return fmt.Sprintf("%s: %s", at, Text(e.Err))
+	case *net.AddrError:
+		return fmt.Sprintf("want HOST:PORT, got %q", e.Addr)
 	case *net.DNSError:
+		if port, ok := strings.CutPrefix(e.Name, "tcp/"); ok { // Go looks up a port that is no number
+			return fmt.Sprintf("the port %q is no number", port)
+		}
 		return fmt.Sprintf("the host name %q cannot be resolved", e.Name)
 	case *net.OpError:
 		if e.Addr != nil {
@@ -73,12 +78,12 @@ func plain(err error) string {
 	return ""
 }
 
-// once leaves out a part, up to a colon and a space, that says the same as the part in front of it.
+// once leaves out a part, up to a colon and a space, that says the same as the part in front of it, or as its last words.
 func once(text string) string {
 	parts := strings.Split(text, ": ")
 	kept := parts[:1]
 	for _, p := range parts[1:] {
-		if p != kept[len(kept)-1] {
+		if last := kept[len(kept)-1]; p != last && !strings.HasSuffix(last, " "+p) {
 			kept = append(kept, p)
 		}
 	}

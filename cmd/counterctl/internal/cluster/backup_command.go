@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
+	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/atomicfile"
@@ -40,10 +41,11 @@ Every archive is read back and verified, and the directory has its name only whe
 		f := addFlags(flags, false)
 		f.node = connect.AddFlags(flags)
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
-			if len(args) != 1 {
-				return misuse("got %d arguments %q, want the directory to put the backup in", len(args), args)
+			place, err := cli.One("PLACE, the directory to put the backup in", args)
+			if err != nil {
+				return err
 			}
-			return s.backup(ctx, args[0])
+			return s.backup(ctx, place)
 		})
 	},
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
 	"github.com/counterd/counterd/cmd/counterctl/internal/posts"
+	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
@@ -47,13 +48,14 @@ restored.
 		overwrite := flags.Bool("overwrite", false, "also where the cluster has posts: those of the backup become as they are there")
 		rate := flags.Float64("rate", 0, "posts a second to write at most; 0: as many as go")
 		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
+			dir, err := cli.One("DIR, the directory of a backup", args)
 			switch {
-			case len(args) != 1:
-				return misuse("got %d arguments %q, want the directory of a backup", len(args), args)
+			case err != nil:
+				return err
 			case *rate < 0:
 				return misuse("--rate %g: want 0 or more", *rate)
 			}
-			return (&restoring{session: s, dir: args[0], overwrite: *overwrite, rate: *rate}).run(ctx)
+			return (&restoring{session: s, dir: dir, overwrite: *overwrite, rate: *rate}).run(ctx)
 		})
 	},
 }
