@@ -29,15 +29,16 @@ const (
 	newest  = "newest"  // repair says that the newest posts, without which no start goes on, are damaged
 	nothing = "nothing" // repair changes no file, as neither a snapshot nor the log can be used
 	refused = "refused" // a start says that the directory is damaged
-	unknown = "unknown" // a loss of power while the first snapshot is written leaves the same files: nothing is wanted
+	unknown = "unknown" // nothing is wanted: a loss of power in the first snapshot leaves the same files, or nothing but the damage is left
 )
 
 // repairOptions have small segments, so that the log can lose its beginning.
 var repairOptions = Options{Manual: true, BlockItems: lostItems, SegmentBytes: 16 << 10, RetainBytes: 1 << 40}
 
 // repairDir makes a directory with two snapshots, of which all images but those of the first and the last block are shared, and changes
-// before, between and behind them. cut: before the second snapshot, a repair cuts the log below the first one. It returns the value of each post.
-func repairDir(t *testing.T, cut bool) (dir string, want map[string]uint64) {
+// before, between and behind them. cut: before the second snapshot, a repair cuts the log below the first one, of a replica that leads
+// from then on if replica is set. It returns the value of each post.
+func repairDir(t *testing.T, cut, replica bool) (dir string, want map[string]uint64) {
 	t.Helper()
 	dir = t.TempDir()
 	fs := &hookFS{FS: vfs.OS()}
@@ -66,10 +67,17 @@ func repairDir(t *testing.T, cut bool) (dir string, want map[string]uint64) {
 			}
 		}
 		flip(t, at.Path, at.Segment().Offset(m.Offset)-1)
+		past, err := logfile.ReadLineage(vfs.OS(), dir)
+		must(t, err)
+		past.Replica = replica
+		must(t, logfile.WriteLineage(vfs.OS(), dir, &past))
 		must(t, datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())}))
-		var err error
 		s, err = Open(dir, opts)
 		must(t, err)
+		if replica {
+			_, err = s.Replication().Lead()
+			must(t, err)
+		}
 	}
 	for v := range uint64(3) {
 		must(t, s.Close()) // the log goes on in a new segment
@@ -169,6 +177,7 @@ func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string,
 			}
 			must(t, os.Remove(format.ClaimPath(dir)))
 		}},
+		{"cut on a replica", nil},
 	}
 	snapshots := []harm{
 		{"whole", func(*testing.T, string, []*format.Manifest) {}},
@@ -187,9 +196,13 @@ func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string,
 				must(t, os.Remove(filepath.Join(dir, format.ManifestName(m.Generation))))
 			}
 		}},
+		{"images deleted", func(t *testing.T, dir string, _ []*format.Manifest) {
+			must(t, os.RemoveAll(format.ImageDir(dir)))
+		}},
 	}
-	whole, values := repairDir(t, false)
-	cut, cutValues := repairDir(t, true)
+	whole, values := repairDir(t, false, false)
+	cut, cutValues := repairDir(t, true, false)
+	replica, replicaValues := repairDir(t, true, true)
 	for i, harmSnapshots := range snapshots {
 		for j, harmLog := range logs {
 			if want[i][j] == unknown {
@@ -197,8 +210,11 @@ func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string,
 			}
 			t.Run(harmSnapshots.name+", log "+harmLog.name, func(t *testing.T) {
 				from, values := whole, values
-				if harmLog.name == "cut" {
+				switch harmLog.name {
+				case "cut":
 					from, values = cut, cutValues
+				case "cut on a replica":
+					from, values = replica, replicaValues
 				}
 				dir := copyDir(t, from)
 				manifests, _, err := snapfile.ReadManifests(vfs.OS(), dir)
@@ -216,13 +232,14 @@ func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string,
 // TestRepairTable repairs a directory in each state of the snapshots and of the log. It never loses a change without a word.
 func TestRepairTable(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
-	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short
-		{whole, whole, whole, whole, lost, whole, lost},
-		{whole, whole, whole, whole, lost, whole, lost},
-		{whole, aRange, aRange, aRange, lost, whole, both},
-		{whole, lost, newest, lost, lost, whole, lost},
-		{whole, lost, nothing, lost, lost, whole, lost},
-		{whole, lost, nothing, lost, lost, whole, unknown},
+	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short, cut on a replica
+		{whole, whole, whole, whole, lost, whole, lost, whole},
+		{whole, whole, whole, whole, lost, whole, lost, whole},
+		{whole, aRange, aRange, aRange, lost, whole, both, aRange},
+		{whole, lost, newest, lost, lost, whole, lost, lost},
+		{whole, lost, nothing, lost, lost, whole, lost, lost},
+		{whole, lost, nothing, lost, lost, whole, unknown, lost},
+		{whole, lost, unknown, lost, lost, whole, lost, lost},
 	}, func(t *testing.T, dir string, values map[string]uint64, want string) {
 		if got, said := repairOutcome(t, dir, values); got != want {
 			t.Errorf("%s, want %s; repair says:\n%s", got, want, strings.Join(said, "\n"))
@@ -234,13 +251,14 @@ func TestRepairTable(t *testing.T) {
 // the post, or is refused.
 func TestStartTable(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
-	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short
-		{whole, whole, whole, whole, refused, whole, refused},
-		{whole, whole, whole, whole, refused, whole, refused},
-		{whole, aRange, aRange, aRange, refused, whole, refused},
-		{whole, refused, refused, refused, refused, whole, refused},
-		{whole, refused, refused, refused, refused, whole, refused},
-		{whole, refused, refused, refused, refused, whole, unknown},
+	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short, cut on a replica
+		{whole, whole, whole, whole, refused, whole, refused, whole},
+		{whole, whole, whole, whole, refused, whole, refused, whole},
+		{whole, aRange, aRange, aRange, refused, whole, refused, aRange},
+		{whole, refused, refused, refused, refused, whole, refused, refused},
+		{whole, refused, refused, refused, refused, whole, refused, refused},
+		{whole, refused, refused, refused, refused, whole, unknown, refused},
+		{whole, refused, refused, refused, refused, whole, refused, refused},
 	}, func(t *testing.T, dir string, values map[string]uint64, want string) {
 		report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
 		must(t, err)

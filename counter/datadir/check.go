@@ -123,13 +123,17 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		return nil, err
 	}
 	if !usable { // a server starts from the log alone if that has all changes
+		none := &format.CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"}
+		if len(good) > 0 { // had a snapshot, also if all of its files are gone
+			bad = append(bad, none)
+		}
 		alone := persist.CheckLogAlone(fsys, dir, bad)
 		if alone != nil && !errors.Is(alone, format.ErrCorrupt) {
 			return nil, alone
 		}
 		inLog := slices.ContainsFunc(c.report.Problems[before:], func(p Problem) bool { return p.Fatal })
-		if len(good)+len(bad) > 0 {
-			c.add(dir, alone != nil || inLog, &format.CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"})
+		if len(bad) > 0 {
+			c.add(dir, alone != nil || inLog, none)
 		} else if alone != nil {
 			c.add(dir, true, alone)
 		}

@@ -32,8 +32,8 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //     mids. So it is where no snapshot has a good image of a block, and the log does not go back to 0: the snapshot by
 //     which the fewest items are lost is taken.
 //  5. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
-//     the images are newer than that, and what is logged from now on is newer than the images. A primary's log then has
-//     no past that others know: its replicas take a full copy.
+//     the images are newer than that, and what is logged from now on is newer than the images. The log then has
+//     no past that others know: replicas take a full copy, and so does this node if it is one.
 //  6. A damaged HISTORY is made anew from the log, which says whose it is and whether a primary made it. What a crash
 //     broke off is finished first.
 //  7. Of what was cut from the log before (diverged-*) the whole frames are kept.
@@ -320,17 +320,18 @@ func (r *repair) writeClipped(at uint64, history format.History) error {
 	return r.dropManifests(func(other *format.Manifest) bool { return other == nil || other.Generation != m.Generation })
 }
 
-// forgetPast makes a primary's log one without a past that others know.
+// forgetPast makes the log one without a past that others know. A replica could get the cut bytes again from its primary, but may lead before.
 func (r *repair) forgetPast(history format.History) error {
 	if r.noLineage {
 		return nil
 	}
 	l, err := logfile.ReadLineage(r.fsys, r.dir)
-	if err != nil || l.Replica || len(l.Terms) == 0 { // a replica's log is given the same bytes again
+	if err != nil || len(l.Terms) == 0 {
 		return err
 	}
-	r.sayf("the state is newer than the log: replicas will need a full copy")
-	return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Terms: []format.Term{{ReplID: history.ReplID, Epoch: history.Epoch}}})
+	r.sayf("the state is newer than the log: this node and its replicas will need a full copy of their primary")
+	l.Terms = []format.Term{{ReplID: history.ReplID, Epoch: history.Epoch}}
+	return logfile.WriteLineage(r.fsys, r.dir, &l)
 }
 
 // setAside renames a file, durably.
