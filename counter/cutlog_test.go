@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -116,6 +120,48 @@ func TestLostImageDamagedLog(t *testing.T) {
 		got, _, err := s.Get(fmt.Sprintf("%d.cntcm", mid))
 		if lost := bad.Lo <= mid && mid < bad.Hi; lost && !errors.Is(err, ErrCold) || !lost && (got != v || err != nil) {
 			t.Fatalf("post %d: %d, %v, want %d", mid, got, err, v)
+		}
+	}
+}
+
+// TestCutLogCutAgain: a replica whose log a repair cut is to be cut back before its snapshots. The log alone would lack a change, so the cut changes
+// nothing and asks for a full copy.
+func TestCutLogCutAgain(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	dir, want := repairDir(t, true, false)
+	manifests, _, err := snapfile.ReadManifests(vfs.OS(), dir)
+	must(t, err)
+	lineage, err := logfile.ReadLineage(vfs.OS(), dir)
+	must(t, err)
+	at := lineage.Terms[1].Start
+	if at >= manifests[1].Offset {
+		t.Fatalf("no frame ends before the snapshots, which begin at %d", manifests[1].Offset)
+	}
+	if _, err := past.Cut(vfs.OS(), dir, at, lineage.Cut(at)); !errors.Is(err, format.ErrGone) {
+		t.Errorf("a cut at %d: %v, want ErrGone", at, err)
+	}
+	s, err := Open(dir, repairOptions)
+	must(t, err)
+	if old, unreadable := compareValues(t, s, want); old+unreadable > 0 {
+		t.Errorf("%d posts have old values, and %d answer errors", old, unreadable)
+	}
+	must(t, s.Close())
+}
+
+// TestCutLogRestore: a restore from a log that a repair cut says that changes may be missing, and one from a whole log does not.
+func TestCutLogRestore(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	for _, cut := range []bool{false, true} {
+		dir, _ := repairDir(t, cut, false)
+		manifests, _, err := snapfile.ReadManifests(vfs.OS(), dir)
+		must(t, err)
+		told := false
+		result, err := datadir.Restore(vfs.OS(), dir, vfs.OS(), filepath.Join(t.TempDir(), "restored"), datadir.Target{Offset: manifests[1].Offset - 1}, datadir.RestoreOptions{
+			Cold: ColdVerifier(vfs.OS()), Say: func(line string) { told = told || strings.Contains(line, "may lack changes") },
+		})
+		must(t, err)
+		if result.Snapshot != 0 || told != cut {
+			t.Errorf("cut %t: from snapshot %d, told of missing changes: %t", cut, result.Snapshot, told)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/snapfile"
@@ -258,6 +259,14 @@ func (r *restore) run(base *format.Manifest) error {
 	}
 	for _, sub := range []string{format.LogDir(r.out), format.ImageDir(r.out), format.ColdDir(r.out)} {
 		if err := r.to.MkdirAll(sub); err != nil {
+			return err
+		}
+	}
+	if base == nil {
+		switch err := persist.CheckLogAlone(r.fsys, r.dir, nil); {
+		case errors.Is(err, format.ErrCorrupt):
+			r.sayf("the log from its beginning may lack changes that only snapshots had: HISTORY does not tell that no counterctl repair has cut it")
+		case err != nil:
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package past
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
@@ -48,15 +49,14 @@ func Cut(fsys vfs.FS, dir string, at uint64, lineage format.Lineage) (tail CutTa
 	if err != nil {
 		return tail, err
 	}
-	base := uint64(0)
-	for _, m := range good { // newest first
-		if m.Offset <= at {
-			base = m.Replay
-			break
-		}
+	base, alone := uint64(0), error(nil)
+	if i := slices.IndexFunc(good, func(m *format.Manifest) bool { return m.Offset <= at }); i >= 0 { // the newest
+		base = good[i].Replay
+	} else if alone = persist.CheckLogAlone(fsys, dir, nil); alone != nil && !errors.Is(alone, format.ErrCorrupt) {
+		return tail, alone
 	}
-	if len(segs) == 0 || segs[0].Start > base {
-		return tail, fmt.Errorf("cut the log at %d: no snapshot as old as that: %w", at, format.ErrGone)
+	if len(segs) == 0 || segs[0].Start > base || alone != nil {
+		return tail, fmt.Errorf("cut the log at %d: no snapshot as old as that: %w", at, errors.Join(format.ErrGone, alone))
 	}
 	tail, chain, err := saveTail(fsys, dir, at, lineage.Current())
 	if err != nil {
