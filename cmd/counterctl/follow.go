@@ -182,7 +182,7 @@ func followSource(ctx context.Context, out output, o follow.Options) error {
 // printFollowed sums up.
 func printFollowed(w io.Writer, r *follow.Result) {
 	if r.Phase != "following" {
-		fmt.Fprintf(w, "the copy is not complete: the next run begins it anew\n")
+		fmt.Fprintf(w, "the copy is not complete: give the same command again, and it begins anew\n")
 		return
 	}
 	fmt.Fprintf(w, "the target is what the source was at offset %d: %d commands, %d changes of numbers, %d copies, %s not yet applied\n",

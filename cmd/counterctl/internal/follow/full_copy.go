@@ -22,7 +22,7 @@ func (f *follower) copy(ctx context.Context, full fullCopy) error {
 			return err
 		}
 		if held > 0 {
-			return fmt.Errorf("the target has %d numbers in the columns that the copy would replace: allow it (--overwrite), or is it another target?", held)
+			return fmt.Errorf("the target already has %d numbers in the columns that the copy would replace: give --overwrite to replace them, or name another target by --to", held)
 		}
 	}
 	if err := f.journal.write(note{Copying: true}, true); err != nil {
