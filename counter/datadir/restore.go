@@ -3,7 +3,6 @@ package datadir
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"time"
@@ -293,101 +292,12 @@ func (r *restore) run(base *format.Manifest) error {
 	return snapfile.WriteManifest(r.to, r.out, &m)
 }
 
-// readLineage reads whose log it is. Without a good HISTORY the copy shares its past with nobody.
-func (r *restore) readLineage() (err error) {
-	r.past, err = logfile.ReadLineage(r.fsys, r.dir)
-	if errors.Is(err, format.ErrCorrupt) {
-		r.sayf("%v: replicas of what is restored will need a full copy", err)
-		r.past = format.Lineage{}
-		return nil
-	}
-	if err == nil {
-		r.fsys, err = finishedView(r.fsys, r.dir, &r.past)
-	}
-	return err
-}
-
-// writeLineage writes the copy's: the past of dir as far as the log is the same, then a term of its own.
-func (r *restore) writeLineage(h format.History) error {
-	l := r.past.Cut(r.common)
-	l.Replica = false
-	t := format.Term{ReplID: h.ReplID, Epoch: h.Epoch + 1, Start: r.common}
-	if n := len(l.Terms); n == 0 {
-		t.Start = 0
-	} else {
-		t.Epoch = max(t.Epoch, l.Terms[n-1].Epoch+1)
-	}
-	l.Add(t)
-	return logfile.WriteLineage(r.to, r.out, &l)
-}
-
 func (r *restore) syncDirs() error {
 	var errs []error
 	for _, dir := range []string{format.LogDir(r.out), format.ImageDir(r.out), format.ColdDir(r.out), r.out} {
 		errs = append(errs, r.to.SyncDir(dir))
 	}
 	return errors.Join(errs...)
-}
-
-// copyLog writes the log from the replay offset to the target. stands is the offset that it must reach at least.
-func (r *restore) copyLog(stands uint64) (format.History, error) {
-	from := r.result.Replay
-	w := logfile.NewCopy(r.to, r.out, from, format.History{ReplID: r.result.History})
-	reached, ended := from, false
-	r.common = from
-	var last int64 // time of the last frame up to reached
-	walked, err := logfile.Walk(r.fsys, r.dir, max(from, 1)-1, 0, logfile.Visitor{
-		Segment: func(h logfile.Header) error {
-			w.History.Epoch = max(w.History.Epoch, h.History.Epoch)
-			return nil
-		},
-		Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
-			if f.End() <= from {
-				last = f.TimeMS
-				return nil
-			}
-			if f.Start >= r.target.Offset {
-				ended = true
-				return io.EOF
-			}
-			raw := f.Raw
-			r.common = f.Start
-			if f.End() > r.target.Offset {
-				var err error
-				if raw, err = f.Cut(r.target.Offset); err != nil {
-					return err
-				}
-				ended = true
-			}
-			if raw == nil {
-				return io.EOF
-			}
-			if err := w.Append(f.Start, raw); err != nil {
-				return err
-			}
-			reached, last = w.End(), f.TimeMS
-			if len(raw) == len(f.Raw) {
-				r.common = reached
-			}
-			if ended {
-				return io.EOF
-			}
-			return nil
-		},
-	})
-	var corrupt *format.CorruptError
-	if errors.As(err, &corrupt) && !ended && corrupt.LogOffset >= reached && corrupt.LogOffset >= r.target.Offset {
-		err = nil // the damage lies behind
-	}
-	if err == nil && (reached < stands || !ended && walked.End < r.target.Offset) {
-		err = errNoBase
-	}
-	r.result.Offset, r.result.TimeMS = reached, last
-	if err = errors.Join(err, w.Finish()); err != nil {
-		return format.History{}, err
-	}
-	r.result.Bytes += w.Bytes()
-	return w.History, nil
 }
 
 // window finds what can be restored: from the oldest base to the end of the log.

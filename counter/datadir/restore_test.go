@@ -90,6 +90,41 @@ func TestRestoreOffsets(t *testing.T) {
 	}
 }
 
+// TestRestoreNamesTerms restores a log of two terms from its beginning. Each segment names the term of its frames, so that the log has all
+// changes also where the node follows another one afterwards, and the restore's own term is taken back.
+func TestRestoreNamesTerms(t *testing.T) {
+	_, disk, _ := persisttest.SampleDir(t)
+	_, _, ends, _ := persisttest.LogRecords(t, disk, persisttest.Dir, 0)
+	lineage := format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{5}, Epoch: 1}, {ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch, Start: ends[0]}}}
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &lineage))
+	manifests, _, err := snapfile.ReadManifests(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	at := manifests[len(manifests)-1].Offset - 1 // before all snapshots, within a frame
+	to := persisttest.NewFS(t)
+	got, err := Restore(disk, persisttest.Dir, to, "/data/out", Target{Offset: at}, RestoreOptions{})
+	persisttest.Must(t, err)
+	named := map[format.ReplID]int{}
+	var id format.ReplID
+	_, err = logfile.Walk(to, "/data/out", 0, 0, logfile.Visitor{
+		Segment: func(h logfile.Header) error { id = h.History.ReplID; return nil },
+		Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
+			if named[id]++; id != lineage.At(f.Start).ReplID && (id != got.History || f.End() < got.Offset) {
+				t.Errorf("a frame at %d is in a segment of %s", f.Start, id)
+			}
+			return nil
+		},
+	})
+	persisttest.Must(t, err)
+	if got.Snapshot != 0 || named[lineage.Terms[0].ReplID] == 0 || named[lineage.Terms[1].ReplID] == 0 {
+		t.Fatalf("%+v; frames by term: %v", got, named)
+	}
+	followed := lineage.Cut(got.Offset)
+	persisttest.Must(t, logfile.WriteLineage(to, "/data/out", &followed))
+	if all, err := logfile.HasAll(to, "/data/out"); !all || err != nil {
+		t.Errorf("the log has all changes: %t, %v", all, err)
+	}
+}
+
 // TestRestoreTimes restores to moments between, at and around the times of frames.
 func TestRestoreTimes(t *testing.T) {
 	disk := persisttest.NewFS(t)

@@ -61,6 +61,19 @@ func (l *Lineage) Current() History {
 	return History{ReplID: t.ReplID, Epoch: t.Epoch, Replica: l.Replica}
 }
 
+// At is the history of a frame that begins at a log offset: the oldest known history if that is forgotten, and the zero value if
+// there is no term.
+func (l *Lineage) At(start uint64) History {
+	n := len(l.Terms)
+	for n > 1 && l.Terms[n-1].Start > start {
+		n--
+	}
+	if n == 0 {
+		return History{Replica: l.Replica}
+	}
+	return History{ReplID: l.Terms[n-1].ReplID, Epoch: l.Terms[n-1].Epoch, Replica: l.Replica}
+}
+
 // Before is the history before the present one, and its end. ok is false if there is none.
 func (l *Lineage) Before() (id ReplID, end uint64, ok bool) {
 	n := len(l.Terms)

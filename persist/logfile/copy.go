@@ -11,14 +11,13 @@ import (
 // Copy writes frames, in order, into segments of a directory that has no log yet, or beside its log. NOT safe for
 // concurrent use.
 type Copy struct {
-	History format.History // of the segments that are begun from now on
-
-	fsys   vfs.FS
-	dir    string
-	suffix string // behind the segments' names
-	at     uint64 // log offset of the next frame
-	crc    uint32 // of the last frame
-	bytes  uint64 // written
+	history format.History // of the segment that is written, or of the next one
+	fsys    vfs.FS
+	dir     string
+	suffix  string // behind the segments' names
+	at      uint64 // log offset of the next frame
+	crc     uint32 // of the last frame
+	bytes   uint64 // written
 
 	seg  Segment
 	file vfs.File // nil: no segment is open
@@ -29,7 +28,7 @@ type Copy struct {
 // NewCopy returns a copy that makes its first segment in dir/log when a frame comes, or with Finish, for the log
 // offset at.
 func NewCopy(fsys vfs.FS, dir string, at uint64, h format.History) *Copy {
-	return &Copy{History: h, fsys: fsys, dir: dir, at: at}
+	return &Copy{history: h, fsys: fsys, dir: dir, at: at}
 }
 
 // NewStagedCopy is NewCopy for segments of an installation: they get their names later.
@@ -53,6 +52,19 @@ func (w *Copy) End() uint64 { return w.at }
 // Bytes returns how many bytes of segment files are finished.
 func (w *Copy) Bytes() uint64 { return w.bytes }
 
+// Begin makes the frames from now on belong to a history, in segments of their own. A segment must not bear the name of a later
+// history: when that is taken back, the log would seem to be another node's (HasAll).
+func (w *Copy) Begin(h format.History) error {
+	if h == w.history {
+		return nil
+	}
+	w.history = h
+	if w.file == nil {
+		return nil
+	}
+	return w.Finish()
+}
+
 // Append appends one frame, header included, that starts at a log offset: at End, but for the first one.
 func (w *Copy) Append(start uint64, raw []byte) error {
 	if w.file != nil && w.off+int64(len(raw)) > DefaultSegment {
@@ -75,7 +87,7 @@ func (w *Copy) Append(start uint64, raw []byte) error {
 
 func (w *Copy) open(start uint64) error {
 	w.seg = Segment{start, filepath.Join(format.LogDir(w.dir), format.SegmentName(start)+w.suffix)}
-	w.head = format.SegmentHeader{History: w.History, Start: start, Chain: w.crc}
+	w.head = format.SegmentHeader{History: w.history, Start: start, Chain: w.crc}
 	w.off = format.SegmentHeaderLen
 	var err error
 	w.file, err = w.fsys.Create(w.seg.Path)

@@ -43,7 +43,7 @@ func BeginInstall(fsys vfs.FS, dir string, start uint64, lineage format.Lineage,
 	}
 	lineage.Replica = true
 	return &Install{fsys: fsys, dir: dir, lineage: lineage, manifest: m,
-		log: logfile.NewStagedCopy(fsys, dir, start, lineage.Current())}, nil
+		log: logfile.NewStagedCopy(fsys, dir, start, lineage.At(start))}, nil
 }
 
 // Position returns the log offset where the next frame must start.
@@ -61,6 +61,9 @@ func (in *Install) Append(raw []byte) error {
 		return fmt.Errorf("frame for log offset %d: want %s, got %s: %w", in.log.End(), fault.Want, fault.Got, format.ErrCorrupt)
 	}
 	if err := in.lineage.Admits(f.Start, f.Epoch); err != nil {
+		return err
+	}
+	if err := in.log.Begin(in.lineage.At(f.Start)); err != nil {
 		return err
 	}
 	return in.log.Append(f.Start, raw)

@@ -194,3 +194,43 @@ func TestInstallRefuses(t *testing.T) {
 		t.Error("open files:", leaks)
 	}
 }
+
+// TestInstallNamesTerms takes over a log of two terms. Each segment names the term of its frames, so that the log has all changes also when
+// the last term is taken back.
+func TestInstallNamesTerms(t *testing.T) {
+	var c persisttest.Clock
+	primary := persisttest.NewFS(t)
+	persisttest.Must(t, primary.MkdirAll(persisttest.Dir))
+	lineage := format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{8}, Epoch: 1}}}
+	opts := persisttest.SmallLog(primary, &c)
+	opts.Create, opts.History = true, lineage.Current()
+	l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
+	persisttest.Must(t, err)
+	l.AppendSet(1, 1, 4242, 42)
+	persisttest.Must(t, l.Sync())
+	lineage.Add(format.Term{ReplID: format.ReplID{9}, Epoch: 2, Start: l.Position()})
+	persisttest.Must(t, l.SetHistory(lineage.Current()))
+	l.AppendSet(1, 1, 4243, 43)
+	persisttest.Must(t, errors.Join(l.Sync(), l.Close()))
+
+	disk := persisttest.NewFS(t)
+	persisttest.Must(t, disk.MkdirAll(persisttest.Dir))
+	for _, dir := range []string{format.LogDir(persisttest.Dir), format.ImageDir(persisttest.Dir), format.ColdDir(persisttest.Dir)} {
+		persisttest.Must(t, disk.MkdirAll(dir))
+	}
+	in, err := BeginInstall(disk, persisttest.Dir, 0, lineage, nil)
+	persisttest.Must(t, err)
+	_, err = logfile.Walk(primary, persisttest.Dir, 0, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error { return in.Append(f.Raw) }})
+	persisttest.Must(t, errors.Join(err, in.Stage(), in.Finish()))
+	var ids []format.ReplID
+	_, err = logfile.Walk(disk, persisttest.Dir, 0, 0, logfile.Visitor{Segment: func(h logfile.Header) error { ids = append(ids, h.History.ReplID); return nil }})
+	persisttest.Must(t, err)
+	if want := []format.ReplID{{8}, {9}}; !slices.Equal(ids, want) {
+		t.Errorf("segments of terms %v, want %v", ids, want)
+	}
+	before := lineage.Cut(lineage.Terms[1].Start)
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &before))
+	if all, err := logfile.HasAll(disk, persisttest.Dir); !all || err != nil {
+		t.Errorf("the log has all changes: %t, %v", all, err)
+	}
+}
