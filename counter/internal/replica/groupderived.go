@@ -69,6 +69,9 @@ func (g Groups) SetDerived(set slot.Set, p *DerivedPiece) (taken int, end uint64
 	if err := s.decode(); err != nil {
 		return 0, 0, err
 	}
+	if err := s.pass(); err != nil {
+		return 0, 0, err
+	}
 	for len(s.mids) > 0 && err == nil {
 		err = s.some()
 	}
@@ -111,6 +114,30 @@ func (s *derivedSetter) decode() error {
 		s.mids, s.rows = append(s.mids, mid), append(s.rows, row...)
 		return nil
 	})
+}
+
+// pass moves the time of the log on to the time of the backup, if the clock here has come there too. The log of a store may be days behind if the store was stopped,
+// and all items of a window go when its time moves on by so much (Whole.Tick), newer ones too.
+func (s *derivedSetter) pass() error {
+	d, to := s.t.s, min(s.piece.Time, s.t.s.Config.Now().Unix())
+	if to <= d.Time.Seconds() {
+		return nil
+	}
+	if err := s.t.in.repl.AdmitCursors(); err != nil {
+		return err
+	}
+	b := d.NewBatch()
+	if err := b.BeginExclusive(); err != nil {
+		return err
+	}
+	defer b.End()
+	if err := s.t.ready(); err != nil {
+		return err
+	}
+	if _, _, err := s.column(d.Schema.Load()); err != nil {
+		return err
+	}
+	return b.Whole().Tick(to)
 }
 
 // some sets the first items. Nothing else goes on meanwhile: an addition must not be between the record of an item and its effect, nor the end of the
