@@ -90,9 +90,11 @@ func (d *Dir) open() error {
 }
 
 // CheckLogAlone returns a *CorruptError if a directory without a usable manifest had a snapshot, and its log does not have all changes. bad are
-// the errors of its manifests. If all manifests are gone, the files of blocks tell that there was a snapshot.
+// the errors of its manifests. If all manifests are gone, the files of blocks that this node wrote tell that there was a snapshot.
 func CheckLogAlone(fsys vfs.FS, dir string, bad []error) error {
 	files, err := snapfile.FindOrphans(fsys, dir, nil)
+	// A full copy that was broken off leaves files too, beside a log that is empty, or that a repair cut.
+	files = slices.DeleteFunc(files, func(name string) bool { return format.IsCopyName(filepath.Base(name)) })
 	if err != nil || len(bad)+len(files) == 0 {
 		return err
 	}

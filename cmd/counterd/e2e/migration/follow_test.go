@@ -302,7 +302,7 @@ func TestFollowRefuses(t *testing.T) {
 		harness.WantCtl(t, 1, args("redis://"+node.Addr, "--state", state+"2"), "a node of a cluster")
 	}
 	good := "redis://:secret@" + r.Addr
-	harness.WantCtl(t, 1, args(good), "the target has 1 numbers in the columns", "--overwrite")
+	harness.WantCtl(t, 1, args(good), "the target already has 1 numbers in the columns", "--overwrite")
 	s.Dial(t).Want("$1\r\n1\r\n", "GET", "9.cntan")
 	out := harness.WantCtl(t, 0, args(good, "--overwrite"), "copied 1 keys", "the target is what the source was")
 	if strings.Contains(out, "secret") {
