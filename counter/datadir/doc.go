@@ -34,5 +34,5 @@
 //	lose.go              LoseUnreadable
 //	restore.go           Restore
 //	restore_copy.go      copies the files of a manifest
-//	restore_log.go       copies the log, and writes whose it is
+//	restore_log.go       copies the log and writes HISTORY
 package datadir

@@ -32,7 +32,7 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //     mids. So it is where no snapshot has a good image of a block, and the log does not go back to 0: the snapshot by
 //     which the fewest items are lost is taken.
 //  5. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
-//     the images are newer than that, and what is logged from now on is newer than the images. The log then has
+//     the images are newer than the cut, and later changes are newer than the images. The log then has
 //     no past that others know: replicas take a full copy, and so does this node if it is one.
 //  6. A damaged HISTORY is made anew from the log, which says whose it is and whether a primary made it. What a crash
 //     broke off is finished first.

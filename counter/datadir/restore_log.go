@@ -78,7 +78,10 @@ func (r *restore) copyLog(stands uint64) (format.History, error) {
 			if raw == nil {
 				return io.EOF
 			}
-			if err := errors.Join(w.Begin(history), w.Append(f.Start, raw)); err != nil {
+			if err := w.Begin(history); err != nil {
+				return err
+			}
+			if err := w.Append(f.Start, raw); err != nil {
 				return err
 			}
 			reached, last = w.End(), f.TimeMS
