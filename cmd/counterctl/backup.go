@@ -97,7 +97,13 @@ up a store for good, remove its files backups/NAME.json: the next prune removes 
 			if *keep < 1 {
 				return misuse("want --keep, 1 or more")
 			}
-			return locked(ctx, place, func(ctx context.Context, s backup.Store) error { return prune(ctx, out, s, *keep, nil) })
+			return locked(ctx, place, func(ctx context.Context, s backup.Store) error {
+				removed, err := prune(ctx, out, s, *keep, nil)
+				if err == nil && !removed {
+					fmt.Fprintln(out.Stdout, "nothing to remove")
+				}
+				return err
+			})
 		})
 	},
 }
@@ -161,13 +167,13 @@ func makeBackup(ctx context.Context, out output, dir, place string, full bool, k
 		}
 		raw, stored := x.Bytes()
 		newRaw, newStored := x.Fresh()
-		fmt.Fprintf(out.Stdout, "backup %s: %d files, %s, %s there\nof these new: %s, %s there, in %s\nit restores %s\n", x.Name, len(x.Files), human.Size(uint64(raw)), human.Size(uint64(stored)),
+		fmt.Fprintf(out.Stdout, "backup %s: %s, %s, %s there\nof these new: %s, %s there, in %s\nit restores %s\n", x.Name, human.Count(len(x.Files), "file"), human.Size(uint64(raw)), human.Size(uint64(stored)),
 			human.Size(uint64(newRaw)), human.Size(uint64(newStored)), time.Since(began).Round(time.Millisecond), reach(x))
 		for _, p := range x.Problems() {
 			fmt.Fprintf(out.Stdout, "%-11s %s\n", "PROBLEM", p)
 		}
 		if keep > 0 {
-			if err := prune(ctx, out, s, keep, x); err != nil {
+			if _, err := prune(ctx, out, s, keep, x); err != nil {
 				return err
 			}
 		}
@@ -195,7 +201,8 @@ func reach(x *backup.Index) string {
 	return from + " " + to
 }
 
-func prune(ctx context.Context, out output, s backup.Store, keep int, of *backup.Index) error {
+// prune removes what a store no longer keeps, prints it, and reports whether there was anything.
+func prune(ctx context.Context, out output, s backup.Store, keep int, of *backup.Index) (removed bool, err error) {
 	done, err := backup.Prune(ctx, s, keep, of)
 	for _, other := range done.Others {
 		fmt.Fprintf(out.Stderr, "note: %s has backups of another store too, the newest %s of %s: they stay as they are; best is a place for each store\n", s, other.Name, other.Source)
@@ -204,9 +211,9 @@ func prune(ctx context.Context, out output, s backup.Store, keep int, of *backup
 		fmt.Fprintf(out.Stdout, "removed %s\n", name)
 	}
 	if done.Objects > 0 {
-		fmt.Fprintf(out.Stdout, "removed %d objects, %s\n", done.Objects, human.Size(uint64(done.Bytes)))
+		fmt.Fprintf(out.Stdout, "removed %s, %s\n", human.Count(done.Objects, "object"), human.Size(uint64(done.Bytes)))
 	}
-	return err
+	return len(done.Backups) > 0 || done.Objects > 0, err
 }
 
 func listBackups(ctx context.Context, out output, place string) error {

@@ -82,6 +82,7 @@ func TestBackup(t *testing.T) {
 	do(1, []string{"has no backup \"x\""}, "restore", place, "--backup", "x", "--out", to+"/x")
 	do(2, []string{"--backup is for a PLACE"}, "restore", dir, "--backup", "x", "--out", to+"/x")
 	do(0, []string{"removed " + names[0], "removed " + names[1]}, "prune", place, "--keep", "1")
+	do(0, []string{"nothing to remove"}, "prune", place, "--keep", "1")
 	do(2, nil, "prune", place)
 	do(0, []string{"removed " + names[2]}, "backup", dir, place, "--keep", "1")
 	do(0, []string{"can be restored"}, "drill", place)

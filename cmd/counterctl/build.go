@@ -266,11 +266,11 @@ func (b *building) report(out output, stats bulk.Stats, r *counter.BuildResult, 
 		line("bad lines", "%d, passed over", stats.Bad)
 	}
 	if stats.Runs > 0 {
-		line("sorted", "in %d runs", stats.Runs)
+		line("sorted", "in %s", human.Count(stats.Runs, "run"))
 	}
 	cold := r.Posts - r.HotPosts
-	line("in files", "%d posts in %d files, %s, %.2f bytes each", cold, r.ColdFiles, human.Size(r.ColdBytes), float64(r.ColdBytes)/float64(max(cold, 1)))
-	line("in memory", "%d posts in %d images, %s, %.2f bytes each", r.HotPosts, r.HotImages, human.Size(r.HotBytes), float64(r.HotBytes)/float64(max(r.HotPosts, 1)))
+	line("in files", "%s in %s, %s, %.2f bytes each", human.Count(int(cold), "post"), human.Count(r.ColdFiles, "file"), human.Size(r.ColdBytes), float64(r.ColdBytes)/float64(max(cold, 1)))
+	line("in memory", "%s in %s, %s, %.2f bytes each", human.Count(int(r.HotPosts), "post"), human.Count(r.HotImages, "image"), human.Size(r.HotBytes), float64(r.HotBytes)/float64(max(r.HotPosts, 1)))
 	line("took", "%s, %.2f million posts a second", took.Round(time.Millisecond), float64(r.Posts)/1e6/max(took.Seconds(), 1e-3))
 	line("start", "counterd --dir %s", b.out)
 }

@@ -42,7 +42,7 @@ func TestBuild(t *testing.T) {
 		{"--schema " + sch + " " + sorted, "3000 of counter weibo, 1000 to 21993", 0},
 		{"--schema " + sch + " --hot 0 --file-posts 100 --cluster " + sorted, "3000 of counter weibo", 0},
 		{"--schema " + sch + " " + unsorted, "all posts are read again, and sorted", 0},
-		{"--schema " + sch + " --sort --hot-from 10000 " + unsorted, "sorted      in 1 runs", 0},
+		{"--schema " + sch + " --sort --hot-from 10000 " + unsorted, "sorted      in 1 run", 0},
 		{"--schema " + sch + " --duplicates last " + sorted + " " + sorted, "3000 lines, of which the last", 0},
 		{"--schema " + sch + " --skip-bad 1 --columns mid,comment,repost " + sorted + " " + file("bad.tsv", "90000\t1\t1\n90001\t-\t2\n"),
 			`bad.tsv:2: column 2 "comment": "-" is not`, 1},

@@ -38,6 +38,9 @@ Exit status 0: no differences. 1: there are some, or the nodes could not be aske
 			if *with == "" || *limit < 1 {
 				return misuse("want --with HOST:PORT, the other node, and --limit 1 or more")
 			}
+			if *with == addr {
+				return misuse("got %s twice, want two nodes", addr)
+			}
 			d := &diff{out: out, limit: *limit}
 			for i, a := range []string{addr, *with} {
 				n, err := node.Dial(ctx, a, reach)

@@ -75,3 +75,10 @@ func TestDiffEnds(t *testing.T) {
 		t.Errorf("status %d: %s%s", status, out, text)
 	}
 }
+
+// TestDiffOfOneNode: a node compared with itself would always be equal.
+func TestDiffOfOneNode(t *testing.T) {
+	if out, text, status := ctl(t, "diff", "127.0.0.1:1", "--with", "127.0.0.1:1"); status != 2 || !strings.Contains(text, "want two nodes") {
+		t.Errorf("status %d: %s%s", status, out, text)
+	}
+}
