@@ -55,6 +55,15 @@ for arch in amd64 arm64; do
 	cp cmd/counterd/internal/observe/metrics/{alerts.yml,grafana.json} "$root/monitoring/"
 	cp -r counter/client/howto/. "$root/howto/"
 	find "$root/howto" -name '*.go' -delete
+	# Links of the pages lead to files of the archive too: some have another place here, some come along for that.
+	grep -rl -e cmd/counterd/internal/observe/metrics/ -e counter/client/howto/ "$root" --include='*.md' --include=llms.txt |
+		xargs sed -i 's,](\([./]*\)cmd/counterd/internal/observe/metrics/,](\1monitoring/,g; s,](\([./]*\)counter/client/howto/,](\1howto/,g'
+	cp --parents bench/README.md packaging/helm/counterd/{README.md,values.yaml} packaging/allowed_signers counter/client/doc.go "$root/"
+	(cd "$root" && find . -name '*.md' -o -name llms.txt) | while read -r page; do
+		grep -oE '\]\([^)#:]+' "$root/$page" | cut -c3- | while read -r link; do
+			[ -e "$root/$(dirname "$page")/$link" ] || { echo "$page links to $link, which the archive does not have" >&2; exit 1; }
+		done
+	done
 	dist/here/notices ./cmd/... >"$root/NOTICES"
 	cp packaging/{counterd.service,counterd.conf,sysusers.conf,compose.yaml,sentinel.conf} "$root/packaging/"
 	cp packaging/Dockerfile.archive "$root/packaging/Dockerfile"
