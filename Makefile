@@ -17,7 +17,7 @@ help:
 	@echo ''
 	@echo 'Check a change (CONTRIBUTING.md)'
 	@echo '  make test           all tests: unit, race and e2e beside each other'
-	@echo '  make unit           tests without the race detector and without other programs; PKG=./counter/... for some'
+	@echo '  make unit           tests that make race leaves out or shortens, without other programs; PKG=./counter/... all tests of some packages'
 	@echo '  make race           tests of concurrent packages under the race detector; PKG='
 	@echo '  make e2e            end-to-end tests with the built programs and real clients'
 	@echo '  make lint           gofmt, go mod tidy, go vet, staticcheck'
@@ -116,11 +116,13 @@ packages = $$($(GO) list -f '{{.Dir}}' $(PKG) | grep -v /e2e | while read -r dir
 # Packages that start no goroutine, in their code or their tests, have nothing to show to the race detector; unit runs them.
 # A test that starts no goroutine and takes long skips itself there (internal/testkit/racetest).
 CONCURRENT := grep -qE '^[[:space:]]*go func|^[[:space:]]*go [[:alpha:]][[:alnum:].]*\(|\.Go\(' $$dir/*.go
-# A concurrent package whose tests know neither the detector nor -short does the same in both runs. Only race runs it.
-SAME_IN_BOTH := $(CONCURRENT) && ! grep -qsE 'racetest\.|testing\.Short\(\)|go:build.*race' $$dir/*_test.go
+# Only race runs a concurrent package whose tests know neither the detector nor -short: it does the same in both runs. Of the others unit
+# runs the tests that do less under the detector.
+ASKS := grep -qsE 'racetest\.|testing\.Short\(\)|go:build.*race' $$dir/*_test.go
 unit:
 ifeq ($(PKG),./...)
-	$(QUICK) $(call packages,! { $(SAME_IN_BOTH); })
+	$(QUICK) $(call packages,! $(CONCURRENT))
+	both="$(call packages,$(CONCURRENT) && $(ASKS))" && $(QUICK) -run "$$($(GO) run ./internal/testkit/unraced $$both)" $$both
 	$(QUICK) $(WHOLE_FLAGS) $(WHOLE)
 else
 	$(QUICK) $(call packages,true)

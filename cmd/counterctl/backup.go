@@ -201,7 +201,7 @@ func reach(x *backup.Index) string {
 	return from + " " + to
 }
 
-// prune removes what a store no longer keeps, prints it, and reports whether there was anything.
+// prune removes backups and objects that a store no longer keeps, prints them, and reports whether there was anything.
 func prune(ctx context.Context, out output, s backup.Store, keep int, of *backup.Index) (removed bool, err error) {
 	done, err := backup.Prune(ctx, s, keep, of)
 	for _, other := range done.Others {
