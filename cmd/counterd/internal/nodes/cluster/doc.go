@@ -19,7 +19,8 @@
 //     sync takes over. If none does, the process promotes itself to another epoch. So the log of an epoch has one writer.
 //  4. A node whose machine lost power (unless each change is synced) is behind: its log may lack changes that it
 //     acknowledged, until it has caught up with a primary. Meanwhile it becomes the primary only if all nodes in sync are
-//     behind and answer. Then the node with the longest log leads. The same holds for a node that cut its log for a primary.
+//     behind and answer. Then the node with the longest log leads. The same holds for a node that cut its log for a primary, unless
+//     the log ends then where that primary's epoch begins.
 //  5. A node does not cut its log below the offset that it knows to be confirmed in its shard. An epoch that begins by
 //     FORCE-UNCLEAN, or by rule 4, is the exception (Host.Shard). The rules above never require such a cut: only a disk that
 //     was rolled back, or a fault of the program, does. A node in sync whose primary lacks confirmed changes takes over, once.

@@ -1,8 +1,10 @@
 package repl
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -389,6 +391,65 @@ func TestCaughtUpUnderLoad(t *testing.T) {
 	if s.caughtUp(log, log.Durable()+1000); log.Behind() {
 		t.Error("it has what its primary named first, and is behind for as long as changes come")
 	}
+}
+
+// TestCutAtTerm: a node cuts frames that nobody confirmed for a primary whose term begins there. It is electable as soon as it follows, although
+// nothing more becomes durable on it. A node that was behind before is not.
+func TestCutAtTerm(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		a, b, c := newMember(t, "a", counter.SyncNo), newMember(t, "b", counter.SyncNo), newMember(t, "c", counter.SyncNo)
+		end := elect(t, a, b, 1, 3)
+		b.kill()
+		_ = a.later(1)
+		if err := a.host.Store().Replication().Sync(); err != nil {
+			t.Fatal(err)
+		}
+		b.start()
+		b.lead(2)
+		if before {
+			if err := a.host.Store().Replication().MarkBehind(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		said, err := b.host.goesOn(t, a.host)
+		var diverged *divergedError
+		if !errors.As(err, &diverged) || diverged.offset != end {
+			t.Fatalf("got %v, want DIVERGED %d", err, end)
+		}
+		a.silent.Store(true)
+		a.follow(c, 2) // which answers nothing that helps
+		l := newTestLink(t, a.host, false)
+		l.node, l.id, l.epoch = a.node, "b", 2
+		hello := []byte("+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+LEADS 2\r\n+OK\r\n")
+		if err := l.hears(slices.Concat(hello, said)); err != nil || !a.host.Store().Replication().Behind() {
+			t.Fatalf("%v, behind %t", err, a.host.Store().Replication().Behind())
+		}
+		if said, err = b.host.goesOn(t, a.host); err != nil {
+			t.Fatal(err)
+		}
+		line, _, _ := bytes.Cut(said, []byte("\r\n"))
+		answer, err := parseAnswer(string(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.hears(slices.Concat(hello, said[:len(line)+2+answer.lineage+2])) // and the link ends without a message of the stream
+		if got := a.host.Store().Replication().Behind(); got != before {
+			t.Errorf("behind %t, want %t", got, before)
+		}
+	}
+}
+
+// TestCaughtUpWithoutSync: under appendfsync no nothing else makes the log of a node durable.
+func TestCaughtUpWithoutSync(t *testing.T) {
+	a, b := newMember(t, "a", counter.SyncNo), newMember(t, "b", counter.SyncNo)
+	elect(t, a, b, 1, 3)
+	b.stop(true, 1)
+	b.start()
+	if !b.host.Store().Replication().Behind() {
+		t.Fatal("a node that lost power lacks nothing")
+	}
+	b.follow(a, 1)
+	eventually(t, "it has caught up", func() bool { return !b.host.Store().Replication().Behind() })
 }
 
 // TestConfirmedDamage: any damage of the file CONFIRMED is found: it never says another offset, epoch or history.

@@ -124,6 +124,7 @@ func (s *session) copy(a answer) (err error) {
 	}
 	alive()
 	alive = func() {}
+	s.whole = false
 	if !goesOn && end > 0 { // it may lack what it acknowledged, until it has caught up
 		if err := store.Replication().MarkBehind(); err != nil {
 			return errors.Join(err, in.Abort())

@@ -32,6 +32,7 @@ type Link struct {
 	// The run goroutine's.
 	begun   bool          // the node is a replica and has noted whose: nothing is taken before
 	full    bool          // ask for a full copy
+	whole   bool          // the log was cut, and lacked nothing before
 	mending bool          // for posts that cannot be read here (mend.go)
 	mends   int           // how often that was done
 	fetched fetched       // of a snapshot

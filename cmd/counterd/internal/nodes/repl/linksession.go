@@ -148,6 +148,9 @@ func (s *session) run() error {
 		return fmt.Errorf("%w: the stream begins at %d, the pasts of the two logs agree up to %d", ErrProtocol, a.offset, at)
 	}
 	changed, err := store.Replication().Follow(lineage)
+	if err == nil {
+		err = s.cutAtTerm(store.Replication(), &lineage)
+	}
 	if err != nil {
 		return err
 	}
@@ -184,6 +187,7 @@ func (s *session) cut(at uint64) error {
 		return fmt.Errorf("%w: a cut at %d of a log that ends at %d", ErrProtocol, at, end)
 	}
 	err := s.mayCut(&own, at)
+	whole := !s.node.host.Store().Replication().Behind()
 	if err == nil {
 		err = s.node.host.Store().Replication().MarkBehind()
 	}
@@ -206,6 +210,7 @@ func (s *session) cut(at uint64) error {
 	if err != nil {
 		return err
 	}
+	s.whole = whole
 	log.Warn("removed changes that only this node had", "from", tail.From, "to", tail.To, "frames", tail.Frames, "sets", tail.Sets,
 		"deletes", tail.Deletes, "flushes", tail.Flushes, "schema_changes", tail.Schemas, "first_change", time.UnixMilli(tail.FirstMS), "last_change", time.UnixMilli(tail.LastMS),
 		"saved_to", tail.File)
@@ -248,6 +253,18 @@ func (s *session) reopen(change func(dir string) error) error {
 	return err
 }
 
+// cutAtTerm ends the mark of a cut where the log ends now at the beginning of the primary's term, before this node acknowledges anything in that
+// term. The primary has all that was acknowledged before its term, and this node has all of the primary's log up to there. It was not
+// behind before the cut. Without this, a shard of two waited for a primary that was lost in the first second after it had taken over.
+func (s *session) cutAtTerm(log *counter.Replication, primary *format.Lineage) error {
+	whole := s.whole && log.Position() == primary.Terms[len(primary.Terms)-1].Start
+	s.whole = false
+	if !whole {
+		return nil
+	}
+	return log.ClearBehind()
+}
+
 // caughtUp ends the mark that this node may lack what it acknowledged. An elected primary has all of that, below the end of
 // its log that it names first on this link. Later ends do not count: under load, each names more than is durable here, and
 // the node would be no candidate for as long as the load lasts.
@@ -255,7 +272,7 @@ func (s *session) caughtUp(log *counter.Replication, end uint64) {
 	if s.goal == 0 {
 		s.goal = end
 	}
-	if s.id != "" && s.node.Healing() != nil && log.Durable() < s.goal && log.Written() >= s.goal {
+	if s.id != "" && (s.node.Healing() != nil || log.Behind()) && log.Durable() < s.goal && log.Written() >= s.goal {
 		_ = log.Sync() // the log tells its error, and the next ping tries again
 	}
 	s.healed(log)
