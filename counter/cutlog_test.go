@@ -148,7 +148,8 @@ func TestCutLogCutAgain(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestCutLogRestore: a restore from a log that a repair cut says that changes may be missing, and one from a whole log does not.
+// TestCutLogRestore: a restore from a log that a repair cut says that changes may be missing, and one from a whole log does not. The log of what was
+// restored from a snapshot needs that as the log that it was copied from; restored from the log alone, it has all that there is.
 func TestCutLogRestore(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
 	for _, cut := range []bool{false, true} {
@@ -156,12 +157,88 @@ func TestCutLogRestore(t *testing.T) {
 		manifests, _, err := snapfile.ReadManifests(vfs.OS(), dir)
 		must(t, err)
 		told := false
-		result, err := datadir.Restore(vfs.OS(), dir, vfs.OS(), filepath.Join(t.TempDir(), "restored"), datadir.Target{Offset: manifests[1].Offset - 1}, datadir.RestoreOptions{
+		out := filepath.Join(t.TempDir(), "restored")
+		result, err := datadir.Restore(vfs.OS(), dir, vfs.OS(), out, datadir.Target{Offset: manifests[1].Offset - 1}, datadir.RestoreOptions{
 			Cold: ColdVerifier(vfs.OS()), Say: func(line string) { told = told || strings.Contains(line, "may lack changes") },
 		})
 		must(t, err)
 		if result.Snapshot != 0 || told != cut {
 			t.Errorf("cut %t: from snapshot %d, told of missing changes: %t", cut, result.Snapshot, told)
+		}
+		if needsSnapshot(t, out) {
+			t.Errorf("cut %t: restored from the log alone, and needs a snapshot", cut)
+		}
+		out = filepath.Join(t.TempDir(), "restored")
+		_, err = datadir.Restore(vfs.OS(), dir, vfs.OS(), out, datadir.Target{Offset: manifests[0].Offset}, datadir.RestoreOptions{Cold: ColdVerifier(vfs.OS())})
+		must(t, err)
+		if needsSnapshot(t, out) != cut {
+			t.Errorf("cut %t: restored from a snapshot, and needs one: %t", cut, !cut)
+		}
+	}
+}
+
+func needsSnapshot(t *testing.T, dir string) bool {
+	t.Helper()
+	l, err := logfile.ReadLineage(vfs.OS(), dir)
+	must(t, err)
+	return l.NeedsSnapshot
+}
+
+// TestCutLogAlone: a repair takes the log alone, as no snapshot can be used, although an earlier one cut that. Then the state is that of the log, and a
+// start goes on from it also when the first snapshot since is broken off.
+func TestCutLogAlone(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	dir, _ := repairDir(t, true, false)
+	manifests, _, err := snapfile.ReadManifests(vfs.OS(), dir)
+	must(t, err)
+	for _, m := range manifests {
+		must(t, os.Remove(filepath.Join(dir, format.ManifestName(m.Generation))))
+	}
+	must(t, datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())}))
+	fs := &hookFS{FS: vfs.OS()}
+	opts := repairOptions
+	opts.FS = fs
+	s, err := Open(dir, opts)
+	must(t, err)
+	must(t, s.Set("1.cntrn", 77))
+	must(t, s.data.Log.Sync())
+	images, killed := 0, ""
+	fs.hook = func(string) {
+		if images++; images == 3 {
+			killed = copyDir(t, dir)
+		}
+	}
+	must(t, s.Snapshot())
+	fs.hook = nil
+	must(t, s.Close())
+	if killed == "" {
+		t.Fatalf("a snapshot of %d images", images)
+	}
+	s, err = Open(killed, repairOptions)
+	must(t, err)
+	if v, _, err := s.Get("1.cntrn"); v != 77 || err != nil {
+		t.Errorf("%d, %v", v, err)
+	}
+	must(t, s.Close())
+}
+
+// TestCutLogFollow: whether the log of a replica needs a snapshot does not depend on the log of its primary.
+func TestCutLogFollow(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	for _, cut := range []bool{false, true} {
+		dir, _ := repairDir(t, cut, false)
+		s, err := Open(dir, repairOptions)
+		must(t, err)
+		l := s.Replication().Lineage()
+		l.NeedsSnapshot = !cut
+		_, err = s.Replication().Follow(l)
+		must(t, err)
+		if got := s.Replication().Lineage(); got.NeedsSnapshot != cut {
+			t.Errorf("cut %t: a replica whose log needs a snapshot: %t", cut, got.NeedsSnapshot)
+		}
+		must(t, s.Close())
+		if needsSnapshot(t, dir) != cut {
+			t.Errorf("cut %t: HISTORY of a log that needs a snapshot: %t", cut, !cut)
 		}
 	}
 }

@@ -199,6 +199,12 @@ func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string,
 		{"images deleted", func(t *testing.T, dir string, _ []*format.Manifest) {
 			must(t, os.RemoveAll(format.ImageDir(dir)))
 		}},
+		{"all deleted", func(t *testing.T, dir string, manifests []*format.Manifest) {
+			for _, m := range manifests {
+				must(t, os.Remove(filepath.Join(dir, format.ManifestName(m.Generation))))
+			}
+			must(t, errors.Join(os.RemoveAll(format.ImageDir(dir)), os.RemoveAll(format.ColdDir(dir))))
+		}},
 	}
 	whole, values := repairDir(t, false, false)
 	cut, cutValues := repairDir(t, true, false)
@@ -240,6 +246,7 @@ func TestRepairTable(t *testing.T) {
 		{whole, lost, nothing, lost, lost, whole, lost, lost},
 		{whole, lost, nothing, lost, lost, whole, unknown, lost},
 		{whole, lost, unknown, lost, lost, whole, lost, lost},
+		{whole, lost, nothing, lost, lost, whole, unknown, lost},
 	}, func(t *testing.T, dir string, values map[string]uint64, want string) {
 		if got, said := repairOutcome(t, dir, values); got != want {
 			t.Errorf("%s, want %s; repair says:\n%s", got, want, strings.Join(said, "\n"))
@@ -259,6 +266,7 @@ func TestStartTable(t *testing.T) {
 		{whole, refused, refused, refused, refused, whole, refused, refused},
 		{whole, refused, refused, refused, refused, whole, unknown, refused},
 		{whole, refused, refused, refused, refused, whole, refused, refused},
+		{whole, refused, refused, refused, refused, whole, unknown, refused},
 	}, func(t *testing.T, dir string, values map[string]uint64, want string) {
 		report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
 		must(t, err)

@@ -33,8 +33,8 @@ type Dir struct {
 
 // OpenDir locks a data directory, makes what is missing of it, removes files that never got their name and reads the
 // manifests. A directory that another process has open gives vfs.ErrLocked, a manifest of another version
-// ErrUnsupportedFormat. If there are manifests and none is good, the log must have all changes (logfile.HasAll). Otherwise the
-// error is the newest one's *CorruptError.
+// ErrUnsupportedFormat. If none is good, the log must have all changes (CheckLogAlone). Otherwise the
+// error is a *CorruptError, of the newest one if there are any.
 func OpenDir(fsys vfs.FS, path string) (*Dir, error) {
 	if _, err := fsys.Stat(path); vfs.IsNotExist(err) {
 		if err := fsys.MkdirAll(path); err != nil {
@@ -89,15 +89,10 @@ func (d *Dir) open() error {
 	return nil
 }
 
-// CheckLogAlone returns a *CorruptError if a directory without a usable manifest had a snapshot, and its log does not have all changes. bad are
-// the errors of its manifests. If all manifests are gone, the files of blocks that this node wrote tell that there was a snapshot.
+// CheckLogAlone returns a *CorruptError if a directory without a usable manifest cannot start from its log, as that does not have all changes
+// (logfile.HasAll). bad are the errors of its manifests. Without them, a directory that has no log yet is a new one, and a log without its beginning
+// is damage of the log: replay finds it, and the frames may come from another node.
 func CheckLogAlone(fsys vfs.FS, dir string, bad []error) error {
-	files, err := snapfile.FindOrphans(fsys, dir, nil)
-	// A full copy that was broken off leaves files too, beside a log that is empty, or that a repair cut.
-	files = slices.DeleteFunc(files, func(name string) bool { return format.IsCopyName(filepath.Base(name)) })
-	if err != nil || len(bad)+len(files) == 0 {
-		return err
-	}
 	all, err := logfile.HasAll(fsys, dir)
 	if err != nil || all {
 		return err
@@ -106,10 +101,10 @@ func CheckLogAlone(fsys vfs.FS, dir string, bad []error) error {
 		return format.WithDir(bad[0], dir)
 	}
 	segs, err := logfile.ListSegments(fsys, dir)
-	if err != nil || len(segs) == 0 { // a first copy of another node's data was broken off
+	if err != nil || len(segs) == 0 || segs[0].Start > 0 {
 		return err
 	}
-	return &format.CorruptError{Dir: dir, File: dir, Want: fmt.Sprintf("a manifest that names %s", filepath.Base(files[0])), Got: "none, and the log does not have all changes"}
+	return &format.CorruptError{Dir: dir, File: dir, Want: "a manifest", Got: "none, and the log does not have all changes"}
 }
 
 // Sync makes the directory and its subdirectories durable: the process that made them may have ended before it synced them.

@@ -56,6 +56,7 @@ func LoseUnreadable(fsys vfs.FS, dir string, opts LoseOptions) error {
 			return err
 		}
 	}
+	lineage.NeedsSnapshot = true
 	if err := writeNewPast(fsys, dir, lineage, 0); err != nil {
 		return err
 	}
@@ -96,6 +97,6 @@ func unreadable(fsys vfs.FS, dir string, cold snapfile.ColdCheck) (faults []*sna
 // writeNewPast gives a directory a past that no other node has in common, instead of the given one. epoch is one of its log, if known.
 func writeNewPast(fsys vfs.FS, dir string, was format.Lineage, epoch uint32) error {
 	epoch = max(epoch, was.Current().Epoch)
-	alone := format.Lineage{Replica: was.Replica, Terms: []format.Term{{ReplID: format.NewReplID(), Epoch: epoch + 1}}, Cursors: was.Cursors}
+	alone := format.Lineage{Replica: was.Replica, Terms: []format.Term{{ReplID: format.NewReplID(), Epoch: epoch + 1}}, Cursors: was.Cursors, NeedsSnapshot: was.NeedsSnapshot}
 	return logfile.WriteLineage(fsys, dir, &alone)
 }

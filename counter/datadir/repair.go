@@ -31,11 +31,11 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //     of a damaged page, or of a file that cannot be opened. For the latter the error is a *BlockFault, which names the
 //     mids. So it is where no snapshot has a good image of a block, and the log does not go back to 0: the snapshot by
 //     which the fewest items are lost is taken.
-//  5. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
-//     the images are newer than the cut, and later changes are newer than the images. The log then has
-//     no past that others know: replicas take a full copy, and so does this node if it is one.
-//  6. A damaged HISTORY is made anew from the log, which says whose it is and whether a primary made it. What a crash
-//     broke off is finished first.
+//  5. If the log is cut below offsets of the snapshot, HISTORY says first that the log needs a snapshot, and has
+//     no past that others know: replicas take a full copy, and so does this node if it is one. Behind the cut, a manifest is written
+//     in which everything stands at the cut: the images are newer than the cut, and later changes are newer than the images.
+//  6. A damaged HISTORY is made anew from the log, which says whose it is and whether a primary made it. It says that the log needs
+//     a snapshot, as it is not known any more. What a crash broke off is finished first.
 //  7. Of what was cut from the log before (diverged-*) the whole frames are kept.
 //
 // Where the log is cut, block files that only manifests set aside named are set aside too, as the next start removes
@@ -232,6 +232,12 @@ func (r *repair) cut(at uint64) error {
 		r.sayf("LOST: the log ended at offset %d, and the snapshot needs it from offset %d on: changes behind the snapshot, if there were any, are gone from this directory", r.walked.End, at)
 	}
 	r.known = min(r.known, at)
+	clips := r.base != nil && r.base.Offset > at
+	if clips { // first: from the cut on, only the snapshot has some changes
+		if err := r.forgetPast(h.History); err != nil {
+			return err
+		}
+	}
 	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.History.ReplID)
 	// The new segment comes first, in the place of one that starts there. From then on the log has its new history, so
 	// that no offset is given out twice under the old one, and what is behind it tells a repair that comes after a crash
@@ -264,10 +270,10 @@ func (r *repair) cut(at uint64) error {
 			return err
 		}
 	}
-	if err := logfile.DropClaim(r.fsys, r.dir); err != nil { // last: until then a repair after a crash comes here again
+	if err := logfile.DropClaim(r.fsys, r.dir); err != nil { // until then, too, a repair after a crash comes here again
 		return err
 	}
-	if r.base != nil && r.base.Offset > at {
+	if clips { // last: that the manifest stands behind the log's end tells a repair after a crash to come here again
 		return r.writeClipped(at, h.History)
 	}
 	return nil
@@ -308,10 +314,6 @@ func (r *repair) writeClipped(at uint64, history format.History) error {
 		producers.Offset = min(producers.Offset, at)
 		m.Producers = &producers
 	}
-	// HISTORY first: that the manifest stands behind the log's end is what tells a later repair to come here again.
-	if err := r.forgetPast(history); err != nil {
-		return err
-	}
 	if err := snapfile.WriteManifest(r.fsys, r.dir, &m); err != nil {
 		return err
 	}
@@ -320,22 +322,25 @@ func (r *repair) writeClipped(at uint64, history format.History) error {
 	return r.dropManifests(func(other *format.Manifest) bool { return other == nil || other.Generation != m.Generation })
 }
 
-// forgetPast makes the log one without a past that others know. A replica could get the cut bytes again from its primary, but may lead before.
+// forgetPast says that the log, which is about to be cut below the snapshot, needs that, and gives it no past that others know. A replica could get
+// the cut bytes again from its primary, but may lead before.
 func (r *repair) forgetPast(history format.History) error {
-	if r.noLineage {
-		return nil
-	}
 	l, err := logfile.ReadLineage(r.fsys, r.dir)
-	if err != nil || len(l.Terms) == 0 {
+	if err != nil {
 		return err
 	}
-	r.sayf("the state is newer than the log: this node and its replicas will need a full copy of their primary")
-	l.Terms = []format.Term{{ReplID: history.ReplID, Epoch: history.Epoch}}
+	l.NeedsSnapshot = true
+	if len(l.Terms) > 0 {
+		r.sayf("the state is newer than the log: this node and its replicas will need a full copy of their primary")
+		l.Terms = []format.Term{{ReplID: history.ReplID, Epoch: history.Epoch}}
+	} else {
+		l.Replica = l.Replica || r.replica
+	}
 	return logfile.WriteLineage(r.fsys, r.dir, &l)
 }
 
 // setAside renames a file, durably.
 func (r *repair) setAside(path string) error { return past.SetAside(r.fsys, path, r.opts.Say) }
 
-// copyAside copies a file that is about to be cut, durably.
+// copyAside copies a file that is about to be changed, durably.
 func (r *repair) copyAside(path string) error { return past.CopyAside(r.fsys, path, r.opts.Say) }

@@ -145,14 +145,14 @@ func (r *repair) findChoices() (found choices, err error) {
 	return found, err
 }
 
-// takePartOfLog prepares for a start from a log that begins at 0 and lacks changes, which only the files of snapshots have. The directory is
-// given a past that no other node has in common, and these files are set aside. A directory that had no snapshot stays as it is.
+// takePartOfLog prepares for a start from a log that begins at 0 and needs a snapshot, where none can be used. The files of snapshots are set aside.
+// Then the state is that of the log, and the directory is given a past that no other node has in common.
 func (r *repair) takePartOfLog(manifests []string) error {
 	images, err := snapfile.FindOrphans(r.fsys, r.dir, nil)
-	if err != nil || len(manifests)+len(images) == 0 {
+	if err != nil {
 		return err
 	}
-	r.sayf("LOST: no snapshot can be used, and an earlier repair cut the log: changes that only snapshots had are gone from this directory; the files set aside have them")
+	r.sayf("LOST: no snapshot can be used, and HISTORY says that an earlier repair cut the log, or was damaged: changes that only snapshots had are gone from this directory; the files set aside have them")
 	if r.opts.Lacks != nil {
 		if err := r.opts.Lacks(); err != nil {
 			return err
@@ -164,17 +164,15 @@ func (r *repair) takePartOfLog(manifests []string) error {
 	}
 	_ = r.walkLog() // finds the history of the log; Repair sees to damage
 	past.Replica = past.Replica || r.walked.History.Replica
-	r.sayf("the state is not that of the log: this node and its replicas will need a full copy of their primary")
-	if err := writeNewPast(r.fsys, r.dir, past, r.walked.History.Epoch); err != nil {
-		return err
-	}
-	r.noLineage = false
 	for _, path := range slices.Concat(manifests, images) {
 		if err := r.setAside(path); err != nil {
 			return err
 		}
 	}
-	return nil
+	r.sayf("the state is older than it was: this node and its replicas will need a full copy of their primary")
+	past.NeedsSnapshot = false // last: until then a repair after a crash comes here again
+	r.noLineage = false
+	return writeNewPast(r.fsys, r.dir, past, r.walked.History.Epoch)
 }
 
 // logHolds tells whether the log is undamaged from a manifest's replay offset on, and reaches an offset.

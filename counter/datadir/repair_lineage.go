@@ -9,22 +9,22 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// mendLineage finishes what HISTORY says was begun, or sets it aside where it is damaged.
+// mendLineage finishes what HISTORY says was begun, or writes one without terms where it is damaged.
 func (r *repair) mendLineage() error {
 	l, err := logfile.ReadLineage(r.fsys, r.dir)
 	switch {
 	case errors.Is(err, format.ErrCorrupt):
 		r.sayf("%v", err)
 		r.noLineage = true
-		for _, path := range []string{format.LineagePath(r.dir) + vfs.CopySuffix, format.LineagePath(r.dir)} { // the file last: until then this is found again
+		for _, path := range []string{format.LineagePath(r.dir) + vfs.CopySuffix, format.LineagePath(r.dir)} {
 			if _, err := r.fsys.Stat(path); vfs.IsNotExist(err) {
 				continue
 			}
-			if err := r.setAside(path); err != nil {
+			if err := r.copyAside(path); err != nil {
 				return err
 			}
 		}
-		return nil
+		return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{NeedsSnapshot: true}) // whether it does is not known any more
 	case err != nil:
 		return err
 	case l.Begun() != "":
@@ -50,5 +50,5 @@ func (r *repair) restoreLineage() error {
 		role = "a replica's"
 	}
 	r.sayf("wrote %s: the log is %s, of history %s", format.LineagePath(r.dir), role, h.ReplID)
-	return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Replica: h.Replica, Terms: []format.Term{{ReplID: h.ReplID, Epoch: h.Epoch}}})
+	return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Replica: h.Replica, Terms: []format.Term{{ReplID: h.ReplID, Epoch: h.Epoch}}, NeedsSnapshot: true})
 }

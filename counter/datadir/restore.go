@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/snapfile"
@@ -261,13 +260,8 @@ func (r *restore) run(base *format.Manifest) error {
 			return err
 		}
 	}
-	if base == nil {
-		switch err := persist.CheckLogAlone(r.fsys, r.dir, nil); {
-		case errors.Is(err, format.ErrCorrupt):
-			r.sayf("the log from its beginning may lack changes that only snapshots had: HISTORY does not tell that no counterctl repair has cut it")
-		case err != nil:
-			return err
-		}
+	if base == nil && r.past.NeedsSnapshot {
+		r.sayf("the log from its beginning may lack changes that only snapshots had: HISTORY does not tell that no counterctl repair has cut it")
 	}
 	history, err := r.copyLog(stands)
 	if err != nil {

@@ -13,7 +13,7 @@ func (r *restore) readLineage() (err error) {
 	r.past, err = logfile.ReadLineage(r.fsys, r.dir)
 	if errors.Is(err, format.ErrCorrupt) {
 		r.sayf("%v: replicas of what is restored will need a full copy", err)
-		r.past = format.Lineage{}
+		r.past = format.Lineage{NeedsSnapshot: true} // nobody knows
 		return nil
 	}
 	if err == nil {
@@ -26,6 +26,7 @@ func (r *restore) readLineage() (err error) {
 func (r *restore) writeLineage(h format.History) error {
 	l := r.past.Cut(r.common)
 	l.Replica = false
+	l.NeedsSnapshot = l.NeedsSnapshot && r.result.Snapshot > 0
 	t := format.Term{ReplID: h.ReplID, Epoch: h.Epoch + 1, Start: r.common}
 	if n := len(l.Terms); n == 0 {
 		t.Start = 0

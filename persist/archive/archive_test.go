@@ -34,7 +34,7 @@ func sampleArchive(t testing.TB, withSnapshot, compressed bool) (archive []byte,
 	}
 	l, _, err := persist.OpenLog(opts, from, persisttest.Discard)
 	persisttest.Must(t, err)
-	lineage := format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{4}, Epoch: 6, Start: 0}, {ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch, Start: 700}}, Cutting: true, CuttingAt: 9}
+	lineage := format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{4}, Epoch: 6, Start: 0}, {ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch, Start: 700}}, Cutting: true, CuttingAt: 9, NeedsSnapshot: compressed}
 	w, err := NewWriter(disk, persisttest.Dir, l, m, lineage)
 	persisttest.Must(t, err)
 	var out bytes.Buffer
@@ -103,7 +103,7 @@ func TestArchive(t *testing.T) {
 		persisttest.Must(t, persisttest.VerifyDir(view, a.Path()))
 		l, err := logfile.ReadLineage(view, a.Path())
 		persisttest.Must(t, err)
-		if l.Cutting || len(l.Terms) != 2 || l.Current() != persisttest.History {
+		if l.Cutting || len(l.Terms) != 2 || l.Current() != persisttest.History || l.NeedsSnapshot != compressed {
 			t.Errorf("history %+v", l)
 		}
 		from := uint64(0)

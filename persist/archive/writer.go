@@ -121,7 +121,7 @@ func NewWriter(fsys vfs.FS, dir string, log *persist.Log, m *format.Manifest, li
 	w := &Writer{fsys: fsys, dir: dir, history: lineage.Current()}
 	from := uint64(0)
 	// What was begun and not finished is the directory's own.
-	plain := format.Lineage{Replica: lineage.Replica, Terms: lineage.Terms, Cursors: lineage.Cursors}
+	plain := format.Lineage{Replica: lineage.Replica, Terms: lineage.Terms, Cursors: lineage.Cursors, NeedsSnapshot: lineage.NeedsSnapshot}
 	w.add(outPart{name: format.HistoryName, text: plain.AppendText(nil)})
 	if m != nil {
 		from = m.Replay

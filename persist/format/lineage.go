@@ -29,6 +29,9 @@ type Lineage struct {
 	Terms   []Term
 	// Cursors: the log may have records of cursors, of dropped ranges or ticks. Programs that do not know these must not read it.
 	Cursors bool
+	// NeedsSnapshot: the log, also if it begins at 0, does not give the state of the directory. A repair that cuts the log below its snapshot, or that
+	// gives posts up, says so first. Each later snapshot has the missing changes, so the line stays true of this log until another log takes its place.
+	NeedsSnapshot bool
 
 	// What was begun and must be finished before the log is opened.
 	Cutting      bool   // the log is being cut at cutAt
@@ -120,7 +123,7 @@ func (l *Lineage) Cut(at uint64) Lineage {
 	for n > 0 && l.Terms[n-1].Start >= at {
 		n--
 	}
-	return Lineage{Replica: l.Replica, Terms: slices.Clone(l.Terms[:n]), Cursors: l.Cursors}
+	return Lineage{Replica: l.Replica, Terms: slices.Clone(l.Terms[:n]), Cursors: l.Cursors, NeedsSnapshot: l.NeedsSnapshot}
 }
 
 // End returns where term i of a log that ends at logEnd ends. A replica knows terms of its primary that begin behind the
@@ -159,9 +162,10 @@ func (l *Lineage) Begins(lEnd uint64, o *Lineage, oEnd uint64) bool {
 
 // The file HISTORY, and what nodes tell each other, is text:
 //
-//	counterd history <1|2>
+//	counterd history <1|2|3>
 //	replica <true|false>
-//	records cursor                                 if the log may have records of cursors or dropped ranges: then it is version 2
+//	records cursor                                 if the log may have records of cursors or dropped ranges: then it is version 2 at least
+//	needs snapshot                                 if the log alone does not give the state: then it is version 3
 //	cut <offset> chain <8 hex digits>              while a cut is not finished
 //	install <clear|name>                           while an installation is not: what there was goes,
 //	                                               what comes gets its names
@@ -172,7 +176,7 @@ func (l *Lineage) Begins(lEnd uint64, o *Lineage, oEnd uint64) bool {
 const (
 	HistoryName    = "HISTORY"
 	historyTitle   = "counterd history "
-	historyVersion = 2
+	historyVersion = 3
 )
 
 // AppendText appends the text to dst.
@@ -182,9 +186,15 @@ func (l *Lineage) AppendText(dst []byte) []byte {
 	if l.Cursors {
 		version = 2
 	}
+	if l.NeedsSnapshot {
+		version = 3
+	}
 	dst = fmt.Appendf(dst, "%s%d\nreplica %t\n", historyTitle, version, l.Replica)
 	if l.Cursors {
 		dst = append(dst, "records cursor\n"...)
+	}
+	if l.NeedsSnapshot {
+		dst = append(dst, "needs snapshot\n"...)
 	}
 	if l.Cutting {
 		dst = fmt.Appendf(dst, "cut %d chain %08x\n", l.CuttingAt, l.CuttingChain)
@@ -244,6 +254,10 @@ func DecodeLineage(name string, text []byte) (l Lineage, err error) {
 			n, _ = fmt.Sscanf(line, "replica %t", &l.Replica)
 		case "records":
 			if l.Cursors = line == "records cursor"; l.Cursors {
+				n = 1
+			}
+		case "needs":
+			if l.NeedsSnapshot = line == "needs snapshot"; l.NeedsSnapshot {
 				n = 1
 			}
 		case "cut":

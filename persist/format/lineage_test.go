@@ -121,15 +121,31 @@ func TestLineageCursors(t *testing.T) {
 		t.Error("the next history forgets that there may be cursors")
 	}
 	var newer *VersionError
-	text = bytes.Replace(text[:bytes.Index(text, []byte("end "))], []byte("history 2"), []byte("history 3"), 1)
+	text = bytes.Replace(text[:bytes.Index(text, []byte("end "))], []byte("history 2"), []byte("history 4"), 1)
 	if _, err := DecodeLineage("x", fmt.Appendf(text, "%s%08x\n", manifestEnd, Checksum(text))); !errors.As(err, &newer) {
-		t.Errorf("of version 3: %v", err)
+		t.Errorf("of version 4: %v", err)
+	}
+}
+
+// TestLineageNeedsSnapshot: only a log that needs a snapshot has a text of version 3, with or without cursors, and so has all that follows it.
+func TestLineageNeedsSnapshot(t *testing.T) {
+	l := Lineage{Terms: []Term{{ReplID{1}, 1, 0}}, NeedsSnapshot: true}
+	for _, cursors := range []bool{false, true} {
+		l.Cursors = cursors
+		if got, err := DecodeLineage("x", l.AppendText(nil)); err != nil || !got.NeedsSnapshot || got.Cursors != cursors || len(got.Terms) != 1 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+	golden(t, "HISTORY-v3", l.AppendText(nil))
+	next, cut := l.Begin(10), l.Cut(0)
+	if !next.NeedsSnapshot || !cut.NeedsSnapshot {
+		t.Error("the next history forgets that the log needs a snapshot")
 	}
 }
 
 // TestLineageDamage: any damage of the file HISTORY is found.
 func TestLineageDamage(t *testing.T) {
-	l := Lineage{Replica: true, Terms: []Term{{ReplID{1}, 1, 0}, {ReplID{2}, 4, 77}}, Installing: InstallName, Cutting: true, CuttingAt: 77, CuttingChain: 5}
+	l := Lineage{Replica: true, Terms: []Term{{ReplID{1}, 1, 0}, {ReplID{2}, 4, 77}}, Installing: InstallName, Cutting: true, CuttingAt: 77, CuttingChain: 5, NeedsSnapshot: true}
 	damagetest.AllFound(t, l.AppendText(nil), isDamage, func(b []byte) error {
 		_, err := DecodeLineage("HISTORY", b)
 		return err
@@ -146,7 +162,9 @@ func FuzzLineage(f *testing.F) {
 	f.Add(l.AppendText(nil))
 	l.Cursors = true
 	f.Add(l.AppendText(nil))
-	f.Add([]byte("counterd history 3\nend crc32c 00000000\n"))
+	l.NeedsSnapshot = true
+	f.Add(l.AppendText(nil))
+	f.Add([]byte("counterd history 4\nend crc32c 00000000\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := DecodeLineage("x", text)
 		if told, terr := ParseLineage("x", text); terr == nil && (err != nil || told.Cutting || told.Installing != InstallNone) {

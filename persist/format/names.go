@@ -60,13 +60,8 @@ func ColdName(block, offset uint64) string { return fmt.Sprintf("%d-%d%s", block
 
 // CopyName returns the base name of the n-th block file that a link to a primary copies. link is of letters and digits.
 func CopyName(tier Tier, link string, n int) string {
-	return fmt.Sprintf("%s%s-%d%s", copyPrefix, link, n, tier.suffix())
+	return fmt.Sprintf("copy-%s-%d%s", link, n, tier.suffix())
 }
-
-const copyPrefix = "copy-"
-
-// IsCopyName tells whether a file of blocks has a name of CopyName.
-func IsCopyName(name string) bool { return strings.HasPrefix(name, copyPrefix) }
 
 // maxBlockName bounds the base name of a block file: a file system takes 255 bytes, some of them for suffixes of
 // temporary files.

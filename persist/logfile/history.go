@@ -154,30 +154,13 @@ func WriteLineage(fsys vfs.FS, dir string, l *format.Lineage) error {
 	return vfs.WriteTwice(fsys, format.LineagePath(dir), l.AppendText(nil))
 }
 
-// HasAll tells whether the log of a directory has all changes, if it is not damaged: it begins at 0, and its first segment is of a term of the lineage. A repair
-// that cuts the log below the images, or gives posts up, makes a lineage that begins at 0 with a new term. Without a lineage the log must be of
-// one term, as each cut begins another one.
+// HasAll tells whether the log of a directory has all changes, if it is not damaged: it begins at 0, and HISTORY does not say that the log needs a
+// snapshot. A directory without HISTORY, or of a program that did not write this line yet, counts as one whose log no repair has cut.
 func HasAll(fsys vfs.FS, dir string) (bool, error) {
 	segs, err := ListSegments(fsys, dir)
 	if err != nil || len(segs) == 0 || segs[0].Start != 0 {
 		return false, err
 	}
 	l, err := ReadLineage(fsys, dir)
-	if err != nil || len(l.Terms) > 0 && l.Terms[0].Start > 0 { // the oldest terms are forgotten, and with them a repair
-		return false, err
-	}
-	var first format.ReplID
-	for i := range segs {
-		h, fault, err := SegmentHeaderOf(fsys, &segs[i])
-		switch {
-		case err != nil:
-			return false, err
-		case len(l.Terms) > 0:
-			return fault != nil || slices.ContainsFunc(l.Terms, func(t format.Term) bool { return t.ReplID == h.History.ReplID }), nil // replay finds the damage
-		case fault != nil || i > 0 && h.History.ReplID != first:
-			return false, nil
-		}
-		first = h.History.ReplID
-	}
-	return true, nil
+	return err == nil && !l.NeedsSnapshot, err
 }

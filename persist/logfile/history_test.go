@@ -3,6 +3,7 @@ package logfile
 import (
 	"bytes"
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/damagetest"
@@ -104,6 +105,39 @@ func TestOutdatedLineage(t *testing.T) {
 			if c.want && (err != nil || len(got.Terms) != len(c.past.Terms)) || !c.want && (!errors.Is(err, format.ErrCorrupt) || len(got.Terms) > 0) {
 				t.Errorf("%s: %+v, %v", name, got, err)
 			}
+		}
+	}
+}
+
+// TestHasAll: a log that begins at 0 has all changes, also if HISTORY has forgotten its oldest terms or is gone, unless HISTORY says that the log needs a
+// snapshot.
+func TestHasAll(t *testing.T) {
+	old := format.Lineage{}
+	for n := range uint64(300) {
+		old = old.Begin(n)
+	}
+	for what, c := range map[string]struct {
+		start uint64
+		past  *format.Lineage
+		want  bool
+	}{
+		"from 0":                     {past: &format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{1}, Epoch: 1}}}, want: true},
+		"from 0, without HISTORY":    {want: true},
+		"from 0, of 300 terms":       {past: &old, want: true},
+		"from 0, needs a snapshot":   {past: &format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{1}, Epoch: 1}}, NeedsSnapshot: true}},
+		"from behind 0":              {start: 64, past: &format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{1}, Epoch: 1}}}},
+		"no terms, needs a snapshot": {past: &format.Lineage{NeedsSnapshot: true}},
+	} {
+		disk := filetest.NewFS(t)
+		filetest.Must(t, disk.MkdirAll(format.LogDir(filetest.Dir)))
+		file, err := disk.Create(filepath.Join(format.LogDir(filetest.Dir), format.SegmentName(c.start)))
+		filetest.Must(t, err)
+		filetest.Must(t, file.Close())
+		if c.past != nil {
+			filetest.Must(t, WriteLineage(disk, filetest.Dir, c.past))
+		}
+		if got, err := HasAll(disk, filetest.Dir); got != c.want || err != nil {
+			t.Errorf("%s: %t, %v, want %t", what, got, err, c.want)
 		}
 	}
 }

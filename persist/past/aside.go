@@ -28,7 +28,7 @@ func SetAside(fsys vfs.FS, path string, say func(string)) error {
 	return fsys.SyncDir(filepath.Dir(path))
 }
 
-// CopyAside copies a file of a data directory that is about to be cut, durably, and calls say with one line about it. say may
+// CopyAside copies a file of a data directory that is about to be changed, durably, and calls say with one line about it. say may
 // be nil.
 func CopyAside(fsys vfs.FS, path string, say func(string)) (err error) {
 	name, err := asideName(fsys, path)
@@ -49,7 +49,7 @@ func CopyAside(fsys vfs.FS, path string, say func(string)) (err error) {
 		return err
 	}
 	if say != nil {
-		say(fmt.Sprintf("copied %s to %s before cutting it", path, filepath.Base(name)))
+		say(fmt.Sprintf("copied %s to %s before changing it", path, filepath.Base(name)))
 	}
 	return fsys.SyncDir(filepath.Dir(path))
 }

@@ -195,6 +195,26 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
+// TestInstallNeedsSnapshot: a log that is taken over needs a snapshot if the log of the primary does. The log before does not count.
+func TestInstallNeedsSnapshot(t *testing.T) {
+	for _, needs := range []bool{false, true} {
+		disk, frames, from, m, lineage := installed(t)
+		mine, err := logfile.ReadLineage(disk, persisttest.Dir)
+		persisttest.Must(t, err)
+		mine.NeedsSnapshot, lineage.NeedsSnapshot = !needs, needs
+		persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &mine))
+		in, err := BeginInstall(disk, persisttest.Dir, from, lineage, m)
+		persisttest.Must(t, err)
+		for _, raw := range frames {
+			persisttest.Must(t, in.Append(raw))
+		}
+		persisttest.Must(t, errors.Join(in.Stage(), in.Finish()))
+		if l, err := logfile.ReadLineage(disk, persisttest.Dir); err != nil || l.NeedsSnapshot != needs {
+			t.Errorf("HISTORY says that the log needs a snapshot: %t, %v, want %t", l.NeedsSnapshot, err, needs)
+		}
+	}
+}
+
 // TestInstallNamesTerms takes over a log of two terms. Each segment names the term of its frames, so that the log has all changes also when
 // the last term is taken back.
 func TestInstallNamesTerms(t *testing.T) {

@@ -138,8 +138,10 @@ func (r *Replication) Follow(l format.Lineage) (changed bool, err error) {
 		return false, core.ErrInMemory
 	}
 	l.Replica = true
-	l.Cursors = l.Cursors || r.Lineage().Cursors
-	if now := r.Lineage(); bytes.Equal(now.AppendText(nil), l.AppendText(nil)) {
+	now := r.Lineage()
+	l.Cursors = l.Cursors || now.Cursors
+	l.NeedsSnapshot = now.NeedsSnapshot // the primary's is of another directory
+	if bytes.Equal(now.AppendText(nil), l.AppendText(nil)) {
 		return false, nil // if it is owed, frames are refused until it is written
 	}
 	return true, r.changeRole(func(uint64) format.Lineage { return l })

@@ -214,7 +214,7 @@ func TestReplicaIsDamagedWhileItIsCopied(t *testing.T) {
 	}
 }
 
-// damageSnapshots damages all manifests of a directory whose HISTORY does not go back to the beginning of the log, so that it cannot be opened. The log is whole.
+// damageSnapshots damages all manifests of a directory whose HISTORY says that its log needs a snapshot, so that it cannot be opened. The log is whole.
 func damageSnapshots(t *testing.T, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
@@ -228,7 +228,7 @@ func damageSnapshots(t *testing.T, dir string) {
 	if err != nil || len(past.Terms) == 0 {
 		t.Fatalf("%+v, %v", past, err)
 	}
-	past.Terms[0].Start = max(past.Terms[0].Start, 1)
+	past.NeedsSnapshot = true
 	if err := logfile.WriteLineage(vfs.OS(), dir, &past); err != nil {
 		t.Fatal(err)
 	}

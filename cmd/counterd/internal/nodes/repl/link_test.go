@@ -127,6 +127,31 @@ func TestOlderPrimary(t *testing.T) {
 	}
 }
 
+// TestToldHistory: a replica whose log needs a snapshot does not tell its primary, which may be of a version that refuses such a history.
+func TestToldHistory(t *testing.T) {
+	w := newWorld(t)
+	h := &testHost{t: t, sim: w.replica.Kill()}
+	mine, err := logfile.ReadLineage(h.sim, "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.NeedsSnapshot = true
+	if err := logfile.WriteLineage(h.sim, "data", &mine); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	conn := &recorded{scripted: scripted{in: bytes.NewReader(append([]byte(hello), w.goesOn(t)...))}}
+	if err := (&session{Link: newTestLink(t, h, false), conn: wire.NewConn(conn, linkBuffer)}).run(); err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if said := string(conn.said); !strings.Contains(said, "counterd history 1\n") {
+		t.Errorf("the replica says %q", said)
+	}
+	if l := h.store.Load().Replication().Lineage(); !l.NeedsSnapshot {
+		t.Error("the replica forgets that its log needs a snapshot")
+	}
+}
+
 // TestBadFrames sends frames with right checksums and records that cannot be applied: nothing is changed by them, now
 // and after a restart.
 func TestBadFrames(t *testing.T) {

@@ -104,7 +104,9 @@ func (s *session) run() error {
 	}
 	store := s.node.host.Store()
 	past := store.Replication().Lineage()
-	if _, err := s.ask("REPLCONF", "history", string(past.AppendText(nil))); err != nil {
+	told := past
+	told.NeedsSnapshot = false // it is of this directory alone, and a primary of an earlier version does not know it
+	if _, err := s.ask("REPLCONF", "history", string(told.AppendText(nil))); err != nil {
 		return err
 	}
 	id, offset := "?", "-1"

@@ -146,6 +146,7 @@ func (o *Options) try(ctx context.Context, from backup.Store, x *backup.Index, h
 	l, whole := *history, true
 	if mine.past != nil {
 		l = *mine.past
+		l.NeedsSnapshot = history.NeedsSnapshot // of the backup, whose log goes on
 	} else {
 		segs, err := logfile.ListSegments(vfs.OS(), dir)
 		if err != nil {
