@@ -92,6 +92,9 @@ func (s *Store) Cursors() []FeedCursorState {
 	return s.cursors.Look()
 }
 
+// CursorsFrom returns the lowest log offset that a cursor of the feed needs, of the log that is kept.
+func CursorsFrom(s *Store) (offset uint64, ok bool) { return s.data.Cursors.From(s.repl.First()) }
+
 // Cursors is Store.Cursors as of the last look, which is one second old at most where background work is done. It reads nothing.
 func (a Admin) Cursors() []FeedCursorState {
 	if a.s.data.Log == nil {

@@ -136,6 +136,57 @@ func TestCursorKeepsLog(t *testing.T) {
 	}
 }
 
+// TestPinRetainsLog: log behind a cursor stays for a replica that copies, also when the cursor is gone or the limit is lower, and not when the disk is
+// almost full.
+func TestPinRetainsLog(t *testing.T) {
+	s, opts := openFeed(t, func(o *Options) { o.RetainBytes, o.SegmentBytes, o.FeedRetainBytes = 0, 512, 1<<20 })
+	work := func() {
+		t.Helper()
+		for i := range 60 {
+			feedIncr(t, s, "1.v", 1)
+			if i%20 == 19 {
+				if err := s.Snapshot(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	work()
+	at, err := s.Feeds().Now(s.data.Log.Durable())
+	if err == nil {
+		err = setCursor(s, "search", at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	work()
+	from, ok := CursorsFrom(s)
+	pin, err := s.Pins().PinSnapshot()
+	if err != nil || !ok || from != at.Frame || from >= pin.Manifest.Replay {
+		t.Fatalf("a cursor needs the log from %d on, %t, %v", from, ok, err)
+	}
+	defer pin.Release()
+	pin.RetainLog(from)
+	s.Admin().SetFeedRetain(1)
+	if err := deleteCursor(s, "search"); err != nil {
+		t.Fatal(err)
+	}
+	if work(); s.repl.First() > from {
+		t.Errorf("the log begins at %d, a replica copies it from %d on", s.repl.First(), from)
+	}
+	sim := opts.FS.(*vfs.Sim)
+	sim.SetCapacity(1 << 20)
+	s.snapshots.SnapshotIfDue()
+	if first := s.repl.First(); first <= from || first > pin.Manifest.Replay {
+		t.Errorf("on a full disk the log begins at %d, the snapshot that is copied needs it from %d on", first, pin.Manifest.Replay)
+	}
+	sim.SetCapacity(0)
+	pin.Release()
+	if work(); s.repl.First() <= pin.Manifest.Replay {
+		t.Errorf("behind the copy the log begins at %d", s.repl.First())
+	}
+}
+
 // TestCursorOfAnotherHistory: a cursor from which no feed goes on, as behind a restore of an older backup, is lost and keeps no log.
 func TestCursorOfAnotherHistory(t *testing.T) {
 	s, _ := openFeed(t, func(o *Options) { o.RetainBytes, o.SegmentBytes, o.FeedRetainBytes = 0, 512, 1<<40 })

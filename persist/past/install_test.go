@@ -19,14 +19,23 @@ import (
 // installed makes a data directory of the sample, and the frames and the manifest of a primary whose log overlaps with
 // it.
 func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *format.Manifest, lineage format.Lineage) {
+	return installedFrom(t, false)
+}
+
+// installedFrom is the same. The frames begin before those that the snapshot needs, if cursors of the feed do.
+func installedFrom(t *testing.T, cursors bool) (disk *vfs.Sim, frames [][]byte, from uint64, m *format.Manifest, lineage format.Lineage) {
 	t.Helper()
 	_, primary, opts := persisttest.SampleDir(t)
 	good, _, err := snapfile.ReadManifests(primary, persisttest.Dir)
 	persisttest.Must(t, err)
 	m = good[0]
 	m.History = format.History{ReplID: format.ReplID{8}, Epoch: persisttest.History.Epoch}
-	_, err = logfile.Walk(primary, persisttest.Dir, m.Replay, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
-		if f.End() > m.Replay && (f.Start < m.Offset) {
+	needs := m.Replay
+	if cursors {
+		needs = 0
+	}
+	_, err = logfile.Walk(primary, persisttest.Dir, needs, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
+		if f.End() > needs && f.Start < m.Offset {
 			if len(frames) == 0 {
 				from = f.Start
 			}
@@ -75,7 +84,11 @@ func contentOf(t *testing.T, disk vfs.FS) (string, error) {
 	if err := persisttest.VerifyDir(disk, persisttest.Dir); err != nil {
 		return "", errors.Join(err, log.Close(), d.Close())
 	}
-	text := fmt.Sprintf("%s replica %t, %d manifests, log to %d, %d records", l.Current().ReplID, l.Replica, len(m), rec.End, records)
+	segs, err := logfile.Segments(disk, persisttest.Dir)
+	if err != nil {
+		return "", errors.Join(err, log.Close(), d.Close())
+	}
+	text := fmt.Sprintf("%s replica %t, %d manifests, log from %d to %d, %d records", l.Current().ReplID, l.Replica, len(m), segs[0].Start, rec.End, records)
 	return text, errors.Join(log.Close(), d.Close())
 }
 
@@ -83,7 +96,16 @@ func contentOf(t *testing.T, disk vfs.FS) (string, error) {
 // directory holds what it held or the primary's, and which of the two is decided by one operation.
 func TestInstallCrash(t *testing.T) {
 	racetest.Skip(t, "the test drives the log itself, call after call")
-	base, frames, from, m, lineage := installed(t)
+	for _, cursors := range []bool{false, true} {
+		installCrash(t, cursors)
+	}
+}
+
+func installCrash(t *testing.T, cursors bool) {
+	base, frames, from, m, lineage := installedFrom(t, cursors)
+	if cursors && m.Replay-from < 1000 {
+		t.Fatalf("the log begins at %d, the snapshot needs it from %d on", from, m.Replay)
+	}
 	old, err := contentOf(t, base.Kill())
 	persisttest.Must(t, err)
 	install := func(fsys vfs.FS) error {

@@ -15,6 +15,7 @@ type Pin struct {
 	Manifest *format.Manifest // the newest; nil: there is none, and the log goes back to its beginning
 	names    map[string]struct{}
 	from     uint64 // log offset from which on the log is kept
+	retain   uint64 // the same, as long as the disk has room
 }
 
 // Pins keep files and log from being removed while they are copied: those that are not released yet. All methods are safe
@@ -79,6 +80,7 @@ func (p *Pins) add(pin *Pin) {
 	if p.all == nil {
 		p.all = make(map[*Pin]struct{})
 	}
+	pin.retain = pin.from
 	p.all[pin] = struct{}{}
 }
 
@@ -102,6 +104,17 @@ func (p *Pins) from() uint64 {
 	return from
 }
 
+// retainFrom is from, with the log that stays as long as the disk has room.
+func (p *Pins) retainFrom() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := ^uint64(0)
+	for pin := range p.all {
+		from = min(from, pin.from, pin.retain)
+	}
+	return from
+}
+
 // Path returns where a file that the pinned manifest names is; ok is false for any other.
 func (p *Pin) Path(tier format.Tier, name string) (path string, ok bool) {
 	if _, ok := p.names[name]; !ok {
@@ -118,6 +131,13 @@ func (p *Pin) VerifyImages() error {
 		return nil
 	}
 	return p.of.verify(p.Manifest)
+}
+
+// RetainLog pins the log from an offset on too, until the disk is almost full.
+func (p *Pin) RetainLog(from uint64) {
+	p.of.mu.Lock()
+	p.retain = from
+	p.of.mu.Unlock()
 }
 
 // Release ends the pin. It may be called twice.

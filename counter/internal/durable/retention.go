@@ -38,7 +38,7 @@ func (r *Retention) dropBefore() uint64 {
 			before = min(before, max(from, r.s.Log.Segments().KeepFrom(retain)))
 		}
 	}
-	return min(before, r.pins.from())
+	return min(before, r.pins.retainFrom())
 }
 
 // keeps tells whether log is kept beyond what recovery needs.

@@ -15,6 +15,7 @@
 //	restore_test.go                         a restore of columns that count in windows, and that decay
 //	import_test.go                          imports beside moves, failovers and kills
 //	feed_test.go                            consumers of the feed beside moves, failovers and kills
+//	feed_copy_test.go                       a consumer of the feed behind a full copy and a failover
 //	windows_test.go                         a column that counts in a window of time beside moves, failovers and kills
 //	tools_test.go                           backups beside moves, failovers and kills
 package cluster

@@ -4,6 +4,7 @@ package server
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,9 +12,12 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // feedServe starts a server whose changes are durable when they are acknowledged.
@@ -282,6 +286,98 @@ func TestCursorCommand(t *testing.T) {
 	r.want("COUNTER.CURSOR GET search", strconv.Quote(at))
 	r.want("COUNTER.CURSOR DEL search", ":1")
 	r.want("COUNTER.CURSOR LIST", "[]")
+}
+
+// cursorBehind starts a primary with a cursor, behind which it has log for the cursor alone. at is the cursor's position.
+func cursorBehind(t *testing.T) (primary *replNode, p *wireClient, at string) {
+	t.Helper()
+	primary = newReplNode(t)
+	keepsForCursors(primary)
+	primary.start("")
+	p = primary.dial()
+	p.want("SET 1.cntcm 1", "+OK")
+	at, _ = feedOf(t, p.do("COUNTER.FEED FROM NOW"))
+	p.want("COUNTER.CURSOR SET search "+at, "+OK")
+	p.want("ADD COLUMN weibo late hint=8 max=20", "+OK")
+	for i := range 600 {
+		p.want(fmt.Sprintf("SET %d.cntcm 3", 10+i%50), "+OK")
+	}
+	p.want("DROP COLUMN weibo late", "+OK")
+	for range 2 {
+		p.do("INCR 1.cntcm")
+		p.want("SAVE", "+OK")
+	}
+	if m := primary.opens.Store().Replication().Manifests(); len(m) == 0 {
+		t.Fatal("no snapshot was made")
+	}
+	return primary, p, at
+}
+
+// keepsForCursors has a node keep log for cursors alone.
+func keepsForCursors(n *replNode) {
+	n.opts.SegmentBytes, n.opts.RetainBytes, n.opts.FeedRetainBytes, n.opts.AppendFsync = 4096, 0, 1<<30, counter.SyncAlways
+}
+
+// feedBehind returns all changes of a feed behind a position.
+func feedBehind(t *testing.T, c *wireClient, from string) (all []string) {
+	t.Helper()
+	for {
+		next, changes := feedOf(t, c.do("COUNTER.FEED FROM "+from))
+		if all = append(all, changes...); len(changes) == 0 {
+			return all
+		}
+		from = next
+	}
+}
+
+// TestCursorFullCopy: a node that took a full copy has the log from the oldest cursor on, so a consumer goes on there when it leads directly behind
+// the copy, and so it is with a replica of that node.
+func TestCursorFullCopy(t *testing.T) {
+	primary, p, at := cursorBehind(t)
+	want := feedBehind(t, p, at)
+	if len(want) < 600 {
+		t.Fatalf("%d changes", len(want))
+	}
+	from := primary
+	for range 2 {
+		replica := newReplNode(t)
+		keepsForCursors(replica)
+		r := replica.start(from.addr()).dial()
+		until(t, "the copy", func() bool { return r.do("COUNTER.CURSOR GET search").Text == at })
+		until(t, "the end of the log", func() bool { return infoField(t, r, "slave_repl_offset") == infoField(t, p, "master_repl_offset") })
+		from = replica
+	}
+	r := from.dial()
+	r.want("REPLICAOF NO ONE", "+OK")
+	if got := feedBehind(t, r, at); !slices.Equal(got, want) {
+		t.Errorf("the feed of the next primary has %d changes behind the cursor, want %d", len(got), len(want))
+	}
+	if line := infoField(t, r, "cursor_search"); !strings.HasSuffix(line, ",lost=0") {
+		t.Errorf("the cursor is %q", line)
+	}
+}
+
+// TestCursorFullCopyDamaged: log that the primary cannot read, and that only a cursor needs, keeps no replica from its copy.
+func TestCursorFullCopyDamaged(t *testing.T) {
+	primary, p, _ := cursorBehind(t)
+	log := primary.opens.Store().Replication()
+	segs, err := logfile.Segments(vfs.OS(), primary.dir)
+	if err != nil || segs[2].End > log.Manifests()[0].Replay {
+		t.Fatalf("%+v, %v", segs, err)
+	}
+	damageFile(t, segs[1].Path, func(path string, text []byte) error {
+		text[format.SegmentHeaderLen+format.FrameHeaderLen] ^= 1
+		return os.WriteFile(path, text, 0o640)
+	})
+	replica := newReplNode(t)
+	keepsForCursors(replica)
+	r := replica.start(primary.addr()).dial()
+	until(t, "the copy", func() bool { return infoField(t, r, "slave_repl_offset") == infoField(t, p, "master_repl_offset") })
+	if !replica.said(repl.CopyWithoutCursors) {
+		t.Error("the replica does not say that it gives the log up")
+	}
+	r.want("GET 1.cntcm", `"3"`)
+	until(t, "the state of the cursor", func() bool { return strings.HasSuffix(infoField(t, r, "cursor_search"), ",lost=1") })
 }
 
 // provokeFeeds: positions that cannot be continued.

@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/counterd/counterd/counter"
@@ -25,7 +24,7 @@ import (
 //
 //  1. the block files, under names that no other file has (fetched.go), beside what the store has: it goes on to answer
 //  2. where the two logs differ, what this node has is saved as an archive, if it has anything
-//  3. the log from the snapshot's replay offset, beside the store's
+//  3. the log from the snapshot's replay offset, or from the oldest cursor of the feed, beside the store's
 //  4. at the snapshot's offset the store is closed (LOADING), manifest and log take the place of its own in one step
 //     that a crash does not split, it is opened again, takes the primary's history over, and the stream goes on
 //
@@ -53,8 +52,11 @@ func (s *session) copy(a answer) (err error) {
 	}
 	var files []*fetchedFile
 	gaps := gapsOf(m)
+	begins, installed := m.Replay, false // the log that comes
 	defer func() {
-		if vfs.IsNoSpace(err) {
+		if begins < m.Replay && !installed && s.breaks < mostBreaks {
+			s.brokeOff(err)
+		} else if vfs.IsNoSpace(err) {
 			s.makeRoom(&lineage, gaps, files)
 		}
 	}()
@@ -112,13 +114,16 @@ func (s *session) copy(a answer) (err error) {
 	if err == nil && !bytes.Equal(now.AppendText(nil), lineage.AppendText(nil)) {
 		err = fmt.Errorf("%w: the primary's history has changed while its data was copied", ErrProtocol)
 	}
+	if begins = b.offset; err == nil {
+		err = s.roomForCursors(store.Path(), m.Replay-begins)
+	}
 	if err != nil {
 		return err
 	}
 	if goesOn { // this node keeps its part of the primary's log meanwhile
 		alive = s.each(ackEvery, s.ack)
 	}
-	in, err := s.stage(store.Path(), b.offset, until, lineage, m)
+	in, err := s.stage(store.Path(), begins, until, lineage, m)
 	if err != nil {
 		return err
 	}
@@ -133,7 +138,7 @@ func (s *session) copy(a answer) (err error) {
 	if err := s.reopen(func(string) error { return in.Finish() }); err != nil {
 		return err
 	}
-	s.lost = 0
+	installed, s.breaks, s.lost = true, 0, 0
 	for _, file := range files {
 		if file.lost {
 			s.lost++
@@ -214,70 +219,6 @@ func (s *session) progress(n int64) {
 	s.lastIO.Store(int64(monotonic.Now()))
 }
 
-// fetch copies one file. It gets its name when it is all there and durable.
-func (s *session) fetch(path, tier, name string, b *format.BlockFile, buf []byte) (err error) {
-	if err := s.tell("REPLCONF", "fetch", tier, name); err != nil {
-		return err
-	}
-	n, err := s.readBulk()
-	if err != nil {
-		return err
-	}
-	if n != int64(b.Bytes) {
-		return fmt.Errorf("%w: file %s of %d bytes, the manifest says %d", ErrProtocol, name, n, b.Bytes)
-	}
-	fs := s.node.fs
-	temp := path + vfs.TempSuffix
-	if err := fs.Remove(temp); err != nil && !isNotExist(err) {
-		return err
-	}
-	if err := fs.MkdirAll(filepath.Dir(path)); err != nil {
-		return err
-	}
-	file, err := fs.Create(temp)
-	if err != nil {
-		return err
-	}
-	for at := int64(0); at < n && err == nil; {
-		s.deadline()
-		part := buf[:min(int64(len(buf)), n-at)]
-		if _, err = io.ReadFull(s.conn, part); err == nil {
-			_, err = file.WriteAt(part, at)
-			at += int64(len(part))
-			s.progress(int64(len(part)))
-		}
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = fs.Rename(temp, path)
-	}
-	if err != nil {
-		_ = fs.Remove(temp)
-		return err
-	}
-	var end [2]byte
-	if _, err := io.ReadFull(s.conn, end[:]); err != nil || string(end[:]) != "\r\n" {
-		return fmt.Errorf("%w: CRLF is missing behind file %s", errors.Join(ErrProtocol, err), name)
-	}
-	return nil
-}
-
-// readBulk reads the head of a bulk string.
-func (s *session) readBulk() (int64, error) {
-	s.deadline()
-	line, err := s.conn.ReadLine()
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(line[1:], 10, 64)
-	if line[0] != '$' || err != nil || n < 0 {
-		return 0, fmt.Errorf("%w: %q, want a bulk string", ErrProtocol, line)
-	}
-	return n, nil
-}
-
 // stage takes the log up to an offset, that of the snapshot or behind it, and makes it and the snapshot ready to become
 // the directory's content.
 func (s *session) stage(dir string, start, until uint64, lineage format.Lineage, m *format.Manifest) (*past.Install, error) {
@@ -285,7 +226,11 @@ func (s *session) stage(dir string, start, until uint64, lineage format.Lineage,
 	if m.Offset == 0 && len(m.Counters) == 0 && len(m.Schema) == 0 {
 		snapshot = nil // there is none: the log from its beginning
 	}
-	checker, err := counter.NewFrameChecker(snapshot)
+	older, err := counter.NewFrameChecker(nil) // of log before the snapshot, which names its schemas itself
+	if err != nil {
+		return nil, err
+	}
+	newer, err := counter.NewFrameChecker(snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -304,6 +249,10 @@ func (s *session) stage(dir string, start, until uint64, lineage format.Lineage,
 		if msg.kind != msgFrame {
 			continue
 		}
+		checker := newer
+		if in.Position()+uint64(len(msg.frame)) <= m.Replay {
+			checker = older
+		}
 		if err := checker.Check(msg.frame); err != nil {
 			return nil, errors.Join(err, in.Abort())
 		}
@@ -316,6 +265,33 @@ func (s *session) stage(dir string, start, until uint64, lineage format.Lineage,
 	}
 	return in, nil
 }
+
+// The log before the snapshot's replay offset is for consumers of the feed alone, and must not keep a node from its copy.
+
+// mostBreaks is how many copies with such log may break off in a row: the log may be damaged at the primary, or the connection may not last.
+const mostBreaks = 3
+
+// roomForCursors returns an error if so many bytes of such log take more than half of the free room: clients' changes need it.
+func (s *session) roomForCursors(dir string, bytes uint64) error {
+	space, err := s.node.fs.Space(dir)
+	if err != nil || bytes <= uint64(max(0, space.Free))/2 {
+		return nil // if the disk does not tell, writing will
+	}
+	return fmt.Errorf("the log behind the oldest cursor of the feed takes %d bytes, more than half of the %d that are free: %w", bytes, space.Free, syscall.ENOSPC)
+}
+
+// brokeOff is called when a copy with such log has broken off. Without room, or after some attempts, the next one is made without that log.
+func (s *session) brokeOff(err error) {
+	if s.breaks++; vfs.IsNoSpace(err) {
+		s.breaks = mostBreaks
+	}
+	if s.breaks >= mostBreaks {
+		s.node.logger.Warn(CopyWithoutCursors, "primary", s.primary.String(), "error", err)
+	}
+}
+
+// CopyWithoutCursors is the line of a node that gives up the log behind cursors of the feed.
+const CopyWithoutCursors = "making the full copy without the log behind cursors of the feed; cursors that are behind the snapshot will be lost on this node"
 
 // saveOwn saves what this node has, all of it, before the data of a primary whose log differs from an offset on takes its
 // place: the two have no past in common, or this log could not be cut back to it. Without posts there is nothing to

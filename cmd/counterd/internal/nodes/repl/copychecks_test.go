@@ -24,6 +24,7 @@ func (h *testHost) copiedAs(t testing.TB, damage func(b *format.BlockFile, file 
 	var ps Peers
 	p := ps.NewPeer(&scripted{})
 	defer p.Close()
+	p.takesCursors = !h.noCursors
 	out, _, err := p.Sync(h.Store(), "?", "-1")
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,11 @@ package repl
 
 import (
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/format"
@@ -94,4 +99,68 @@ func (f *fetched) installed() {
 func (f *fetched) discard(fsys vfs.FS, dir string) {
 	f.remove(fsys, dir)
 	f.installed()
+}
+
+// fetch copies one file. It gets its name when it is all there and durable.
+func (s *session) fetch(path, tier, name string, b *format.BlockFile, buf []byte) (err error) {
+	if err := s.tell("REPLCONF", "fetch", tier, name); err != nil {
+		return err
+	}
+	n, err := s.readBulk()
+	if err != nil {
+		return err
+	}
+	if n != int64(b.Bytes) {
+		return fmt.Errorf("%w: file %s of %d bytes, the manifest says %d", ErrProtocol, name, n, b.Bytes)
+	}
+	fs := s.node.fs
+	temp := path + vfs.TempSuffix
+	if err := fs.Remove(temp); err != nil && !isNotExist(err) {
+		return err
+	}
+	if err := fs.MkdirAll(filepath.Dir(path)); err != nil {
+		return err
+	}
+	file, err := fs.Create(temp)
+	if err != nil {
+		return err
+	}
+	for at := int64(0); at < n && err == nil; {
+		s.deadline()
+		part := buf[:min(int64(len(buf)), n-at)]
+		if _, err = io.ReadFull(s.conn, part); err == nil {
+			_, err = file.WriteAt(part, at)
+			at += int64(len(part))
+			s.progress(int64(len(part)))
+		}
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = fs.Rename(temp, path)
+	}
+	if err != nil {
+		_ = fs.Remove(temp)
+		return err
+	}
+	var end [2]byte
+	if _, err := io.ReadFull(s.conn, end[:]); err != nil || string(end[:]) != "\r\n" {
+		return fmt.Errorf("%w: CRLF is missing behind file %s", errors.Join(ErrProtocol, err), name)
+	}
+	return nil
+}
+
+// readBulk reads the head of a bulk string.
+func (s *session) readBulk() (int64, error) {
+	s.deadline()
+	line, err := s.conn.ReadLine()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(line[1:], 10, 64)
+	if line[0] != '$' || err != nil || n < 0 {
+		return 0, fmt.Errorf("%w: %q, want a bulk string", ErrProtocol, line)
+	}
+	return n, nil
 }

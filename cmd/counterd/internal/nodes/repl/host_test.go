@@ -27,6 +27,8 @@ type testHost struct {
 	sim  *vfs.Sim
 	fs   vfs.FS // to the same through something; nil: sim itself
 	seed uint64 // of hashes; 0: 1
+
+	noCursors bool // a replica that copies it takes no log for cursors
 	// options changes those of the store; nil: it does not.
 	options func(o *counter.Options)
 	store   atomic.Pointer[counter.Store]

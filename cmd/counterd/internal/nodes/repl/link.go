@@ -37,6 +37,7 @@ type Link struct {
 	mends   int           // how often that was done
 	fetched fetched       // of a snapshot
 	lost    int           // cold files of the last copy that the primary could not read
+	breaks  int           // copies with log for cursors of the feed that broke off in a row
 	saved   ownData       // the archive that saveOwn made
 	cramped string        // the last complaint about a disk without room for the copy
 	doubts  bool          // the primary is to read its cold files before they come: see makeRoom
@@ -174,6 +175,15 @@ func (l *Link) begin() error {
 	l.node.peers.DisconnectAll()
 	l.begun = true
 	return nil
+}
+
+// hello says which additions to the stream this node takes.
+func (l *Link) hello() []string {
+	words := []string{"REPLCONF", "version", "counterd", "capa", "counterd1", "capa", capaPublish, "capa", capaShard, "capa", capaConfirm, "capa", capaCompare}
+	if l.breaks < mostBreaks {
+		words = append(words, "capa", capaCursors)
+	}
+	return words
 }
 
 // linkBuffer is how many bytes are read from the primary at a time.

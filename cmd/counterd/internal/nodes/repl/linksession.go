@@ -78,7 +78,7 @@ func (s *session) run() error {
 			return err
 		}
 	}
-	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "capa", capaPublish, "capa", capaShard, "capa", capaConfirm, "capa", capaCompare); err != nil {
+	if _, err := s.ask(s.hello()...); err != nil {
 		var refused *wire.ServerError
 		if errors.As(err, &refused) && strings.Contains(refused.Text, "Unrecognized REPLCONF option") {
 			err = fmt.Errorf("the primary is no counterd, maybe a Redis, and its data cannot be followed: %w", err)

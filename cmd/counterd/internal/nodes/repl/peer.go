@@ -34,6 +34,7 @@ type Peer struct {
 	takesConfirm  bool // and those of how far the log is confirmed
 	takesCompare  bool // and those of comparing
 	snapshotOnly  bool // of redis-cli --rdb
+	takesCursors  bool // behind a full copy it takes log from the oldest cursor on
 	takesEnd      bool // of redis-cli too: a file sent to it may end with a mark, in place of a length before it
 	lineage       format.Lineage
 	nodeID        string // of a cluster's node, which means the node of id to, in an epoch; else empty
@@ -110,6 +111,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 		p.takesShard = p.takesShard || string(value) == capaShard
 		p.takesConfirm = p.takesConfirm || string(value) == capaConfirm
 		p.takesCompare = p.takesCompare || string(value) == capaCompare
+		p.takesCursors = p.takesCursors || string(value) == capaCursors
 		p.takesEnd = p.takesEnd || string(value) == "eof"
 	case "node-id", "to":
 		if len(value) == 0 || len(value) > 128 {

@@ -39,7 +39,7 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 		if p.store != store {
 			return nil, false, errors.New("ERR the snapshot that was announced is no more: send PSYNC on a new connection")
 		}
-		return p.proceed(log, &mine, at)
+		return p.proceed(log, &mine, p.withCursors(log, at))
 	}
 	p.follow() // the subject of an earlier answer
 	p.store = store
@@ -93,6 +93,23 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 	reply = append(append(reply, past...), "\r\n"...)
 	p.peers.add(p)
 	return reply, false, nil
+}
+
+// capaCursors says that a replica takes log behind a full copy from the oldest cursor of the feed on.
+const capaCursors = "cursors"
+
+// withCursors is the offset from which a replica gets log behind a full copy: at, or the lowest that a cursor of the feed needs. Log that is
+// dropped or damaged behind its first frame ends the stream: the replica comes again, after some times without capaCursors.
+func (p *Peer) withCursors(log *counter.Replication, at uint64) uint64 {
+	from, ok := counter.CursorsFrom(p.store)
+	if !p.takesCursors || !ok || from >= at {
+		return at
+	}
+	p.pin.RetainLog(from)
+	if p.probe(log, from) != nil {
+		return at
+	}
+	return from
 }
 
 // probe reads the first frame that a replica would get. Where old log is damaged the replica takes a full copy: it would

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
@@ -311,8 +312,12 @@ func unheard(n *nemesis, list []*Machine) {
 	}
 }
 
-// keepsLogs tells whether no node can have begun a log anew, by a full copy or because its files decayed, or dropped log because its disk
-// was full.
+// keepsLogs tells whether no node can have begun a log anew behind a cursor, by a full copy without that log or because its files decayed, or
+// dropped log because its disk was full.
 func (r *Run) keepsLogs() bool {
-	return r.Story.Met()[copied] == 0 && !r.Config.Decay && !r.Config.DiskFaults && !r.Config.DiskHangs && !r.Config.Sentinel
+	met := r.Story.Met()
+	if met[copied] > 0 && (met[repl.CopyWithoutCursors] > 0 || r.Config.Older > 0) {
+		return false
+	}
+	return !r.Config.Decay && !r.Config.DiskFaults && !r.Config.DiskHangs && !r.Config.Sentinel
 }
