@@ -40,11 +40,7 @@ func withCursor(t *testing.T) (a *testHost, needs uint64) {
 	ok(err)
 	cursor, err := s.Feeds().Cursor("search", at)
 	ok(errors.Join(err, s.Replication().AdmitCursors()))
-	b := s.NewBatch()
-	ok(b.Begin())
-	err = counter.CursorsOf(b).Set(cursor)
-	b.End()
-	ok(errors.Join(err, b.Commit()))
+	ok(a.set(cursor))
 	for range 2 {
 		ok(s.AlterScript("add column w late hint=8 max=20 suffix=late"))
 		for i := range 50 {
@@ -61,6 +57,17 @@ func withCursor(t *testing.T) (a *testHost, needs uint64) {
 		t.Fatalf("the log begins at %d, the cursor needs %d", first, cursor.Offset)
 	}
 	return a, cursor.Offset
+}
+
+// set sets a cursor.
+func (h *testHost) set(cursor format.Cursor) error {
+	b := h.Store().NewBatch()
+	if err := b.Begin(); err != nil {
+		return err
+	}
+	err := counter.CursorsOf(b).Set(cursor)
+	b.End()
+	return errors.Join(err, b.Commit())
 }
 
 // feedFrom returns the changes behind the cursor.
@@ -143,6 +150,54 @@ func TestCursorsCopied(t *testing.T) {
 			}
 			check("a replica of the replica", d)
 		}
+	}
+}
+
+// TestCursorMovedBehindSnapshot: the copied snapshot has an older place of the cursor than the log that is copied. The node makes snapshots of its
+// own before it hears of the present place, and has the log from there on nevertheless.
+func TestCursorMovedBehindSnapshot(t *testing.T) {
+	a, _ := withCursor(t)
+	all, err := feedFrom(t, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := counter.ParseFeedPosition(all[20])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor, err := a.Store().Feeds().Cursor("search", at)
+	if err := errors.Join(err, a.set(cursor)); err != nil {
+		t.Fatal(err)
+	}
+	end := a.commit()
+	c := &testHost{t: t, sim: vfs.NewSim(), options: a.options}
+	c.open()
+	l := newTestLink(t, c, true)
+	said := a.copied(t)
+	if err := l.hears(append([]byte(hello), said[:len(said)-10]...)); !errors.Is(err, io.ErrUnexpectedEOF) || c.Store().Replication().Position() == 0 {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.Store().Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list := c.Store().Cursors(); len(list) != 1 || list[0].Offset >= c.Store().Replication().First() {
+		t.Fatalf("the cursor is %+v, and the log begins at %d", list, c.Store().Replication().First())
+	}
+	more, err := a.goesOn(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.full = false
+	if err := l.hears(append([]byte(hello), appendPing(more, end)...)); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if got, err := feedFrom(t, c); err != nil || strings.Join(got, "\n") != strings.Join(all[21:], "\n") {
+		t.Errorf("the feed has %d changes, %v, want %d", len(got), err, len(all[21:]))
+	}
+	if l.kept != nil {
+		t.Error("log is kept for the copy although the node has caught up")
 	}
 }
 
