@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// mendLineage finishes what HISTORY says was begun, or writes one without terms where it is damaged.
+// mendLineage finishes what HISTORY says was begun, or writes one with nothing but the role where it is damaged.
 func (r *repair) mendLineage() error {
 	l, err := logfile.ReadLineage(r.fsys, r.dir)
 	switch {
@@ -24,7 +24,10 @@ func (r *repair) mendLineage() error {
 				return err
 			}
 		}
-		return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{NeedsSnapshot: true}) // whether it does is not known any more
+		if r.replica, err = r.lastRole(); err != nil {
+			return err
+		}
+		return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Replica: r.replica, NeedsSnapshot: true}) // whether it does is not known any more
 	case err != nil:
 		return err
 	case l.Begun() != "":
@@ -36,6 +39,17 @@ func (r *repair) mendLineage() error {
 		return logfile.WriteLineage(r.fsys, r.dir, &l)
 	}
 	return nil
+}
+
+// lastRole tells whether the log is a replica's, by its last segment with a good header. A cut begins a segment that does not tell it any more.
+func (r *repair) lastRole() (replica bool, err error) {
+	segs, err := logfile.ListSegments(r.fsys, r.dir)
+	for i := len(segs) - 1; i >= 0; i-- {
+		if h, fault, err := logfile.SegmentHeaderOf(r.fsys, &segs[i]); err == nil && fault == nil { // damage is mended later
+			return h.History.Replica, nil
+		}
+	}
+	return false, err
 }
 
 // restoreLineage makes HISTORY anew from the log's last segment. A log has one id from its beginning, so other nodes that know

@@ -303,3 +303,46 @@ func TestRestoreHistory(t *testing.T) {
 		t.Error("no offset was inside a frame")
 	}
 }
+
+// TestRepairKeepsRole: HISTORY of a replica is damaged with its copy, and the log too, behind the snapshot or in the time when the node was a primary. The
+// repair, also one after a crash anywhere, leaves a replica's log.
+func TestRepairKeepsRole(t *testing.T) {
+	for _, where := range []string{"behind the snapshot", "as a primary"} {
+		m, disk, opts := persisttest.SampleDir(t)
+		opts.History.Replica = true
+		l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
+		persisttest.Must(t, err)
+		for i := range 30 {
+			persisttest.Must(t, l.Commit(m.AppendSome(t, l, 120+i)))
+		}
+		persisttest.Must(t, l.Close())
+		good, _, err := snapfile.ReadManifests(disk, persisttest.Dir)
+		persisttest.Must(t, err)
+		bad := good[0].Offset - 1
+		if where == "behind the snapshot" {
+			bad = m.Pos[len(m.Pos)-1] - 1
+		}
+		segs, err := logfile.ListSegments(disk, persisttest.Dir)
+		persisttest.Must(t, err)
+		seg := &segs[logfile.Below(segs, bad+1)-1]
+		persisttest.Damage(t, disk, seg.Path, seg.Offset(bad))
+		past := format.Lineage{Replica: true, Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}
+		persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &past))
+		persisttest.Damage(t, disk, format.LineagePath(persisttest.Dir), 30)
+		persisttest.Damage(t, disk, format.LineagePath(persisttest.Dir)+vfs.CopySuffix, 30)
+		disk = disk.Crash(0, 100) // the damage is on the disk
+		for n, crashed := 0, true; crashed; n++ {
+			fsys := disk.Kill()
+			fsys.CrashAt(n)
+			err := Repair(fsys, persisttest.Dir, RepairOptions{})
+			if crashed = fsys.Crashed(); !crashed && err != nil {
+				t.Fatal(err)
+			}
+			fsys = fsys.Crash(uint64(n), 50)
+			persisttest.Must(t, Repair(fsys, persisttest.Dir, RepairOptions{}))
+			if l, err := logfile.ReadLineage(fsys, persisttest.Dir); err != nil || !l.Replica {
+				t.Fatalf("damage %s, crash at %d: HISTORY %+v, %v", where, n, l, err)
+			}
+		}
+	}
+}
