@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/internal/wire"
@@ -26,8 +27,9 @@ func (c *client) flush() {
 	if drops {
 		words = dropAll("c")
 	}
-	if a.outcome = c.flushBy(words); drops && a.outcome == acknowledged {
-		if a.outcome = c.flushBy(dropAll("p")); a.outcome == refused { // one of the two was made
+	twice := false
+	if a.outcome, twice = c.flushBy(words); drops && a.outcome == acknowledged {
+		if a.outcome, twice = c.flushBy(dropAll("p")); a.outcome == refused { // one of the two was made
 			a.outcome = uncertain
 		}
 	}
@@ -44,6 +46,9 @@ func (c *client) flush() {
 		r.Story.Say(c.name, "%s from %.3f", words[0], a.from.Seconds())
 	}
 	r.flushes.Add("", a)
+	if twice {
+		r.flushes.Add("", a)
+	}
 	if r.Config.Tiers { // there are posts for cold files again
 		for _, mid := range r.mids {
 			key := fmt.Sprintf("{%d}.m", mid)
@@ -57,22 +62,23 @@ func dropAll(counter string) []string {
 	return []string{"COUNTER.DROPRANGE", counter, "0", "9223372036854775808"}
 }
 
-// flushBy sends a command that empties a counter, or all of them.
-func (c *client) flushBy(words []string) (o outcome) {
+// flushBy sends a command that empties a counter, or all of them. twice: the answer says that groups of hash slots moved meanwhile, so a post may
+// have been dropped at the source and again at the target, with increments in between.
+func (c *client) flushBy(words []string) (o outcome, twice bool) {
 	r := c.run
 	if r.Config.Standalone {
 		_, o = c.exchange(Pick(c.dice, r.keys), words)
-		return o
+		return o, false
 	}
 	v, err := c.everywhere(Pick(c.dice, r.Machines).host, words...)
 	if err != nil {
 		r.Story.Say(c.name, "%s: %v", words[0], err)
-		return uncertain
+		return uncertain, strings.Contains(err.Error(), "changed twice")
 	}
 	if words[0] == "FLUSHALL" && v.Text() != "OK" {
-		return uncertain
+		return uncertain, false
 	}
-	return acknowledged
+	return acknowledged, false
 }
 
 // everywhere sends a command for all shards to a machine's forward port.
