@@ -151,7 +151,6 @@ func (s *session) copy(a answer) (err error) {
 	}
 	s.node.peers.DisconnectAll()
 	s.node.logger.Info("full copy complete; serving the data of the primary", "primary", s.primary.String(), "offset", s.node.host.Store().Replication().Position(), "took", time.Since(began).Round(time.Millisecond))
-	s.keepForCursors(begins)
 	return s.stream()
 }
 
@@ -293,28 +292,6 @@ func (s *session) brokeOff(err error) {
 
 // CopyWithoutCursors is the line of a node that gives up the log behind cursors of the feed.
 const CopyWithoutCursors = "making the full copy without the log behind cursors of the feed; cursors that are behind the snapshot will be lost on this node"
-
-// keepForCursors keeps the copied log until this node has caught up. Until then it knows places of cursors from before the copied log began, which
-// keep nothing, and a snapshot of its own would drop the log behind their present places.
-func (l *Link) keepForCursors(begins uint64) {
-	l.releaseForCursors()
-	l.kept = l.node.host.Store().Pins().PinLog(math.MaxUint64)
-	l.kept.RetainLog(begins)
-}
-
-// knowsCursors lets that log go if the node has come to the end that its primary named first on this link.
-func (s *session) knowsCursors(log *counter.Replication) {
-	if log.Position() >= s.goal {
-		s.releaseForCursors()
-	}
-}
-
-func (l *Link) releaseForCursors() {
-	if l.kept != nil {
-		l.kept.Release()
-		l.kept = nil
-	}
-}
 
 // saveOwn saves what this node has, all of it, before the data of a primary whose log differs from an offset on takes its
 // place: the two have no past in common, or this log could not be cut back to it. Without posts there is nothing to

@@ -38,7 +38,6 @@ type Link struct {
 	fetched fetched       // of a snapshot
 	lost    int           // cold files of the last copy that the primary could not read
 	breaks  int           // copies with log for cursors of the feed that broke off in a row
-	kept    *counter.Pin  // that log, until this node knows the present places of cursors (keepForCursors); may be nil
 	saved   ownData       // the archive that saveOwn made
 	cramped string        // the last complaint about a disk without room for the copy
 	doubts  bool          // the primary is to read its cold files before they come: see makeRoom
@@ -120,7 +119,6 @@ func (l *Link) set(s LinkState) {
 func (l *Link) run() {
 	defer close(l.done)
 	defer func() { l.fetched.discard(l.node.fs, l.node.host.Store().Path()) }()
-	defer l.releaseForCursors()
 	retry := firstRetry
 	for l.ctx.Err() == nil {
 		err := l.begin()

@@ -278,7 +278,6 @@ func (s *session) caughtUp(log *counter.Replication, end uint64) {
 		_ = log.Sync() // the log tells its error, and the next ping tries again
 	}
 	s.healed(log)
-	s.knowsCursors(log)
 	if s.id == "" || log.Durable() < s.goal || !log.Behind() {
 		return
 	}

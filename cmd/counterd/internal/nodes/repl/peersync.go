@@ -98,11 +98,23 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 // capaCursors says that a replica takes log behind a full copy from the oldest cursor of the feed on.
 const capaCursors = "cursors"
 
-// withCursors is the offset from which a replica gets log behind a full copy: at, or the lowest that a cursor of the feed needs. Log that is
+// withCursors is the offset from which a replica gets log behind a full copy: at, or the lowest that a cursor of the feed needs, in its present place
+// or in that of the copied snapshot. The replica keeps log by the latter until the stream tells it the former, and may lead before that. Log that is
 // dropped or damaged behind its first frame ends the stream: the replica comes again, after some times without capaCursors.
 func (p *Peer) withCursors(log *counter.Replication, at uint64) uint64 {
-	from, ok := counter.CursorsFrom(p.store)
-	if !p.takesCursors || !ok || from >= at {
+	if !p.takesCursors || p.pin.Manifest == nil { // the log goes back to its beginning
+		return at
+	}
+	from, first := at, log.First()
+	if present, ok := counter.CursorsFrom(p.store); ok {
+		from = min(from, present)
+	}
+	for _, c := range p.pin.Manifest.Cursors {
+		if c.Offset >= first { // else this node has lost it too
+			from = min(from, c.Offset)
+		}
+	}
+	if from == at {
 		return at
 	}
 	p.pin.RetainLog(from)
