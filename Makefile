@@ -111,8 +111,10 @@ GOTEST := $(GO) test -vet=off -timeout 30m
 # A test's heap is small and lives briefly. With four times the room for garbage the engine's tests take 0.6 of the processor's time.
 # Not for e2e: its servers would inherit it, and their memory is tested.
 QUICK := GOGC=400 $(GOTEST)
-# $(call packages,CONDITION): the folders of PKG, without e2e, where a condition on $$dir holds.
-packages = $$($(GO) list -f '{{.Dir}}' $(PKG) | grep -v /e2e | while read -r dir; do if $(1); then echo $$dir; fi; done)
+# $(call packages,CONDITION): the folders of PKG, without e2e, where a condition on $$dir holds. go test runs them in this order: the server and the
+# engine first, whose tests take minutes, mostly of waiting. As the last ones they ran alone.
+packages = $$($(GO) list -f '{{.ImportPath}} {{.Dir}}' $(PKG) | grep -v /e2e | awk '$$1 ~ /\/internal\/server$$|\/counterd\/counter$$/ {print $$2; next} \
+	{rest = rest $$2 "\n"} END {printf "%s", rest}' | while read -r dir; do if $(1); then echo $$dir; fi; done)
 # Packages that start no goroutine, in their code or their tests, have nothing to show to the race detector; unit runs them.
 # A test that starts no goroutine and takes long skips itself there (internal/testkit/racetest).
 CONCURRENT := grep -qE '^[[:space:]]*go func|^[[:space:]]*go [[:alpha:]][[:alnum:].]*\(|\.Go\(' $$dir/*.go
