@@ -32,8 +32,8 @@
 // answered by a bulk string (-LOST for a cold file that the primary does not have any more; a damaged one is sent as it
 // is; REPLCONF verify cold <name> has the primary read all of one), and then for the stream by PSYNC ? <offset>. The snapshot is the newest that exists: none is made. It is kept
 // until the connection ends. To a replica that has said REPLCONF capa cursors, the stream begins at the oldest cursor of the feed, if that is
-// lower. A replica that was cut off comes again and asks for what is missing. It answers from its own data until all has come, saves of that
-// all that the primary lacks, and changes over in one step (copy.go).
+// lower. A replica that was cut off connects again and asks for the missing files. It answers clients from its own data until everything has
+// come. Then it saves the part of its own data that the primary lacks, and changes to the copy in one step (copy.go).
 // Meanwhile it says REPLCONF ACK 0 FACK 0 each second: one that is silent for repl-timeout is cut off.
 //
 // Any node of the same log may ask for the posts of a range, on a connection of its own: REPLCONF rows (refill.go). It may ask for frames of a
