@@ -129,6 +129,12 @@ func flipImages(which func(*format.BlockFile) bool) func(*testing.T, string, []*
 	}
 }
 
+// flipHistory damages HISTORY and its copy.
+func flipHistory(t *testing.T, dir string, _ []*format.Manifest) {
+	flip(t, format.LineagePath(dir), 30)
+	flip(t, format.LineagePath(dir)+vfs.CopySuffix, 30)
+}
+
 // eachDamage calls do with a directory in each state of the snapshots and of the log, the values of its posts, and the wanted outcome.
 func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string, values map[string]uint64, want string)) {
 	type harm struct {
@@ -178,6 +184,8 @@ func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string,
 			must(t, os.Remove(format.ClaimPath(dir)))
 		}},
 		{"cut on a replica", nil},
+		{"whole, HISTORY damaged", flipHistory},
+		{"cut, HISTORY damaged", flipHistory},
 	}
 	snapshots := []harm{
 		{"whole", func(*testing.T, string, []*format.Manifest) {}},
@@ -217,7 +225,7 @@ func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string,
 			t.Run(harmSnapshots.name+", log "+harmLog.name, func(t *testing.T) {
 				from, values := whole, values
 				switch harmLog.name {
-				case "cut":
+				case "cut", "cut, HISTORY damaged":
 					from, values = cut, cutValues
 				case "cut on a replica":
 					from, values = replica, replicaValues
@@ -238,15 +246,15 @@ func eachDamage(t *testing.T, want [][]string, do func(t *testing.T, dir string,
 // TestRepairTable repairs a directory in each state of the snapshots and of the log. It never loses a change without a word.
 func TestRepairTable(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
-	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short, cut on a replica
-		{whole, whole, whole, whole, lost, whole, lost, whole},
-		{whole, whole, whole, whole, lost, whole, lost, whole},
-		{whole, aRange, aRange, aRange, lost, whole, both, aRange},
-		{whole, lost, newest, lost, lost, whole, lost, lost},
-		{whole, lost, nothing, lost, lost, whole, lost, lost},
-		{whole, lost, nothing, lost, lost, whole, unknown, lost},
-		{whole, lost, unknown, lost, lost, whole, lost, lost},
-		{whole, lost, nothing, lost, lost, whole, unknown, lost},
+	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short, cut on a replica, whole and cut with HISTORY damaged
+		{whole, whole, whole, whole, lost, whole, lost, whole, whole, whole},
+		{whole, whole, whole, whole, lost, whole, lost, whole, whole, whole},
+		{whole, aRange, aRange, aRange, lost, whole, both, aRange, aRange, aRange},
+		{whole, lost, newest, lost, lost, whole, lost, lost, lost, lost},
+		{whole, lost, nothing, lost, lost, whole, lost, lost, lost, lost},
+		{whole, lost, nothing, lost, lost, whole, unknown, lost, lost, lost},
+		{whole, lost, unknown, lost, lost, whole, lost, lost, lost, lost},
+		{whole, lost, nothing, lost, lost, whole, unknown, lost, whole, lost},
 	}, func(t *testing.T, dir string, values map[string]uint64, want string) {
 		if got, said := repairOutcome(t, dir, values); got != want {
 			t.Errorf("%s, want %s; repair says:\n%s", got, want, strings.Join(said, "\n"))
@@ -258,15 +266,15 @@ func TestRepairTable(t *testing.T) {
 // the post, or is refused.
 func TestStartTable(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
-	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short, cut on a replica
-		{whole, whole, whole, whole, refused, whole, refused, whole},
-		{whole, whole, whole, whole, refused, whole, refused, whole},
-		{whole, aRange, aRange, aRange, refused, whole, refused, aRange},
-		{whole, refused, refused, refused, refused, whole, refused, refused},
-		{whole, refused, refused, refused, refused, whole, refused, refused},
-		{whole, refused, refused, refused, refused, whole, unknown, refused},
-		{whole, refused, refused, refused, refused, whole, refused, refused},
-		{whole, refused, refused, refused, refused, whole, unknown, refused},
+	eachDamage(t, [][]string{ // whole, cut, late, early damage, late damage, torn, short, cut on a replica, whole and cut with HISTORY damaged
+		{whole, whole, whole, whole, refused, whole, refused, whole, refused, refused},
+		{whole, whole, whole, whole, refused, whole, refused, whole, refused, refused},
+		{whole, aRange, aRange, aRange, refused, whole, refused, aRange, refused, refused},
+		{whole, refused, refused, refused, refused, whole, refused, refused, refused, refused},
+		{whole, refused, refused, refused, refused, whole, refused, refused, refused, refused},
+		{whole, refused, refused, refused, refused, whole, unknown, refused, refused, refused},
+		{whole, refused, refused, refused, refused, whole, refused, refused, refused, refused},
+		{whole, refused, refused, refused, refused, whole, unknown, refused, refused, refused},
 	}, func(t *testing.T, dir string, values map[string]uint64, want string) {
 		report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
 		must(t, err)

@@ -35,7 +35,7 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //     no past that others know: replicas take a full copy, and so does this node if it is one. Behind the cut, a manifest is written
 //     in which everything stands at the cut: the images are newer than the cut, and later changes are newer than the images.
 //  6. A damaged HISTORY is made anew from the log, which says whose it is and whether a primary made it. It says that the log needs
-//     a snapshot, as it is not known any more. What a crash broke off is finished first.
+//     a snapshot, as it is not known any more, unless the directory has no file of one. What a crash broke off is finished first.
 //  7. Of what was cut from the log before (diverged-*) the whole frames are kept.
 //
 // Where the log is cut, block files that only manifests set aside named are set aside too, as the next start removes

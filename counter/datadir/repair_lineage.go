@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -9,7 +10,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// mendLineage finishes what HISTORY says was begun, or writes one with nothing but the role where it is damaged.
+// mendLineage finishes what HISTORY says was begun. Where it is damaged, it writes one with the role alone, and that the log needs a snapshot if the
+// directory may have had one: whether the log was cut is not known any more.
 func (r *repair) mendLineage() error {
 	l, err := logfile.ReadLineage(r.fsys, r.dir)
 	switch {
@@ -27,7 +29,14 @@ func (r *repair) mendLineage() error {
 		if r.replica, err = r.lastRole(); err != nil {
 			return err
 		}
-		return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Replica: r.replica, NeedsSnapshot: true}) // whether it does is not known any more
+		had, err := r.hadSnapshot()
+		if err != nil {
+			return err
+		}
+		if !had {
+			r.sayf("no file of a snapshot is here, so the log counts as one with all changes. If there were such files, this node may lack changes that only they had")
+		}
+		return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Replica: r.replica, NeedsSnapshot: had})
 	case err != nil:
 		return err
 	case l.Begun() != "":
@@ -39,6 +48,21 @@ func (r *repair) mendLineage() error {
 		return logfile.WriteLineage(r.fsys, r.dir, &l)
 	}
 	return nil
+}
+
+// hadSnapshot tells whether the directory has a file of a snapshot, in use or set aside. Then HISTORY may have said that the log needs a
+// snapshot: each repair that says so leaves such files.
+func (r *repair) hadSnapshot() (bool, error) {
+	for _, sub := range []string{r.dir, format.ImageDir(r.dir), format.ColdDir(r.dir)} {
+		names, err := vfs.ListDir(r.fsys, sub)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return sub != r.dir || format.IsOfManifest(name) }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // lastRole tells whether the log is a replica's, by its last segment with a good header. A cut begins a segment that does not tell it any more.
@@ -59,10 +83,14 @@ func (r *repair) restoreLineage() error {
 	if !r.noLineage || h.ReplID == (format.ReplID{}) {
 		return nil
 	}
+	now, err := logfile.ReadLineage(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
 	role := "a primary's"
 	if h.Replica = h.Replica || r.replica; h.Replica {
 		role = "a replica's"
 	}
 	r.sayf("wrote %s: the log is %s, of history %s", format.LineagePath(r.dir), role, h.ReplID)
-	return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Replica: h.Replica, Terms: []format.Term{{ReplID: h.ReplID, Epoch: h.Epoch}}, NeedsSnapshot: true})
+	return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Replica: h.Replica, Terms: []format.Term{{ReplID: h.ReplID, Epoch: h.Epoch}}, NeedsSnapshot: now.NeedsSnapshot})
 }

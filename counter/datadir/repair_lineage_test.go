@@ -196,9 +196,12 @@ func opens(t *testing.T, disk vfs.FS) error {
 	if err != nil {
 		return err
 	}
-	m := d.Manifests()
+	replay := uint64(0)
+	if m := d.Manifests(); len(m) > 0 {
+		replay = m[0].Replay
+	}
 	log, _, err := persist.OpenLog(persist.LogOptions{FS: disk, Dir: persisttest.Dir, Manual: true, FirstSegmentBytes: logfile.MinSegment, SegmentBytes: logfile.MinSegment, KnownDurable: d.KnownDurable()},
-		m[0].Replay, persisttest.Discard)
+		replay, persisttest.Discard)
 	if err != nil {
 		return errors.Join(err, d.Close())
 	}
@@ -342,6 +345,65 @@ func TestRepairKeepsRole(t *testing.T) {
 			persisttest.Must(t, Repair(fsys, persisttest.Dir, RepairOptions{}))
 			if l, err := logfile.ReadLineage(fsys, persisttest.Dir); err != nil || !l.Replica {
 				t.Fatalf("damage %s, crash at %d: HISTORY %+v, %v", where, n, l, err)
+			}
+		}
+	}
+}
+
+// TestRepairHistoryWithoutSnapshots: HISTORY and its copy are damaged beside a log with all changes. If no file of a snapshot is here, nothing is lost, and
+// the log keeps its id, also if the repair crashes anywhere. A manifest that was set aside, or an image, tells that the log may need a snapshot.
+func TestRepairHistoryWithoutSnapshots(t *testing.T) {
+	for _, had := range []string{"", "a manifest set aside", "an image"} {
+		_, disk, _ := persisttest.SampleDir(t)
+		was := format.Lineage{Replica: persisttest.History.Replica, Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}
+		persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &was))
+		good, _, err := snapfile.ReadManifests(disk, persisttest.Dir)
+		persisttest.Must(t, err)
+		orphans, err := snapfile.FindOrphans(disk, persisttest.Dir, nil)
+		persisttest.Must(t, err)
+		for i, path := range orphans {
+			if had != "an image" || i > 0 {
+				persisttest.Must(t, disk.Remove(path))
+			}
+		}
+		for _, m := range good {
+			name := filepath.Join(persisttest.Dir, format.ManifestName(m.Generation))
+			if had == "a manifest set aside" {
+				persisttest.Must(t, past.SetAside(disk, name, nil))
+			} else {
+				persisttest.Must(t, disk.Remove(name))
+			}
+		}
+		for _, path := range []string{format.LineagePath(persisttest.Dir), format.LineagePath(persisttest.Dir) + vfs.CopySuffix} {
+			persisttest.Damage(t, disk, path, 30)
+		}
+		for _, dir := range []string{persisttest.Dir, format.ImageDir(persisttest.Dir), format.ColdDir(persisttest.Dir)} {
+			persisttest.Must(t, disk.SyncDir(dir))
+		}
+		disk = disk.Crash(0, 100)
+		for n, crashed := 0, true; crashed; n++ {
+			fsys, lacks := disk.Kill(), 0
+			var said []string
+			opts := RepairOptions{Say: func(line string) { said = append(said, line) }, Lacks: func() error { lacks++; return nil }}
+			fsys.CrashAt(n)
+			err := Repair(fsys, persisttest.Dir, opts)
+			if crashed = fsys.Crashed(); !crashed && err != nil {
+				t.Fatal(err)
+			}
+			fsys = fsys.Crash(uint64(n), 50)
+			persisttest.Must(t, Repair(fsys, persisttest.Dir, opts))
+			lost := strings.Contains(strings.Join(said, "\n"), "LOST: ")
+			l, err := logfile.ReadLineage(fsys, persisttest.Dir)
+			persisttest.Must(t, err)
+			kept := len(l.Terms) == 0 || l.Current().ReplID == was.Current().ReplID // without terms, the log tells the id
+			if lost != (had != "") || lost != (lacks > 0) || lost == kept || l.NeedsSnapshot || l.Replica != was.Replica {
+				t.Fatalf("%s: crash at %d: %d calls of Lacks, HISTORY %+v; repair says:\n%s", had, n, lacks, l, strings.Join(said, "\n"))
+			}
+			if !crashed && had == "" && !strings.Contains(said[len(said)-2], "may lack changes") {
+				t.Fatalf("repair says:\n%s", strings.Join(said, "\n"))
+			}
+			if err := opens(t, fsys); err != nil {
+				t.Fatalf("%s: crash at %d: %v", had, n, err)
 			}
 		}
 	}

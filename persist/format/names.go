@@ -88,6 +88,9 @@ func ParseSegmentName(name string) (start uint64, ok bool) {
 	return start, err == nil
 }
 
+// IsOfManifest reports whether a file is, or was, a manifest. Manifests that were set aside, or are not finished, count.
+func IsOfManifest(name string) bool { return strings.HasPrefix(name, manifestPrefix) }
+
 // ParseManifestName is the inverse of ManifestName.
 func ParseManifestName(name string) (generation uint64, ok bool) {
 	digits, ok := strings.CutPrefix(name, manifestPrefix)
