@@ -186,10 +186,11 @@ func (p *Peer) Hurry(offset uint64) bool {
 	return true
 }
 
-// safe is the offset of message C. A replica of a cluster learns how far the log is confirmed, and its own disk adds to that.
+// safe is the offset of message C. A replica of a cluster learns how far the log is confirmed, and its own disk adds to that. Where no other node must
+// have the log, a power failure of this node takes changes back that are not durable, although the replica has them.
 func (p *Peer) safe() uint64 {
-	if p.nodeID != "" {
-		return confirmedBy(p.store.Replication())
+	if log := p.store.Replication(); p.nodeID != "" && log.Confirmed() != counter.Everywhere {
+		return confirmedBy(log)
 	}
 	return p.peers.Safe()
 }

@@ -190,3 +190,36 @@ func TestSafeBeforeItIsAReplica(t *testing.T) {
 		t.Errorf("it shows changes up to %d", safe)
 	}
 }
+
+// TestAloneTellsDurable: no other node must have the log of a primary that does not sync each change. A replica, which has synced the changes, shows those in
+// its feed that are durable on the primary too: a power failure takes the others back.
+func TestAloneTellsDurable(t *testing.T) {
+	for _, policy := range []counter.SyncPolicy{counter.SyncEverySec, counter.SyncNo} {
+		a, b := newMember(t, "a", policy), newMember(t, "b", counter.SyncAlways)
+		a.lead(1)
+		b.follow(a, 1)
+		a.schema()
+		if err := errors.Join(a.add(1), a.host.Store().Replication().Sync(), a.add(1)); err != nil {
+			t.Fatal(err)
+		}
+		log := a.host.Store().Replication()
+		end := log.Position()
+		eventually(t, "the replica has the changes", func() bool { return b.host.Store().Replication().Durable() >= end })
+		if log.Durable() >= end {
+			t.Fatalf("%v: the primary has synced the last change", policy)
+		}
+		p := &Peer{peers: a.node.Peers(), store: a.host.Store(), nodeID: "b"}
+		if told, shown := p.safe(), b.node.Peers().Safe(); told > log.Durable() || shown > log.Durable() {
+			t.Errorf("%v: the primary tells %d, and the replica shows %d, want at most %d", policy, told, shown, log.Durable())
+		}
+		a.node.Require([]string{"a", "b"})
+		eventually(t, "the replica shows what both nodes have", func() bool { return b.node.Peers().Safe() >= end })
+		if err := errors.Join(a.add(1), log.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		a.node.Require([]string{"a"})
+		eventually(t, "the replica shows what is durable", func() bool { return b.node.Peers().Safe() >= log.Durable() })
+		a.kill()
+		b.kill()
+	}
+}
