@@ -40,7 +40,7 @@ func newLines(ctx context.Context, s Store, list []*Index) (*lines, error) {
 }
 
 // Past returns the history of a backup. Of older programs the index has only the id at its end, and the copy of the
-// file the rest; where that is damaged the id has to do.
+// file the rest; where that is damaged the id has to do, and the log may need a snapshot.
 func Past(ctx context.Context, s Store, x *Index) (*format.Lineage, error) {
 	text := []byte(x.Past)
 	for _, f := range x.Files {
@@ -65,7 +65,7 @@ func Past(ctx context.Context, s Store, x *Index) (*format.Lineage, error) {
 	if err == nil && len(past.Terms) > 0 {
 		return &past, nil
 	}
-	past = format.Lineage{}
+	past = format.Lineage{NeedsSnapshot: past.NeedsSnapshot || err != nil && len(text) > 0} // nobody knows whether a damaged one said so
 	if id, err := format.ParseReplID(x.History); err == nil {
 		past.Add(format.Term{ReplID: id})
 	}

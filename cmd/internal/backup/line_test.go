@@ -245,3 +245,26 @@ func TestBackupOfEmpty(t *testing.T) {
 		t.Errorf("%v, %v", stores, err)
 	}
 }
+
+// TestPastNeedsSnapshot: the history of a backup says that the log needs a snapshot, also if it has no terms, as counterctl repair leaves it of a damaged
+// one, or cannot be read. An index without a history, of an older program, says nothing.
+func TestPastNeedsSnapshot(t *testing.T) {
+	id := format.ReplID{7}
+	text := func(l format.Lineage) string { return string(l.AppendText(nil)) }
+	for name, c := range map[string]struct {
+		past string
+		want bool
+	}{
+		"terms":            {text(format.Lineage{Terms: []format.Term{{ReplID: id, Epoch: 1}}}), false},
+		"terms and mark":   {text(format.Lineage{Terms: []format.Term{{ReplID: id, Epoch: 1}}, NeedsSnapshot: true}), true},
+		"no terms":         {text(format.Lineage{}), false},
+		"the mark alone":   {text(format.Lineage{NeedsSnapshot: true}), true},
+		"damaged":          {"counterd history 1\nend crc32c 00000000\n", true},
+		"of older program": {"", false},
+	} {
+		past, err := Past(t.Context(), nil, &Index{History: id.String(), Past: c.past})
+		if err != nil || past.NeedsSnapshot != c.want || len(past.Terms) != 1 || past.Terms[0].ReplID != id {
+			t.Errorf("%s: %+v, %v, want a log that needs a snapshot: %t", name, past, err, c.want)
+		}
+	}
+}
