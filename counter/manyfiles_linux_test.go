@@ -42,7 +42,7 @@ func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 	ks := s.data.Spaces[1][0]
 	stream := newStream(1)
 	old := ks.Dir.Load().Blocks[0]
-	d := &block.Directory{}
+	var blocks []*block.Block
 	lo := uint64(0)
 	mid := stream.next()
 	for range files {
@@ -78,7 +78,7 @@ func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 		if err := f.Close(); err != nil {
 			tb.Fatal(err)
 		}
-		d.Los, d.Blocks = append(d.Los, lo), append(d.Blocks, b)
+		blocks = append(blocks, b)
 		s.data.Files.Keep(entry.Name)
 		lo = mid
 	}
@@ -87,8 +87,7 @@ func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 		tb.Fatal(err)
 	}
 	s.data.Arena.Free(old.Span)
-	d.Los, d.Blocks = append(d.Los, lo), append(d.Blocks, last)
-	ks.Dir.Store(d)
+	ks.Dir.Store(block.NewDirectory(append(blocks, last)))
 	if err := s.Snapshot(); err != nil {
 		tb.Fatal(err)
 	}

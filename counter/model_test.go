@@ -99,8 +99,10 @@ func checkStore(t *testing.T, s *Store, m model) {
 		}
 		d := ks.Dir.Load()
 		for i, blk := range d.Blocks {
-			if d.Los[i] != blk.Lo {
-				t.Fatalf("directory entry %d: got %d, want %d", i, d.Los[i], blk.Lo)
+			for _, mid := range []uint64{blk.Lo, blk.Hi - 1} {
+				if got := d.Find(mid); got != blk || d.Index(mid) != i {
+					t.Fatalf("mid %d: got the block from %d on and entry %d, want that from %d on, entry %d", mid, got.Lo, d.Index(mid), blk.Lo, i)
+				}
 			}
 		}
 	}

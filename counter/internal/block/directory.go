@@ -11,22 +11,38 @@ import (
 // It is immutable; a change of the list makes a new one.
 //
 // The starts of the ranges lie apart from the blocks, so that a search reads one dense array (8 KB for 1000 blocks
-// of 64 Ki items).
+// of 64 Ki items). The last block and its start stand apart from all: a node of a cluster has 256 directories of mostly one block for each counter, and
+// reads one cache line of them instead of three.
 type Directory struct {
-	Los    []uint64 // los[0] is 0
+	newest     *Block // the last one
+	newestFrom uint64 // its Lo
+
 	Blocks []*Block
+	los    []uint64 // los[0] is 0
 }
 
-// Find returns the block whose range holds mid.
-func (d *Directory) Find(mid uint64) *Block { return d.Blocks[d.Index(mid)] }
-
-// Index returns the last i with los[i] <= mid. New posts are asked for most, so the last block is tried first.
-func (d *Directory) Index(mid uint64) int {
-	los := d.Los
-	base, n := 0, len(los)
-	if los[n-1] <= mid {
-		return n - 1
+// NewDirectory makes the directory of blocks, which it keeps. There is at least one.
+func NewDirectory(blocks []*Block) *Directory {
+	los := make([]uint64, len(blocks))
+	for i, b := range blocks {
+		los[i] = b.Lo
 	}
+	last := blocks[len(blocks)-1]
+	return &Directory{newest: last, newestFrom: last.Lo, Blocks: blocks, los: los}
+}
+
+// Find returns the block whose range holds mid. New posts are asked for most, so the last block is tried first.
+func (d *Directory) Find(mid uint64) *Block {
+	if d.newestFrom <= mid {
+		return d.newest
+	}
+	return d.Blocks[d.Index(mid)]
+}
+
+// Index returns the last i with los[i] <= mid.
+func (d *Directory) Index(mid uint64) int {
+	los := d.los
+	base, n := 0, len(los)
 	// Invariant: the answer is in [base, base+n). The loop has no branch that depends on mid, which the processor would
 	// guess wrong every second time: 40 ns among 1,500 blocks. An if is one, as the compiler likes.
 	for n > 1 {
@@ -41,14 +57,7 @@ func (d *Directory) Index(mid uint64) int {
 // replace returns a directory with news, in order, in the place of the block that starts at lo.
 func (d *Directory) replace(lo uint64, news ...*Block) *Directory {
 	i := d.Index(lo)
-	los := make([]uint64, len(news))
-	for j, b := range news {
-		los[j] = b.Lo
-	}
-	return &Directory{
-		Los:    slices.Concat(d.Los[:i], los, d.Los[i+1:]),
-		Blocks: slices.Concat(d.Blocks[:i], news, d.Blocks[i+1:]),
-	}
+	return NewDirectory(slices.Concat(d.Blocks[:i], news, d.Blocks[i+1:]))
 }
 
 // ranges is the directory of a counter as it is now, through which its blocks are found and locked.

@@ -80,10 +80,7 @@ func (ks *Keyspace) PlanDrop(r DropRange) (*Drop, error) {
 		return nil, err
 	}
 	if len(p.gone) > 0 {
-		p.next = &Directory{Blocks: slices.Concat(news, d.Blocks[end:])}
-		for _, b := range p.next.Blocks {
-			p.next.Los = append(p.next.Los, b.Lo)
-		}
+		p.next = NewDirectory(slices.Concat(news, d.Blocks[end:]))
 	}
 	return p, nil
 }

@@ -90,6 +90,6 @@ func NewKeyspace(env *Environment, columns Columns, group uint8) (*Keyspace, err
 	if err != nil {
 		return nil, err
 	}
-	ks.Dir.Store(&Directory{Los: []uint64{0}, Blocks: []*Block{b}})
+	ks.Dir.Store(NewDirectory([]*Block{b}))
 	return ks, nil
 }

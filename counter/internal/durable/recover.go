@@ -384,34 +384,32 @@ func (r *Recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 		return &format.CorruptError{File: r.s.Dir.Path(), Dir: r.s.Dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
 	}
 	files := slices.DeleteFunc(slices.Clone(c.Blocks), func(f format.BlockFile) bool { return f.Tier == format.TierOverlay })
-	found := map[uint8]*block.Directory{}
-	var d *block.Directory
+	found := map[uint8][]*block.Block{}
 	end := hot.EndMid
 	for i, b := range blocks {
 		if i == 0 || files[i].Group != files[i-1].Group {
 			if end != hot.EndMid {
 				break
 			}
-			d, end = &block.Directory{}, 0
-			found[files[i].Group] = d
+			found[files[i].Group], end = nil, 0
 		}
 		if b.Lo != end {
 			return &format.CorruptError{File: r.s.Dir.Path(), Dir: r.s.Dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.Lo)}
 		}
 		end = b.Hi
-		d.Los, d.Blocks = append(d.Los, b.Lo), append(d.Blocks, b)
+		found[files[i].Group] = append(found[files[i].Group], b)
 	}
 	if end != hot.EndMid {
 		return &format.CorruptError{File: r.s.Dir.Path(), Dir: r.s.Dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
 	}
-	for group, d := range found { // a manifest without SlotGroups has group 0 only
+	for group, own := range found { // a manifest without SlotGroups has group 0 only
 		ks := r.s.Spaces[c.ID][group]
-		for _, b := range d.Blocks {
+		for _, b := range own {
 			ks.Recognize(b)
 			ks.Files.CountPartial(b)
 		}
 		ks.Free()
-		ks.Dir.Store(d)
+		ks.Dir.Store(block.NewDirectory(own))
 	}
 	return nil
 }
