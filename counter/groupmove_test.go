@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
@@ -254,5 +257,62 @@ func TestImportRefusesRecords(t *testing.T) {
 		if end, done, err := in.Apply(set(nil)); err != nil || done == 0 || end == 0 {
 			t.Errorf("records %d: behind them: %d bytes, offset %d, %v", i, done, end, err)
 		}
+	}
+}
+
+// TestGroupMovesBehind moves groups to a store that was stopped for three days. The time of its log moves on ten minutes behind its start, and all that it counted
+// in windows goes then. The counts of windows that came with the groups stay.
+func TestGroupMovesBehind(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	rng := newRand(t)
+	clock := int64(1_795_000_000)
+	m := newMovers(t, rng, func(o *Options) { o.Now = func() time.Time { return time.Unix(clock, 0) } })
+	tick := func(i int) {
+		t.Helper()
+		if err := m.nodes[i].s.Windows().Tick(time.Unix(clock, 0), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tick(0)
+	tick(1)
+	clock += 3 * 24 * 60 * 60
+	tick(0)
+	for range 300 {
+		m.write(t)
+	}
+	values := func() string {
+		t.Helper()
+		var list []string
+		for mid := range m.posts {
+			s := m.nodes[m.owner[slot.Group(mid)]].s
+			b := s.NewBatch()
+			if err := b.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			def := b.Schema().Counter("a")
+			b.Add(Op{Kind: OpGet, Counter: def, Mid: mid, Column: int16(len(def.Columns))})
+			b.Run()
+			list = append(list, fmt.Sprint(mid, " ", b.Op(0).Value, b.Op(0).Err))
+			b.End()
+		}
+		slices.Sort(list)
+		return strings.Join(list, "\n")
+	}
+	want := values()
+	if _, err := m.nodes[1].s.Groups().Import("too early", slot.AllGroups()); errors.Is(err, ErrTimeBehind) {
+		tick(1) // ten minutes later
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	for !slices.Contains(m.owner[:], 1) || m.move != nil {
+		m.advance(t)
+	}
+	tick(1)
+	if got := values(); got != want {
+		t.Errorf("counts of a window are\n%s\nwant\n%s", got, want)
+	}
+	m.check(t)
+	for _, n := range m.nodes {
+		n.s.Close()
 	}
 }

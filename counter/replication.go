@@ -55,6 +55,9 @@ var (
 	ErrUnconfirmed = replica.ErrUnconfirmed
 	// ErrNotHere: posts of groups of hash slots are asked for that the log says are on their way here, or have gone.
 	ErrNotHere = replica.ErrNotHere
+	// ErrTimeBehind: the time of the log is so far behind the clock that all of a window will have gone when it moves on, within ten minutes.
+	// Nothing was changed.
+	ErrTimeBehind = replica.ErrTimeBehind
 	// ErrNotImporting: groups of hash slots are not on their way here by this move, or not any more. Nothing was changed.
 	ErrNotImporting = replica.ErrNotImporting
 	// ErrBehind: a record has a counter or a column that the schema here has not yet. Nothing was changed.

@@ -1,11 +1,14 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/toplist"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/schema"
 )
 
 // Tick moves the time of the log on to a moment, if that is later, and logs it. Where that is so much later that all of a window has gone, its
@@ -28,7 +31,7 @@ func (w Whole) Tick(seconds int64) error {
 	for _, def := range d.Schema.Load().Counters() {
 		for i := range def.Derived {
 			of := &def.Derived[i]
-			if was == 0 || of.Decays() || of.Window.At(seconds)-of.Window.At(was) < int64(of.Window.Buckets()) {
+			if !outlives(of, was, seconds) {
 				continue
 			}
 			if err := w.clear(of.Space, 0, hot.EndMid, slot.AllGroups().Minus(d.Own.Foreign)); err != nil {
@@ -46,6 +49,20 @@ func (w Whole) Tick(seconds int64) error {
 	d.Time.Advance(uint64(seconds))
 	d.topsTick(was)
 	return nil
+}
+
+// outlives tells whether a step of the time of the log takes it past all buckets of a window.
+func outlives(of *schema.Derived, was, seconds int64) bool {
+	return was > 0 && !of.Decays() && of.Window.At(seconds)-of.Window.At(was) >= int64(of.Window.Buckets())
+}
+
+// TimeBehind tells whether a tick of the clock would remove all items of a window: the time of the log stands still for ten minutes where the clock is
+// more than a day ahead, as behind a long stop.
+func (d *Data) TimeBehind() bool {
+	was, now := d.Time.Seconds(), d.Config.Now().Unix()
+	return slices.ContainsFunc(d.Schema.Load().Counters(), func(def *schema.Counter) bool {
+		return slices.ContainsFunc(def.Derived, func(of schema.Derived) bool { return outlives(&of, was, now) })
+	})
 }
 
 // topsTick reads the posts of the lists of windows again of which a bucket ended, as the time of the log moved on from was. REQUIRES that nothing else is

@@ -17,8 +17,11 @@ type GroupImport struct {
 
 // Import begins to take groups over by a move: what is here of them is removed, and nobody sees them until Accept. It may
 // be begun anew at any time, which forgets what came before, what producers did in the groups included. Own must not name
-// the groups. Errors as of changes.
+// the groups. The error is ErrTimeBehind, or as of changes.
 func (g Groups) Import(move string, set slot.Set) (*GroupImport, error) {
+	if g.s.TimeBehind() { // the counts of windows that come are newer, and would go with the next tick
+		return nil, ErrTimeBehind
+	}
 	if err := g.deleteGroups(set); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,10 @@ import (
 //
 // Values are absolute, and each record may be applied twice. What is importing or gone is hidden whatever Own says.
 
+// ErrTimeBehind: the time of the log is so far behind the clock that all of a window will have gone when it moves on, within ten minutes. Nothing was
+// changed.
+var ErrTimeBehind = errors.New("counter: the time of the log is too far behind the clock to take counts of windows over")
+
 // ErrNotImporting: groups of hash slots are not on their way here by this move, or not any more. Nothing was changed.
 var ErrNotImporting = errors.New("counter: the hash slots are not being moved here by this move")
 
