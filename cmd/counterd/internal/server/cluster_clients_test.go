@@ -22,6 +22,7 @@ import (
 	counting "github.com/counterd/counterd/counter/client"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/freeport"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // Libraries that speak with a cluster, and nodes that are told their parts by the test.
@@ -254,6 +255,7 @@ func TestClusterGoClient(t *testing.T) {
 // TestKeysInSlot: posts are listed by slot whatever group the slot is of, and no others, in stores made of groups and in
 // others.
 func TestKeysInSlot(t *testing.T) {
+	racetest.Skip(t, "one client asks at a time")
 	t.Parallel()
 	for _, slotGroups := range []bool{true, false} {
 		srv := wireServeStore(t, "", counter.Options{SlotGroups: slotGroups}, func(c *config.Config) {

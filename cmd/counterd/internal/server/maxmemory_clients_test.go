@@ -12,6 +12,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
@@ -42,7 +43,7 @@ func TestMaxMemoryClients(t *testing.T) {
 		"REPLCONF":         "REPLCONF listening-port 1\r\n" + part,
 	} {
 		before := evicted()
-		all := make([]*wireClient, 40)
+		all := make([]*wireClient, 16)
 		for i := range all {
 			all[i] = wireDial(t, s, 2)
 			go send(all[i], big)
@@ -78,6 +79,7 @@ func (c *wireClient) sendArgs(args ...string) string {
 
 // TestUnknownNamesAreForgotten: the name of a command that is none may be as long as an argument, and is not kept.
 func TestUnknownNamesAreForgotten(t *testing.T) {
+	racetest.Skip(t, "one client asks at a time")
 	s := wireServe(t, nil)
 	heap := func() int {
 		var m runtime.MemStats
@@ -102,6 +104,7 @@ func TestUnknownNamesAreForgotten(t *testing.T) {
 
 // TestSubscriptionsAreHeld: long names of channels count as what a connection holds, and have a limit.
 func TestSubscriptionsAreHeld(t *testing.T) {
+	racetest.Skip(t, "one client asks at a time")
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 3)
 	name := strings.Repeat("x", pubsub.MaxName-10)
@@ -135,6 +138,7 @@ func TestSubscriptionsAreHeld(t *testing.T) {
 // TestLongTransaction: a transaction whose replies pass their limit is executed in whole, but they are not kept, and
 // the connection is closed.
 func TestLongTransaction(t *testing.T) {
+	racetest.Skip(t, "one client asks at a time")
 	s := wireServe(t, nil)
 	c, other := wireDial(t, s, 2), wireDial(t, s, 2)
 	other.want("ADD COUNTER wide", "+OK")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
@@ -15,6 +16,7 @@ import (
 // TestNumberedJoined: a pipeline is answered, and numbered, as its commands are one by one: with the connection's numbers, with numbers of
 // their own, and among commands that are refused for their arguments.
 func TestNumberedJoined(t *testing.T) {
+	racetest.Skip(t, "one client asks at a time")
 	rng := seed.Rand(t)
 	together, alone := numberedServer(t), numberedServer(t)
 	c, one := wireDial(t, together, 2), wireDial(t, alone, 2)
@@ -73,6 +75,7 @@ func TestNumberedJoined(t *testing.T) {
 // TestNumberedJoinedInCluster: a node of a cluster refuses keys that clients hash to another slot than that of the post. It does so in a pipeline
 // of numbered commands as for single ones.
 func TestNumberedJoinedInCluster(t *testing.T) {
+	racetest.Skip(t, "one client asks at a time")
 	rng := seed.Rand(t)
 	together, alone := startCluster(t, nil, 1, 2), startCluster(t, nil, 1, 2)
 	c, one := together.dial(0, 2), alone.dial(0, 2)

@@ -423,7 +423,7 @@ func TestReplicaTransactions(t *testing.T) {
 		})
 	}
 	w := a.dial()
-	for range 60 {
+	for range 30 {
 		transaction(w, 600)
 	}
 	same(t, a, b, c)

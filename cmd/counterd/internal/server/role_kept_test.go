@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/counter"
@@ -211,6 +212,7 @@ func TestRoleFromTheBeginning(t *testing.T) {
 								answered <- v
 								return
 							}
+							time.Sleep(time.Millisecond)
 						}
 					}()
 				}

@@ -6,12 +6,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 // TestArenaKeepsApart writes many Replies of one arena at once and in turn, cuts and lengthens them: each holds the
 // bytes written to it, and nothing else.
 func TestArenaKeepsApart(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	seed := seed.Of(t)
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -3,6 +3,8 @@ package resp
 import (
 	"fmt"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // largeCommand is a command of 15 MiB, of 60,000 arguments.
@@ -32,6 +34,7 @@ func readInParts(t *testing.T, r *Reader, command []byte, look func()) (args [][
 // TestAsideIsUsedAgain: a large command is read into the memory of one before. The collector, and the race detector, may take some of it from the
 // pools, so it is tried more than once.
 func TestAsideIsUsedAgain(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	command := largeCommand()
 	least := uint64(len(command))
 	for range 10 {
@@ -50,6 +53,7 @@ func TestAsideIsUsedAgain(t *testing.T) {
 // TestAsideArgsMove: the list of arguments that are set aside becomes twice as long when it is full. The loop waits while the list is moved, and
 // a list that grew by a quarter was moved more than a dozen times.
 func TestAsideArgsMove(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	for asideArgs.Take(0) != nil { // the command begins without a list
 	}
 	r := NewReader(DefaultLimits())
@@ -66,6 +70,7 @@ func TestAsideArgsMove(t *testing.T) {
 
 // TestAsideIsEmptied: lists of arguments that are left to others do not keep the buffers of the command before.
 func TestAsideIsEmptied(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	r := NewReader(DefaultLimits())
 	args := readInParts(t, r, largeCommand(), func() {})
 	list := args[:len(args):len(args)]

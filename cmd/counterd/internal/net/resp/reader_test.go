@@ -118,6 +118,7 @@ const (
 // TestReaderTable: the replies of Redis 7.0.15 to the same bytes, except for the
 // rows marked as ours.
 func TestReaderTable(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	ping := [][]string{{"PING"}}
 	tests := []struct {
 		input string
@@ -483,6 +484,7 @@ func randomLimits(rng *rand.Rand) Limits {
 }
 
 func TestReaderRandom(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rng := random(t)
 	for range 10_000 {
 		most := 1 + rng.IntN(1+rng.IntN(300))
