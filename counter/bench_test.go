@@ -87,6 +87,11 @@ func fillRows(tb testing.TB, s *Store, n int, seed uint64, row func(*stream) [3]
 			}
 		}
 		b.Run()
+		for j := range b.Len() {
+			if err := b.Op(j).Err; err != nil { // such as a log that hangs, on a busy machine
+				tb.Fatal(err)
+			}
+		}
 		b.End()
 	}
 	return mids

@@ -9,7 +9,7 @@
 //	items.go overflow.go                  the columns of the places; values wider than their column
 //	mem.go                                loads and stores of bits: all unsafe access
 //	prefetch_asm.go prefetch_other.go     requests for cache lines
-//	select.go pick.go                     items by their values, as rows and as words
+//	select.go pick.go stage.go            items by their values, as rows and as they are packed; the keys of many items
 //	repack.go widths.go                   all items; copies into other tables; widths of columns by what they hold
 //	extend.go                             the same places with other columns
 //	image.go check.go                     a table as bytes; the invariants, verified

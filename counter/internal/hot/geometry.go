@@ -177,27 +177,6 @@ func (g *geometry) key(bucket, q uint64, probe uint) uint64 {
 	return g.base + ((q-g.twist(r))&g.mask())*g.m + r
 }
 
-// firstKeys sets dst to the keys of items in their first buckets. It has no branches, and two loops so that each has its numbers in
-// registers.
-func (g *geometry) firstKeys(dst []uint64, items []place) {
-	dst = dst[:len(items)]
-	m, seed := g.m, g.seed
-	for i := range items {
-		h := (items[i].quotient ^ seed) * hashFirst
-		f, _ := bits.Mul64((h^h>>32)*hashSecond, m) // offset
-		r := uint64(items[i].bucket) - f
-		dst[i] = r + m&uint64(int64(r)>>63)
-	}
-	seed ^= twistInput
-	base, mask, twist := g.base, g.mask(), g.shift&63
-	for i := range items {
-		r := dst[i]
-		h := (r ^ seed) * hashFirst
-		h = (h ^ h>>32) * hashSecond
-		dst[i] = base + (items[i].quotient-h>>twist)&mask*m + r
-	}
-}
-
 // keys returns the keys of mids from lo to hi: from first on, below end.
 func (g *geometry) keys(lo, hi uint64) (first, end uint64) {
 	hi = min(hi, EndMid-1)

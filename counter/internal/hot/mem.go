@@ -41,6 +41,11 @@ func store16(base unsafe.Pointer, off uintptr, v uint16) {
 func load8(base unsafe.Pointer, off uintptr) uint8     { return *(*uint8)(unsafe.Add(base, off)) }
 func store8(base unsafe.Pointer, off uintptr, v uint8) { *(*uint8)(unsafe.Add(base, off)) = v }
 
+// fours views words as rows of four.
+func fours(words []uint64) [][4]uint64 {
+	return unsafe.Slice((*[4]uint64)(unsafe.Pointer(unsafe.SliceData(words))), len(words)/4)
+}
+
 // loadBits reads width (1..64) bits that start bit bits behind byte off, least significant first.
 func loadBits(base unsafe.Pointer, off uintptr, bit, width uint) uint64 {
 	off += uintptr(bit >> 3)

@@ -8,47 +8,45 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// Picked are items of a table that Pick found, a word each. Words are in the order of their mids, so they are sorted as plain numbers: a
-// quarter of the memory that rows of three columns take.
+// Found is an item that Pick found. Key rises with the mid.
 //
-//	bit  63            mark+1   mark   mark-1                  0
-//	     +-----------------+------+----------------------------+
-//	     | key less base   |  0   | columns, as in the table   |
-//	     +-----------------+------+----------------------------+
-//	     | key less base   |  1   | number of a row in aside   |  where a value is in the overflow table
-//	     +-----------------+------+----------------------------+
-//
-// AppendRows reads the values out of the words. It needs neither the table nor its lock.
+//	columns  bit  63    62                       0
+//	             +-----+--------------------------+
+//	             |  0  | columns, as in the table |
+//	             +-----+--------------------------+
+//	             |  1  | number of a row in aside |  where a value is in the overflow table
+//	             +-----+--------------------------+
+type Found struct{ Key, Columns uint64 }
+
+// aside is the bit of Found.Columns that says that the values are aside.
+const aside = 1 << 63
+
+// Picked are items of a table that Pick found. They are copied as they are packed, and AppendRows reads the values out of them: it needs
+// neither the table nor its lock.
 type Picked struct {
-	Words []uint64 // the caller may take them away between two calls
+	Items []Found // the caller may take them away between two calls
 
 	aside  []uint64 // rows, without mids
 	fields []packedField
-	base   uint64
-	keys   uint8 // bits of a key less base
-	mark   uint8
 	group  uint8
 	inOne  bool // all mids are of group, and keys are their numbers there
 
 	presets bool // the table lacks a column
-	stages  *stages
+	stage   *stage
 }
 
 // mostFields bounds the memory of rows aside: those of a block of 64 Ki items take 4 MB at most.
 const mostFields = 8
 
-// asideBits is how many bits the number of a row in aside takes: no table has more items.
-const asideBits = 23
+// laneRest is how many bits of a quotient fit a word above a lane.
+const laneRest = 64 - probeBits - quoBits
 
-// Begin empties p for items of t, and tells whether they fit words. If not, or if Select need only look at the overflow table, callers use
+// Begin empties p for items of t, and tells whether they can be picked. If not, or if Select need only look at the overflow table, callers use
 // Select.
 func (p *Picked) Begin(t *Table, q *Selection) bool {
-	p.Words, p.aside, p.fields = p.Words[:0], p.aside[:0], p.fields[:0]
-	p.base, p.inOne, p.group = t.geo.base, t.geo.oneGroup, t.geo.group
-	p.mark = uint8(max(t.items.layout.Bits, asideBits))
-	_, end := t.geo.keys(t.lo, t.hi-1)
-	p.keys = uint8(bits.Len64(end - p.base))
-	if t.items.width > 57 || end <= p.base || int(p.keys)+1+int(p.mark) > 64 || len(q.Columns) > mostFields || t.Rare(q) {
+	p.Items, p.aside, p.fields = p.Items[:0], p.aside[:0], p.fields[:0]
+	p.inOne, p.group = t.geo.oneGroup, t.geo.group
+	if !t.items.oneWord || t.geo.rest > laneRest || len(q.Columns) > mostFields || t.Rare(q) {
 		return false
 	}
 	p.presets = false
@@ -64,141 +62,119 @@ func (p *Picked) Begin(t *Table, q *Selection) bool {
 	return true
 }
 
-// Mid is that of a word.
-func (p *Picked) Mid(word uint64) uint64 {
-	key := word>>((p.mark+1)&63) + p.base
+// Mid is that of a key.
+func (p *Picked) Mid(key uint64) uint64 {
 	if p.inOne {
 		return slot.Post(p.group, key)
 	}
 	return key
 }
 
-// Bits is how many bits of a word are of its key, and how many are below them.
-func (p *Picked) Bits() (keys, payload uint8) { return p.keys, p.mark + 1 }
-
-// Unique leaves one word of each mid. words must be sorted.
-func (p *Picked) Unique(words []uint64) []uint64 {
-	shift := (p.mark + 1) & 63
-	return slices.CompactFunc(words, func(a, b uint64) bool { return (a^b)>>shift == 0 })
+// AppendRows appends the mid and the columns of each item.
+func (p *Picked) AppendRows(dst []uint64, items []Found) []uint64 {
+	n, w := len(dst), 1+len(p.fields)
+	dst = slices.Grow(dst, w*len(items))[:n+w*len(items)]
+	for rows := dst[n:]; len(items) > 0; {
+		some := items[:min(len(items), 256)] // all stays in the first cache
+		p.unpack(rows, some)
+		if len(p.aside) > 0 {
+			p.putAside(rows, some)
+		}
+		items, rows = items[len(some):], rows[w*len(some):]
+	}
+	return dst
 }
 
-// row is the row of a word whose row is aside.
-func (p *Picked) row(word uint64) []uint64 {
-	w := len(p.fields)
-	return p.aside[int(word&(1<<(p.mark&63)-1))*w:][:w]
-}
-
-// AppendRows appends the mid and the columns of each word. It goes over the columns of some words one after the other.
-func (p *Picked) AppendRows(dst, words []uint64) []uint64 {
-	w := 1 + len(p.fields)
-	dst = slices.Grow(dst, w*len(words))
+// unpack sets the rows of items but for values that are aside. It goes over one column after the other.
+func (p *Picked) unpack(rows []uint64, items []Found) {
 	if len(p.fields) == 3 && !p.inOne && !p.presets {
-		return p.appendThree(dst, words)
+		unpackThree(fours(rows), items, (*[3]packedField)(p.fields))
+		return
 	}
-	for len(words) > 0 {
-		some := words[:min(len(words), 256)] // all stays in the first cache
-		words = words[len(some):]
-		n := len(dst)
-		dst = dst[:n+w*len(some)]
-		rows := dst[n:]
-		marks := uint64(0)
-		if p.inOne {
-			for i, word := range some {
-				rows[i*w] = p.Mid(word)
-				marks |= word
-			}
-		} else {
-			shift := (p.mark + 1) & 63
-			for i, word := range some {
-				rows[i*w] = word>>shift + p.base
-				marks |= word
-			}
-		}
-		for c := range p.fields {
-			f := &p.fields[c]
-			shift, mask, preset := f.shift&63, f.mask, f.preset
-			for i, at := 0, 1+c; i < len(some) && at < len(rows); i, at = i+1, at+w {
-				rows[at] = some[i]>>shift&mask | preset
-			}
-		}
-		if marks>>(p.mark&63)&1 == 0 {
-			continue
-		}
-		for i, word := range some {
-			if word>>(p.mark&63)&1 != 0 {
-				copy(rows[i*w+1:][:w-1], p.row(word))
-			}
+	w := 1 + len(p.fields)
+	for i := range items {
+		rows[i*w] = p.Mid(items[i].Key)
+	}
+	for c := range p.fields {
+		f := &p.fields[c]
+		shift, mask, preset := f.shift&63, f.mask, f.preset
+		for i, at := 0, 1+c; i < len(items) && at < len(rows); i, at = i+1, at+w {
+			rows[at] = items[i].Columns>>shift&mask | preset
 		}
 	}
-	return dst
 }
 
-// appendThree is AppendRows of three columns, all of which the table has, without a loop over them.
-func (p *Picked) appendThree(dst, words []uint64) []uint64 {
-	n := len(dst)
-	dst = dst[:n+4*len(words)]
-	rows := dst[n:]
-	shift, mark := (p.mark+1)&63, uint64(1)<<(p.mark&63)
-	a, b, c := p.fields[0].shift&63, p.fields[1].shift&63, p.fields[2].shift&63
-	aMask, bMask, cMask := p.fields[0].mask, p.fields[1].mask, p.fields[2].mask
-	base := p.base
-	for i, word := range words {
-		if 4*i+4 > len(rows) {
-			break // for the compiler
-		}
-		row := (*[4]uint64)(rows[4*i:])
-		row[0] = word>>shift + base
-		row[1] = word >> a & aMask
-		row[2] = word >> b & bMask
-		row[3] = word >> c & cMask
-		if word&mark != 0 {
-			copy(row[1:], p.row(word))
-		}
+// unpackThree sets the rows of items of three columns, all of which the table has.
+//
+//go:noinline
+func unpackThree(rows [][4]uint64, items []Found, fields *[3]packedField) {
+	rows = rows[:len(items)]
+	a, b, c := fields[0], fields[1], fields[2]
+	for i := range items {
+		columns := items[i].Columns
+		rows[i] = [4]uint64{items[i].Key, columns >> (a.shift & 63) & a.mask, columns >> (b.shift & 63) & b.mask, columns >> (c.shift & 63) & c.mask}
 	}
-	return dst
 }
 
-// picking is a call of Pick. It goes over the items of some buckets in stages, as one loop would need more registers than there are.
-//
-//	item    ──▶ places, of items in their first bucket, three of four ──▶ offsets ──▶ words
-//	        └─▶ moved, of the others
-//
-// No stage has a branch that depends on the place of an item, which the processor could not guess.
+// putAside puts the values that are aside in the place of their numbers in rows.
+func (p *Picked) putAside(rows []uint64, items []Found) {
+	w := 1 + len(p.fields)
+	for i := range items {
+		if columns := items[i].Columns; columns&aside != 0 {
+			copy(rows[i*w+1:][:w-1], p.aside[int(columns&^aside)*(w-1):])
+		}
+	}
+}
+
+// picking is a call of Pick. It copies the items of some buckets as they are to a stage, and then finds the keys of all of them, as one loop
+// would need more registers than there are.
 type picking struct {
 	p           *Picked
 	t           *Table
 	q           *Selection
-	first, span uint64 // keys
+	all         bool   // all keys are in the range
 	tops, lows  uint64 // the highest bit of each wanted column that may be a mark, and its other bits
+	rest, items packedSlots
 
-	*stages
-	n, m int // of places, of moved
+	*stage
+	n int // items on the stage
 }
 
-// stages are the items on their way to words.
-type stages struct{ places, moved [stageItems]place }
-
-// stageItems is how many items are in a stage. All stays in the first cache.
-const stageItems = 256
-
-// place is an item on its way.
-type place struct {
-	quotient, word uint64
-	bucket         uint32
-	probe          uint32
+// packedSlots says where some bits of each slot of a bucket are.
+type packedSlots struct {
+	mask  uint64
+	off   [slotsPerBucket]uint16
+	shift [slotsPerBucket]uint8
 }
 
-// Pick is Select to p, which has begun with q and a table that t is or was: some 5 ns an item found.
+// slots returns where the bits from off on are in the items of a bucket.
+func (x *items) slots(off, width uint) packedSlots {
+	p := packedSlots{mask: 1<<width - 1}
+	for s := range p.off {
+		bit := uint(s)*uint(x.width) + off
+		p.off[s], p.shift[s] = uint16(headerBytes+bit>>3), uint8(bit&7)
+	}
+	return p
+}
+
+// of returns the bits of slot s of the bucket at b.
+func (p *packedSlots) of(b unsafe.Pointer, s int) uint64 {
+	return load64(b, uintptr(p.off[s&7])) >> (p.shift[s&7] & 7) & p.mask
+}
+
+// Pick is Select to p, which has begun with q and a table that t is or was.
 func (t *Table) Pick(p *Picked, from, to int, q *Selection) {
 	if t.n == 0 || !q.prepare(t) {
 		return
 	}
-	if p.stages == nil {
-		p.stages = new(stages)
+	if p.stage == nil {
+		p.stage = new(stage)
 	}
-	k := picking{p: p, t: t, q: q, stages: p.stages, first: q.first, span: q.end - q.first}
+	x := &t.items
+	k := picking{p: p, t: t, q: q, stage: p.stage, all: q.Lo <= t.lo && q.Hi >= t.hi-1}
+	k.rest, k.items = x.slots(0, uint(t.geo.rest)), x.slots(uint(t.geo.rest), uint(x.layout.Bits))
 	for i := range p.fields {
-		if f := &p.fields[i]; f.over {
+		if f := &p.fields[i]; f.over && x.over.n > 0 {
 			top := (f.mask>>1 + 1) << (f.shift & 63)
 			k.tops, k.lows = k.tops|top, k.lows|f.mask<<(f.shift&63)&^top
 		}
@@ -214,51 +190,34 @@ func (t *Table) Pick(p *Picked, from, to int, q *Selection) {
 	k.flush()
 }
 
-// marked tells whether a wanted column is all ones: a mark. Adding lows to the other bits of a column carries into its highest bit where
-// one of them is not 0, and never beyond.
-func (k *picking) marked(word uint64) bool {
-	y := ^word
-	return ^(y&k.lows+k.lows|y)&k.tops != 0
-}
-
 // bucket takes the items of bucket b with a bit in hits.
 func (k *picking) bucket(b, hits uint64) {
-	if max(k.n, k.m) > stageItems-slotsPerBucket {
+	if k.n > stageItems-slotsPerBucket {
 		k.flush()
 	}
 	x := &k.t.items
-	off, rest := x.at(b), k.t.geo.rest&63
-	at, width := unsafe.Add(x.base, off+headerBytes), uint(x.width)
-	restMask, columns := uint64(1)<<rest-1, uint64(1)<<(x.layout.Bits&63)-1
-	lanes := [2]uint64{load64(x.base, off), load64(x.base, off+8)}
-	n, m := k.n, k.m
-	for ; hits != 0; hits &= hits - 1 {
-		s := uint(bits.TrailingZeros64(hits)) & 7
-		bit := s * width
-		word := load64(at, uintptr(bit>>3)) >> (bit & 7)
-		lane := lanes[s>>2] >> (s & 3 << 4) & 0xffff
-		quotient := lane>>probeBits | word&restMask<<quoBits
-		lane &= 1<<probeBits - 1
-		if word = word >> rest & columns; k.q.again || k.marked(word) {
-			ref := Ref(b<<3) + Ref(s)
-			if k.q.again && !k.q.holds(x, ref) {
-				continue
-			}
-			if k.marked(word) {
-				word = k.setAside(ref)
+	if k.q.again {
+		for rest := hits; rest != 0; rest &= rest - 1 {
+			if s := Ref(bits.TrailingZeros64(rest)); !k.q.holds(x, Ref(b<<3)+s) {
+				hits &^= 1 << s
 			}
 		}
-		in := place{quotient, word, uint32(b), uint32(lane - 1)}
-		k.places[n&(stageItems-1)] = in
-		k.moved[m&(stageItems-1)] = in
-		other := int((lane + 1<<probeBits - 2) >> probeBits) // 0 where lane is 1, else 1
-		n += 1 - other
-		m += other
 	}
-	k.n, k.m = n, m
+	k.n = k.put(unsafe.Add(x.base, x.at(b)), b<<3, hits, &k.rest, &k.items, k.n)
 }
 
-// setAside makes a row of the item at ref, and returns the row's number as a word has it in the place of columns.
+// marks puts the values of items aside of which one is in the overflow table: where a wanted column is all ones. Adding lows to the other bits of
+// a column carries into its highest bit where one of them is not 0, and never beyond.
+func (k *picking) marks() {
+	lows, tops := k.lows, k.tops
+	for i, columns := range k.columns[:k.n] {
+		if y := ^columns; (y&lows+lows|y)&tops != tops {
+			k.columns[i] = k.setAside(Ref(k.refs[i]))
+		}
+	}
+}
+
+// setAside makes a row of the item at ref, and returns what Found.Columns has in its place.
 func (k *picking) setAside(ref Ref) uint64 {
 	p := k.p
 	n := uint64(len(p.aside) / len(p.fields))
@@ -269,35 +228,27 @@ func (k *picking) setAside(ref Ref) uint64 {
 			p.aside = append(p.aside, k.t.Get(ref, c))
 		}
 	}
-	return 1<<(p.mark&63) | n
+	return aside | n
 }
 
-// flush makes words of all items that wait.
+// flush moves all items of the stage to p.
 func (k *picking) flush() {
-	p, g := k.p, &k.t.geo
-	p.Words = slices.Grow(p.Words, k.n+k.m)
-	n := len(p.Words)
-	keys := p.Words[n : n+k.n+k.m]
-	g.firstKeys(keys, k.places[:k.n])
-	for i := range k.moved[:k.m] {
-		in := &k.moved[i]
-		keys[k.n+i] = g.key(uint64(in.bucket), in.quotient, uint(in.probe))
+	n := len(k.p.Items)
+	k.p.Items = slices.Grow(k.p.Items, k.n)[:n+k.n]
+	found, span := k.p.Items[n:], k.q.end-k.q.first
+	if k.tops != 0 {
+		k.marks()
 	}
-	words := k.words(keys[:0], keys[:k.n], k.places[:k.n])
-	words = k.words(words, keys[k.n:], k.moved[:k.m])
-	p.Words, k.n, k.m = p.Words[:n+len(words)], 0, 0
-}
-
-// words appends the words of the items whose keys are in the range. keys may be in the memory behind dst.
-func (k *picking) words(dst, keys []uint64, items []place) []uint64 {
-	first, span, base, up := k.first, k.span, k.p.base, uint64(1)<<((k.p.mark+1)&63)
-	n := len(dst)
-	dst = dst[:n+len(keys)]
-	items = items[:len(keys)]
-	for i, key := range keys {
-		_, inside := bits.Sub64(key-first, span, 0)
-		dst[n] = (key-base)*up | items[i].word
-		n += int(inside)
+	k.movedRemainders(&k.t.geo, k.firstRemainders(&k.t.geo, k.n))
+	k.untwist(&k.t.geo, k.t.geo.seed^twistInput, found)
+	if k.n = 0; k.all {
+		return
 	}
-	return dst[:n]
+	in := 0
+	for _, f := range found {
+		_, inside := bits.Sub64(f.Key-k.q.first, span, 0)
+		found[in] = f
+		in += int(inside)
+	}
+	k.p.Items = k.p.Items[:n+in]
 }

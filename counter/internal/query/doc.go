@@ -10,9 +10,9 @@
 //
 //	query.go view.go        what a query asks and gives; what it sees of a store
 //	search.go selection.go  the search that goes on at a mid; what it passes over
-//	rowsort.go heaps.go wordsort.go rows sorted by mid
+//	rowsort.go heaps.go itemsort.go rows and items sorted by mid
 //	hotblock.go coldblock.go merge.go its steps in hot blocks, in cold blocks, and over the groups of hash slots in one order
-//	hotwords.go             hot blocks whose items fit words
+//	hotitems.go             items of hot blocks, as they are packed there
 //	newest.go               the newest few rows of all groups of hash slots, by lists
 //	find.go top.go          the rows themselves; those with the largest values
 //	aggregate.go            their number, sum, least and largest value

@@ -8,7 +8,7 @@ const (
 	SelectBuckets = 64
 	SelectCost    = 1000 // ns
 	FoundCost     = 25
-	PickedCost    = 5 // of an item that is found as a word
+	PickedCost    = 5 // of an item that is picked
 	SelectHold    = 3000
 )
 
@@ -67,23 +67,24 @@ func (s *Search) enterHot(b View, left int) {
 		n = min(blk.Tab.Len(), keep) // all are found
 	}
 	cost := FoundCost
-	if s.words.on = s.sink == nil && !s.excludes() && s.words.picked.Begin(&blk.Tab, &s.hot); s.words.on {
-		cost, s.words.desc = PickedCost, s.Query.Desc
-		keys, payload := s.words.picked.Bits()
-		if n = blk.Tab.Len(); len(s.hot.Ranges) > 0 {
+	if s.items == nil {
+		s.items = hotItemsOf.Get().(*hotItems)
+	}
+	if s.items.on = s.sink == nil && !s.excludes() && s.items.picked.Begin(&blk.Tab, &s.hot); s.items.on {
+		cost, n = PickedCost, blk.Tab.Len()
+		if len(s.hot.Ranges) > 0 {
 			n /= 8 // as a guess
 		}
-		s.words.heaps.reset(n, keys, payload)
+		s.items.begin(n, s.Query.Desc)
 	} else if s.Front.Len() == 0 {
 		s.Front.flat = takeWords(s.Front.flat, n*s.Front.width)
 	}
 	for from, held := 0, 0; ; {
 		to := min(from+SelectBuckets, buckets)
 		before := s.found()
-		if s.words.on {
-			blk.Tab.Pick(&s.words.picked, from, to, &s.hot)
-			s.words.heaps.add(s.words.picked.Words)
-			s.words.picked.Words = s.words.picked.Words[:0]
+		if s.items.on {
+			blk.Tab.Pick(&s.items.picked, from, to, &s.hot)
+			s.items.collect(to == buckets)
 		} else {
 			s.Front.flat = blk.Tab.Select(s.Front.flat, from, to, &s.hot)
 		}
@@ -117,8 +118,8 @@ func (s *Search) enterHot(b View, left int) {
 		if s.sort(); s.found() > keep {
 			s.shorten(keep)
 		}
-		if s.words.on {
-			s.words.open(edited)
+		if s.items.on {
+			s.items.open(edited)
 		}
 	case edited && !s.bare: // an item may be there twice
 		s.sort()
@@ -127,16 +128,16 @@ func (s *Search) enterHot(b View, left int) {
 
 // found is how many items of a hot block were found so far.
 func (s *Search) found() int {
-	if s.words.on {
-		return s.words.heaps.n
+	if s.items.used() {
+		return s.items.found()
 	}
 	return s.Front.Len()
 }
 
 // shorten leaves of front, which is sorted, so many rows, those that come first.
 func (s *Search) shorten(keep int) {
-	if s.words.on {
-		s.lo, s.hi = s.words.shorten(keep, s.lo, s.hi)
+	if s.items.used() {
+		s.lo, s.hi = s.items.shorten(keep, s.lo, s.hi)
 		s.hot.Lo, s.hot.Hi = s.lo, s.hi
 		return
 	}
@@ -161,8 +162,8 @@ func (s *Search) giveFront(left int) {
 		s.done()
 		return
 	}
-	if s.words.on {
-		if !s.words.give(&s.Rows, min(left, max(s.Most-s.Rows.Len(), 1))) {
+	if s.items.used() {
+		if !s.items.give(&s.Rows, min(left, max(s.Most-s.Rows.Len(), 1))) {
 			s.done()
 			return
 		}
@@ -202,7 +203,7 @@ func (s *Search) done() {
 // sort makes the rows of front rising, with each mid once, and all of them rest. An item that was deleted and made again
 // while its block was looked at may be there twice; the row that was found later stays.
 func (s *Search) sort() {
-	if s.words.on { // heaps are sorted one by one
+	if s.items.used() { // heaps are sorted one by one
 		return
 	}
 	s.sorter.sort(&s.Front)

@@ -23,7 +23,7 @@ func TestRowSorter(t *testing.T) {
 		"falling":   func(i, n int) uint64 { return uint64(n - i) },
 	} {
 		for _, width := range []int{1, 2, 3, 4} {
-			for _, n := range []int{1, 2, manyRows, manyRows + 2, fewRows - 1, fewRows, 1000, 3000, 5 * restRows} {
+			for _, n := range []int{1, 2, fewRows - 1, fewRows, 1000, 3000, 5 * restRows} {
 				rows := Rows{width: width}
 				var want [][]uint64
 				for i := range n {

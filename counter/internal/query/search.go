@@ -34,7 +34,7 @@ const (
 // It is in one block at a time:
 //
 //	hot    all of its items that meet the query are copied to front, some buckets at a time, under its lock (an item
-//	       stays in its bucket), sorted, and given out from there. Items that fit words are in words, and not in front
+//	       stays in its bucket), sorted, and given out from there. Most are in items, as they are packed, and not in front
 //	cold   those of its overlay are copied to front; the file is read page by page, without the lock, where the bounds
 //	       of a page say that it may have some, and merged with front. A row of the file that the overlay has as well
 //	       is looked at there, under the lock, unless it is in front
@@ -104,7 +104,7 @@ type inside struct {
 	sel    []int32
 
 	hot   hot.Selection
-	words inWords
+	items *hotItems // nil before the first hot block
 }
 
 func (s *Search) Init(q Query, columns []int16) error {
@@ -274,9 +274,10 @@ func (s *Search) Step(b View, limit int, exact bool) error {
 		}
 	}
 	if s.Over && s.Blk == nil {
-		for _, memory := range []*[]uint64{&s.Front.flat, &s.words.heaps.words, &s.sorter.spare, &s.sorter.heaps.words} {
-			giveWords(memory)
-		}
+		giveWords(&s.Front.flat)
+		giveWords(&s.sorter.spare)
+		giveFound(&s.sorter.heaps.items)
+		giveItems(&s.items)
 	}
 	return nil
 }
@@ -310,7 +311,8 @@ func (s *Search) Leave() {
 	}
 	s.Blk, s.scan, s.bad, s.merged = nil, nil, nil, s.merged.leave()
 	Clear(&s.Front)
-	s.rest, s.words.on, s.words.rest = nil, false, nil
+	s.rest = nil
+	s.items.leave()
 }
 
 // listAhead is how many items of a list have their pages asked for at a time.
