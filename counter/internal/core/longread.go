@@ -261,7 +261,7 @@ func pagesOf(b *Batch, list []changeSet) (n int) {
 func readPages(r *changeSets, list []changeSet) {
 	b := r.b
 	seen, rows := b.data.changeSets.Load(), len(b.rows)
-	readInGroups(b, b.ops[list[0].from:list[len(list)-1].to])
+	readInGroups(b, list[0].from, list[len(list)-1].to)
 	if b.data.changeSets.Load() == seen {
 		return
 	}
@@ -296,9 +296,10 @@ func readLocked(r *changeSets, g changeSet) {
 	r.unlock()
 }
 
-// readInGroups executes OpReads of one counter, group by group.
-func readInGroups(b *Batch, ops []Op) {
-	peek(ops)
+// readInGroups executes the operations with numbers from from on, below to, which are OpReads of one counter, group by group.
+func readInGroups(b *Batch, from, to int) {
+	ops := b.ops[from:to]
+	peek(ops[min(max(b.peeked-from, 0), len(ops)):]) // Ahead has looked for those before
 	chain := &b.chains
 	clear(chain.first[:])
 	if cap(chain.next) < len(ops) {
