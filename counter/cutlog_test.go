@@ -242,3 +242,27 @@ func TestCutLogFollow(t *testing.T) {
 		}
 	}
 }
+
+// TestHistoryDeleted: the log needs a snapshot, and HISTORY and its copy are deleted. The start does not forget that the log needs one.
+func TestHistoryDeleted(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	dir, want := repairDir(t, true, false)
+	must(t, os.Remove(format.LineagePath(dir)))
+	must(t, os.Remove(format.LineagePath(dir)+vfs.CopySuffix))
+	s, err := Open(dir, repairOptions)
+	must(t, err)
+	must(t, s.Close())
+	if !needsSnapshot(t, dir) {
+		t.Error("HISTORY does not say any more that the log needs a snapshot")
+	}
+	manifests, _, err := snapfile.ReadManifests(vfs.OS(), dir)
+	must(t, err)
+	for _, m := range manifests {
+		must(t, os.Remove(filepath.Join(dir, format.ManifestName(m.Generation))))
+	}
+	if s, err = Open(dir, repairOptions); err == nil {
+		old, unreadable := compareValues(t, s, want)
+		must(t, s.Close())
+		t.Errorf("a start from the log alone: %d old values, %d errors", old, unreadable)
+	}
+}

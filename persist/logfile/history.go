@@ -155,7 +155,8 @@ func WriteLineage(fsys vfs.FS, dir string, l *format.Lineage) error {
 }
 
 // HasAll tells whether the log of a directory has all changes, if it is not damaged: it begins at 0, and HISTORY does not say that the log needs a
-// snapshot. A directory without HISTORY, or of a program that did not write this line yet, counts as one whose log no repair has cut.
+// snapshot. A directory without HISTORY, or of a program that did not write this line yet, counts as one whose log no repair has cut; the next start of
+// one without HISTORY beside a snapshot writes that its log needs one.
 func HasAll(fsys vfs.FS, dir string) (bool, error) {
 	segs, err := ListSegments(fsys, dir)
 	if err != nil || len(segs) == 0 || segs[0].Start != 0 {

@@ -421,6 +421,9 @@ func (r *Recovery) replay(from uint64) (*Recovered, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(lineage.Terms) == 0 && len(r.s.Dir.Manifests()) > 0 {
+		lineage.NeedsSnapshot = true // HISTORY, written before the first snapshot, was deleted. Nobody knows whether it said so
+	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
 		FS: r.s.Config.FS, Dir: r.s.Dir.Path(), Create: len(r.s.Dir.Manifests()) == 0 && len(lineage.Terms) == 0, Unwritable: true, Guard: r.s.Dir.CheckLock, KnownDurable: r.s.Dir.KnownDurable(), Torn: r.opts.Torn, Past: &lineage,
 		Policy: r.opts.Policy, Manual: r.s.Config.Manual, SegmentBytes: r.opts.SegmentBytes, Logger: r.s.Config.Logger, Now: r.s.Config.Now,
