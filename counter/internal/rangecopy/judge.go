@@ -2,6 +2,7 @@ package rangecopy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/counterd/counterd/internal/slot"
@@ -53,10 +54,7 @@ func (j *Judge) Read(to uint64, rest func()) error {
 		if f == nil {
 			return fmt.Errorf("the log is readable up to %d, want %d", j.log.Pos(), to)
 		}
-		if err := f.Records(&j.rec, f.Start, func(_ uint64, rec *format.Record) error {
-			j.add(rec)
-			return nil
-		}); err != nil {
+		if err := f.Records(&j.rec, f.Start, func(_ uint64, rec *format.Record) error { return j.add(rec) }); err != nil {
 			return err
 		}
 		rest()
@@ -65,7 +63,7 @@ func (j *Judge) Read(to uint64, rest func()) error {
 }
 
 // add takes a record.
-func (j *Judge) add(rec *format.Record) {
+func (j *Judge) add(rec *format.Record) error {
 	switch rec.Kind {
 	case format.KindSet:
 		j.set(rec, rec.Column, rec.Value)
@@ -83,10 +81,31 @@ func (j *Judge) add(rec *format.Record) {
 				j.posts[mid] = loggedPost{gone: true, all: true}
 			}
 		}
-	case format.KindDefine, format.KindOnce, format.KindFloor, format.KindCursor, format.KindTick, format.KindSchema: // ids of columns are never used again
+	case format.KindDefine, format.KindOnce, format.KindFloor, format.KindCursor, format.KindTick:
+	case format.KindSchema:
+		return j.alter(rec.Text)
 	default:
 		clear(j.posts)
 	}
+	return nil
+}
+
+// alter takes a schema, and forgets values of counters and columns that the schema lacks: a schema that a node adopts, as it joins a cluster, may give the
+// ids of dropped ones again.
+func (j *Judge) alter(text []byte) error {
+	next, err := schema.ParseDurable(text)
+	if err != nil {
+		return err
+	}
+	def := next.CounterByID(j.def.ID)
+	if def == nil {
+		clear(j.posts)
+		return nil
+	}
+	for _, p := range j.posts {
+		maps.DeleteFunc(p.values, func(id uint16, _ uint64) bool { return def.Index(id) < 0 })
+	}
+	return nil
 }
 
 func (j *Judge) ours(rec *format.Record) bool {
