@@ -3,7 +3,10 @@
 package counter
 
 import (
+	"math"
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -157,6 +160,30 @@ func TestQueryWhileMadeAgain(t *testing.T) {
 		})
 		if again == 0 || found == 0 {
 			t.Fatalf("desc %v: posts were made again %d times, %d were found", desc, again, found)
+		}
+	}
+}
+
+// TestFindLeavesMemory: a query leaves its memory to later ones, also where its limit ends it within a block.
+func TestFindLeavesMemory(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	s, _ := narrowStore(t, newRand(t), 20_000, false)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector frees memory that no query uses
+	for _, desc := range []bool{false, true} {
+		least := uint64(math.MaxUint64)
+		for range 10 { // the runtime allocates memory of its own, and a pool may have none for another processor
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			found := 0
+			q := query.Query{Counter: s.Schema().Counter("a"), To: schema.MaxMid, Desc: desc, Limit: 10}
+			if err := s.Find(q, func(uint64, []uint64) bool { found++; return true }); err != nil || found != 10 {
+				t.Fatalf("desc %v: found %d posts, %v, want 10", desc, found, err)
+			}
+			runtime.ReadMemStats(&after)
+			least = min(least, after.TotalAlloc-before.TotalAlloc)
+		}
+		if least > 32<<10 {
+			t.Errorf("desc %v: a query takes %d new bytes, want 32 KiB at most", desc, least)
 		}
 	}
 }

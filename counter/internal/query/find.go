@@ -64,6 +64,7 @@ func (f *Find) Step(b View) (done bool, err error) {
 	}
 	if done = s.Over || exact && f.left == 0; done {
 		s.Leave()
+		leaveMemory(s)
 	}
 	return done, nil
 }

@@ -118,6 +118,14 @@ func giveWords(b *[]uint64) {
 	*b = nil
 }
 
+// leaveMemory leaves the memory of s, which has left its block, for later searches.
+func leaveMemory(s *Search) {
+	giveWords(&s.Front.flat)
+	giveWords(&s.sorter.spare)
+	giveFound(&s.sorter.heaps.items)
+	giveItems(&s.items)
+}
+
 // insertRows sorts a few rows of w words. Equal ones keep their order.
 func insertRows(rows []uint64, w int) {
 	for i := w; i < len(rows); i += w {

@@ -274,10 +274,7 @@ func (s *Search) Step(b View, limit int, exact bool) error {
 		}
 	}
 	if s.Over && s.Blk == nil {
-		giveWords(&s.Front.flat)
-		giveWords(&s.sorter.spare)
-		giveFound(&s.sorter.heaps.items)
-		giveItems(&s.items)
+		leaveMemory(s)
 	}
 	return nil
 }
