@@ -175,10 +175,10 @@ func (r *Recovery) loadManifest(m *format.Manifest) error {
 		return &format.CorruptError{File: filepath.Join(r.s.Dir.Path(), format.ManifestName(m.Generation)), Dir: r.s.Dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
 	}
 	r.s.SetSlotGroups(m.SlotGroups)
+	r.s.BlockIDs.Store(max(r.s.BlockIDs.Load(), m.NextBlock)) // before the schema, whose keyspaces get blocks of their own
 	if err := r.s.SetSchema(sch); err != nil {
 		return err
 	}
-	r.s.BlockIDs.Store(max(r.s.BlockIDs.Load(), m.NextBlock))
 	r.s.Moving.Load(m.Moving)
 	r.s.Cursors.Load(m.Cursors)
 	r.s.Time.Load(m.Tick)
