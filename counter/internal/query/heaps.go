@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/internal/slicepool"
 )
 
 // heaps has the items found in a hot block, parted by their keys: heap 0 has those of the first part of the range where most keys are, and
@@ -40,7 +39,7 @@ func (h *heaps) reset(items int, least, most uint64) {
 	h.least, h.shift = least, uint8(min(max(0, bits.Len64(most-least)-bits.Len(uint(items/heapItems))), 63))
 	parts := int((most-least)>>h.shift) + 1
 	h.n = 0
-	h.items, h.next = takeFound(h.items, items+items/8+chunkItems*parts), h.next[:0]
+	h.items, h.next = take(&found, h.items, items+items/8+chunkItems*parts), h.next[:0]
 	h.first = slices.Grow(h.first[:0], parts)[:parts]
 	h.at = slices.Grow(h.at[:0], parts)[:parts]
 	for i := range h.at {
@@ -183,26 +182,4 @@ func (h *heaps) bounds(i int, items []hot.Found) (least, most uint64) {
 		return h.keys(i)
 	}
 	return bounds(items)
-}
-
-// found has the memory of items of searches that have ended: see words.
-var found slicepool.Pool[hot.Found]
-
-// takeFound returns room for n items: that of b, or of a search that has ended, or new one.
-func takeFound(b []hot.Found, n int) []hot.Found {
-	if cap(b) >= n {
-		return b[:0]
-	}
-	if old := found.Take(n); old != nil {
-		return old
-	}
-	return slices.Grow(b[:0], n)
-}
-
-// giveFound gives the memory of b back.
-func giveFound(b *[]hot.Found) {
-	if cap(*b) >= restRows {
-		found.Give(*b)
-	}
-	*b = nil
 }

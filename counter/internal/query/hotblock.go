@@ -77,7 +77,7 @@ func (s *Search) enterHot(b View, left int) {
 		}
 		s.items.begin(n, s.Query.Desc)
 	} else if s.Front.Len() == 0 {
-		s.Front.flat = takeWords(s.Front.flat, n*s.Front.width)
+		s.Front.flat = take(&words, s.Front.flat, n*s.Front.width)
 	}
 	for from, held := 0, 0; ; {
 		to := min(from+SelectBuckets, buckets)

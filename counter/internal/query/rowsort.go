@@ -49,7 +49,7 @@ func (o *rowSorter) sort(r *Rows) {
 		}
 		o.heaps.add(o.some)
 	}
-	to := takeWords(o.spare, len(r.flat))
+	to := take(&words, o.spare, len(r.flat))
 	rested := 0
 	for i := range o.heaps.len() {
 		o.some = o.heaps.take(o.some[:0], i)
@@ -95,34 +95,37 @@ func appendRows(dst, rows []uint64, w int, items []hot.Found) []uint64 {
 	return dst
 }
 
-// words has the memory of rows of searches that have ended. New memory is cleared, and moved while it grows: a fifth of the time of a search
-// that finds all items of a block.
-var words slicepool.Pool[uint64]
+// Memory of searches that have ended. New memory is cleared, and moved while it grows: a fifth of the time of a search that finds all items of
+// a block.
+var (
+	words slicepool.Pool[uint64]    // of rows
+	found slicepool.Pool[hot.Found] // of heaps
+)
 
-// takeWords returns room for n words: that of b, of a search that has ended, or new one.
-func takeWords(b []uint64, n int) []uint64 {
+// take returns room for n elements: that of b, of a search that has ended, or new one.
+func take[T any](pool *slicepool.Pool[T], b []T, n int) []T {
 	if cap(b) >= n {
 		return b[:0]
 	}
-	if old := words.Take(n); old != nil {
+	if old := pool.Take(n); old != nil {
 		return old
 	}
 	return slices.Grow(b[:0], n)
 }
 
-// giveWords gives the memory of b back.
-func giveWords(b *[]uint64) {
+// give gives the memory of b back.
+func give[T any](pool *slicepool.Pool[T], b *[]T) {
 	if cap(*b) >= restRows {
-		words.Give(*b)
+		pool.Give(*b)
 	}
 	*b = nil
 }
 
 // leaveMemory leaves the memory of s, which has left its block, for later searches.
 func leaveMemory(s *Search) {
-	giveWords(&s.Front.flat)
-	giveWords(&s.sorter.spare)
-	giveFound(&s.sorter.heaps.items)
+	give(&words, &s.Front.flat)
+	give(&words, &s.sorter.spare)
+	give(&found, &s.sorter.heaps.items)
 	giveItems(&s.items)
 }
 

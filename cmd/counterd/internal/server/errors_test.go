@@ -3,13 +3,13 @@
 package server
 
 import (
-	"github.com/counterd/counterd/internal/testkit/racetest"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/errclass"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // provoker provokes errors, and remembers the replies.
