@@ -32,6 +32,9 @@ func TestFeedModel(t *testing.T) {
 			r := newFeedReader()
 			look := func(n *pairNode) {
 				t.Helper()
+				if r.at.IsZero() && n.s.repl.First() > 0 {
+					return // A consumer that begins needs a log that has everything: this one's schema is before its first record.
+				}
 				safe := min(p.common(t), p.nodes[0].s.data.Log.Durable(), p.nodes[1].s.data.Log.Durable())
 				err := r.read(t, n.s, safe)
 				if p.counts["restored"] > 0 && (errors.As(err, new(*FeedGoneError)) || errors.As(err, new(*FeedHistoryError))) {
