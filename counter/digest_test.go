@@ -230,6 +230,7 @@ type compared struct{ ranges, elsewhere, mended, judged int }
 // feed gives the replica the primary's log up to an offset, which a frame ends at.
 func (p *pair) feed(t *testing.T, to uint64) {
 	t.Helper()
+	p.reach(t)
 	primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
 	if err := primary.s.data.Log.Commit(to); err != nil {
 		t.Fatal(err)

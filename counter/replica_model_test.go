@@ -54,7 +54,7 @@ func stateOf(t testing.TB, n *pairNode, m model) pairState {
 	return pairState{m.clone(), n.s.Schema().String(), cursorsText(n.s), windowsText(t, n.s)}
 }
 
-// windowsText is the time of the log, and what the spaces of derived columns hold.
+// windowsText is the time of the log, and the items of the spaces of derived columns.
 func windowsText(t testing.TB, s *Store) string {
 	t.Helper()
 	text := fmt.Sprint(s.Windows().Time())
@@ -115,15 +115,21 @@ func newPair(t *testing.T, rng *rand.Rand) *pair {
 
 func (n *pairNode) open(t *testing.T) {
 	t.Helper()
-	n.opts.FS = n.sim
-	s, err := Open("data", n.opts)
-	if err != nil {
+	if err := n.tryOpen(); err != nil {
 		t.Fatal(err)
 	}
-	n.s = s
 }
 
-// acknowledge commits what was done and notes the state.
+func (n *pairNode) tryOpen() (err error) {
+	n.opts.FS = n.sim
+	s, err := Open("data", n.opts)
+	if err == nil {
+		n.s = s
+	}
+	return err
+}
+
+// acknowledge commits the changes and notes the state.
 func (n *pairNode) acknowledge(t *testing.T, m model) {
 	t.Helper()
 	at := n.s.data.Log.Position()
@@ -133,7 +139,7 @@ func (n *pairNode) acknowledge(t *testing.T, m model) {
 	n.states[at] = stateOf(t, n, m)
 }
 
-// state is what the node must hold.
+// state is the state that the node must hold.
 func (n *pairNode) state(t *testing.T) pairState {
 	t.Helper()
 	st, ok := n.states[n.s.data.Log.Position()]
@@ -307,6 +313,7 @@ func (p *pair) common(t *testing.T) uint64 {
 func (p *pair) link(t *testing.T) {
 	t.Helper()
 	p.links++
+	p.reach(t)
 	primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
 	if common := p.common(t); common < replica.s.data.Log.Position() {
 		p.cut(t, replica, common)
@@ -359,23 +366,28 @@ func (p *pair) link(t *testing.T) {
 }
 
 // logBytes reads a log from an offset to its end.
-func logBytes(t *testing.T, s *Store, from uint64) (all []byte) {
+func logBytes(t *testing.T, s *Store, from uint64) []byte {
 	t.Helper()
-	r, err := s.data.Log.NewReader(from)
+	all, err := readLog(s, from)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+func readLog(s *Store, from uint64) (all []byte, err error) {
+	r, err := s.data.Log.NewReader(from)
+	if err != nil {
+		return nil, err
+	}
 	defer r.Close()
 	if r.Pos() != from {
-		t.Fatalf("the frame at %d begins at %d", from, r.Pos())
+		return nil, fmt.Errorf("the frame at %d begins at %d", from, r.Pos())
 	}
 	for {
 		f, err := r.TryNext()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f == nil {
-			return all
+		if f == nil || err != nil {
+			return all, err
 		}
 		all = append(all, f.Raw...)
 	}
@@ -397,7 +409,7 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	before := lineage.Cut(at)
 	before.Replica = true
 	tail, err := past.Cut(n.sim, "data", at, before)
-	if errors.Is(err, format.ErrGone) && p.counts["restored"] > 0 {
+	if errors.Is(err, format.ErrGone) && p.counts["restored"]+p.counts["damaged"] > 0 {
 		p.copy(t, n)
 		return
 	}
@@ -408,10 +420,20 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tail.From != at || tail.To != end || !bytes.Equal(saved[64:], lost) {
+	if tail.To < end && p.counts["damaged"] > 0 { // a part of the log that no start needs is damaged: what is before is saved
+		lost = lost[:tail.To-at]
+	} else if tail.To != end {
+		t.Fatalf("the tail saved ends at %d, want %d", tail.To, end)
+	}
+	if tail.From != at || !bytes.Equal(saved[64:], lost) {
 		t.Fatalf("cut from %d to %d: the tail saved is %+v with %d bytes, want %d", at, end, tail, len(saved)-64, len(lost))
 	}
-	n.open(t)
+	if err := n.tryOpen(); errors.Is(err, format.ErrCorrupt) && p.counts["damaged"] > 0 { // the start needs a damaged part of the log now
+		p.copy(t, n)
+		return
+	} else if err != nil {
+		t.Fatal(err)
+	}
 	if got := n.s.data.Log.Position(); got != at {
 		t.Fatalf("cut at %d: the log ends at %d", at, got)
 	}

@@ -119,7 +119,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		known = max(known, imaged)
 	}
 	before := len(c.report.Problems)
-	if err := c.checkLog(replay, known, len(good)+len(bad) == 0 && claim == 0); err != nil {
+	if err := c.checkLog(replay, known, len(good)+len(bad) == 0 && claim == 0 && len(c.report.Lineage.Terms) == 0); err != nil {
 		return nil, err
 	}
 	if !usable { // a server starts from the log alone if that has all changes

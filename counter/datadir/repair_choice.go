@@ -163,7 +163,10 @@ func (r *repair) takePartOfLog(manifests []string) error {
 		return err
 	}
 	_ = r.walkLog() // finds the history of the log; Repair sees to damage
-	past.Replica = past.Replica || r.walked.History.Replica
+	if len(past.Terms) == 0 {
+		// HISTORY was damaged. A whole one knows the role; the log that is left may be of an earlier one.
+		past.Replica = past.Replica || r.walked.History.Replica
+	}
 	for _, path := range slices.Concat(manifests, images) {
 		if err := r.setAside(path); err != nil {
 			return err

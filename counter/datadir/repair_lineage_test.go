@@ -350,6 +350,40 @@ func TestRepairKeepsRole(t *testing.T) {
 	}
 }
 
+// TestRepairKeepsPrimary: a node was a replica, and leads since. Its log needs a snapshot, none can be used, and the rest of the log is from before it
+// led. HISTORY is whole, so the repair leaves a primary, also if it crashes anywhere.
+func TestRepairKeepsPrimary(t *testing.T) {
+	m, disk, opts := persisttest.SampleDir(t)
+	opts.History.Replica = true
+	l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
+	persisttest.Must(t, err)
+	for i := range 30 {
+		persisttest.Must(t, l.Commit(m.AppendSome(t, l, 120+i)))
+	}
+	persisttest.Must(t, l.Close())
+	past := format.Lineage{NeedsSnapshot: true, Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &past))
+	good, _, err := snapfile.ReadManifests(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	for _, m := range good {
+		persisttest.Damage(t, disk, filepath.Join(persisttest.Dir, format.ManifestName(m.Generation)), 30)
+	}
+	disk = disk.Crash(0, 100) // the damage is on the disk
+	for n, crashed := 0, true; crashed; n++ {
+		fsys := disk.Kill()
+		fsys.CrashAt(n)
+		err := Repair(fsys, persisttest.Dir, RepairOptions{})
+		if crashed = fsys.Crashed(); !crashed && err != nil {
+			t.Fatal(err)
+		}
+		fsys = fsys.Crash(uint64(n), 50)
+		persisttest.Must(t, Repair(fsys, persisttest.Dir, RepairOptions{}))
+		if l, err := logfile.ReadLineage(fsys, persisttest.Dir); err != nil || l.Replica {
+			t.Fatalf("crash at %d: HISTORY %+v, %v", n, l, err)
+		}
+	}
+}
+
 // TestRepairHistoryWithoutSnapshots: HISTORY and its copy are damaged beside a log with all changes. If no file of a snapshot is here, nothing is lost, and
 // the log keeps its id, also if the repair crashes anywhere. A manifest that was set aside, or an image, tells that the log may need a snapshot.
 func TestRepairHistoryWithoutSnapshots(t *testing.T) {

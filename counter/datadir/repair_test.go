@@ -327,6 +327,19 @@ func TestCheckEnds(t *testing.T) {
 	}
 }
 
+// TestCheckNoLog: a directory has lost its log, and has no snapshot and no claim. HISTORY tells it from a new directory.
+func TestCheckNoLog(t *testing.T) {
+	disk := vfs.NewSim()
+	persisttest.Must(t, disk.MkdirAll(persisttest.Dir))
+	if r, err := Check(disk, persisttest.Dir, CheckOptions{}); err != nil || !r.OK() {
+		t.Fatalf("a new directory: %+v, %v", r, err)
+	}
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &format.Lineage{Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}))
+	if r, err := Check(disk, persisttest.Dir, CheckOptions{}); err != nil || r.OK() {
+		t.Errorf("without its log: %+v, %v", r, err)
+	}
+}
+
 // openLikeServer opens the log as a server does, and closes it.
 func openLikeServer(disk *vfs.Sim) (uint64, persist.Recovery, error) {
 	disk = disk.Kill()
