@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/counterd/counterd/internal/slot"
@@ -10,9 +9,6 @@ import (
 
 // A restored backup writes its posts as any client does, and then its memory of numbered changes by Remember: a repeat of a
 // change that the backup has is answered, and does not count again.
-
-// errOtherGroups: a memory of groups that are not this store's would answer for posts that it does not have.
-var errOtherGroups = errors.New("counter: the hash slots are not served here")
 
 // Producers returns the memory of producers' changes in groups, as records for Remember in pieces of about max bytes. A piece
 // has all of a producer, so it may be larger.
@@ -40,7 +36,7 @@ func (g Groups) Producers(set slot.Set, max int) (pieces [][]byte) {
 
 // Remember adds the records that Producers of another store has returned about groups that are this store's. Numbers that are known here
 // stay as they are, so it may be repeated. end is the log offset behind it. The error is as of GroupImport.Apply, or
-// ErrNotHere, or says that the groups are not served here.
+// ErrNotHere: a memory of groups that are not served here would answer for posts that the store does not have.
 func (g Groups) Remember(set slot.Set, records []byte) (end uint64, err error) {
 	t, done := newTakeover(g, set, memory{g, set}), 0
 	for done < len(records) && err == nil {
@@ -64,7 +60,7 @@ func (m memory) ready() error {
 	}
 	for w, foreign := range m.in.s.Own.Foreign {
 		if m.set[w]&foreign != 0 {
-			return errOtherGroups
+			return ErrNotHere
 		}
 	}
 	return nil

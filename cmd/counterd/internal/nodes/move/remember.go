@@ -2,6 +2,7 @@ package move
 
 import (
 	"context"
+	"errors"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
@@ -35,8 +36,17 @@ func (m *Mover) restore(ctx context.Context, groups slot.Set, change func(in cou
 	}
 	store := m.conf.Host.Store()
 	end, err := change(store.Groups().In(epoch))
+	if passes(err) {
+		return refused("%v", err)
+	}
 	if err != nil {
 		return err
 	}
 	return store.Replication().CommitShard(ctx, epoch, end)
+}
+
+// passes tells whether the store refuses a change for now: the groups are held, on their way or gone, which the map does not tell yet, the role
+// changes, or the schema is on its way here.
+func passes(err error) bool {
+	return errors.Is(err, counter.ErrNotHere) || errors.Is(err, counter.ErrDeposed) || errors.Is(err, counter.ErrBehind)
 }
