@@ -266,3 +266,34 @@ func TestHistoryDeleted(t *testing.T) {
 		t.Errorf("a start from the log alone: %d old values, %d errors", old, unreadable)
 	}
 }
+
+// TestCutLogFeed: a consumer has a position of before the first change, and a repair cuts the log. The log lacks changes that the images have, so the
+// position cannot be continued. The beginning of the log of now can be, and so can that position in a log that no repair cut.
+func TestCutLogFeed(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	for _, cut := range []bool{false, true} {
+		dir, _ := repairDir(t, cut, false)
+		s, err := Open(dir, repairOptions)
+		must(t, err)
+		past := FeedPosition{Term: [8]byte{0xaa}, Epoch: 1}
+		oldest, err := s.Feeds().Oldest()
+		must(t, err)
+		for name, at := range map[string]FeedPosition{"a position of before": past, "the oldest one": oldest} {
+			if at.Offset() != 0 {
+				t.Fatalf("cut %t, %s: got offset %d, want 0", cut, name, at.Offset())
+			}
+			r := newFeedReader()
+			r.at = at
+			err := r.read(t, s, s.data.Log.Position())
+			var history *FeedHistoryError
+			if lost := cut && at == past; lost != errors.As(err, &history) || lost && history.Known || !lost && err != nil {
+				t.Errorf("cut %t, %s: got %v", cut, name, err)
+			}
+			if cut || err != nil {
+				continue
+			}
+			checkStore(t, s, r.posts)
+		}
+		must(t, s.Close())
+	}
+}

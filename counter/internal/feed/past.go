@@ -46,8 +46,12 @@ func find(l *format.Lineage, id TermID) int {
 // A replica may not have heard yet of the term. So a position counts as ahead where
 // its epoch is above this node's, or where all of this log is the beginning of the other: only a primary's word ends a history.
 //
-// At offset 0 nothing was seen, so all logs agree. The term there is another after each start that comes before the first change.
+// At offset 0 nothing was seen, so all logs agree. The term there is another after each start that comes before the first change. But a log that needs
+// a snapshot lacks changes, or has those of posts that were given up. A position of the time before that would go on as if it had all.
 func (p *Position) check(l *format.Lineage, end uint64, moves bool) (ahead bool, err error) {
+	if p.Offset() == 0 && l.NeedsSnapshot && find(l, p.Term) < 0 {
+		return false, &HistoryError{}
+	}
 	if p.Offset() == 0 {
 		return false, nil
 	}

@@ -11,6 +11,11 @@ func pastOf(replica bool, terms ...format.Term) *format.Lineage {
 	return &format.Lineage{Replica: replica, Terms: terms}
 }
 
+// cutBy is the past of a log that a repair cut below its snapshot.
+func cutBy(terms ...format.Term) *format.Lineage {
+	return &format.Lineage{NeedsSnapshot: true, Terms: terms}
+}
+
 func term(id byte, epoch uint32, start uint64) format.Term {
 	return format.Term{ReplID: format.ReplID{id}, Epoch: epoch, Start: start}
 }
@@ -32,6 +37,8 @@ func TestCheck(t *testing.T) {
 		"where a term begins": {at(500), pastOf(false, term(1, 1, 0), term(3, 3, 500)), 900, false, 0},
 		"nothing":             {at(0), pastOf(false, term(1, 1, 0), term(3, 3, 500)), 900, false, 0},
 		"nothing, and a start before the first change": {at(0), pastOf(false, term(9, 2, 0)), 900, false, 0},
+		"nothing, and a log that a repair cut":         {at(0), cutBy(term(9, 2, 0)), 900, false, -1},
+		"nothing, of a log that a repair cut before":   {at(0), cutBy(term(1, 1, 0), term(2, 2, 500)), 900, false, 0},
 		"a replica that is behind":                     {at(600), pastOf(true, term(1, 1, 0), term(2, 2, 500)), 450, true, 0},
 		"a replica that lacks the term":                {at(600), pastOf(true, term(1, 1, 0)), 450, true, 0},
 		"one that has never heard of either":           {at(600), pastOf(true, term(9, 1, 0)), 450, true, 0},
