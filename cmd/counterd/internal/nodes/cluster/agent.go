@@ -36,6 +36,7 @@ type Config struct {
 // Times. Safety depends on none of them.
 const (
 	tick       = 100 * time.Millisecond // the loop looks at everything that often at least
+	syncTime   = 5 * time.Second        // until then, a primary waits for its disk before etcd has it alone in sync
 	slowAfter  = 2 * time.Second        // a replica that owes an acknowledgement for that long is slow
 	commitTime = time.Second            // a transaction takes less
 	switchTime = 500 * time.Millisecond // writes are held for a planned switch no longer

@@ -21,7 +21,9 @@
 //     acknowledged, until it has caught up with a primary. Meanwhile it becomes the primary only if all nodes in sync are
 //     behind and answer. Then the node with the longest log leads. The same holds for a node that cut its log for a primary, unless
 //     the log ends then where that primary's epoch begins.
-//  5. A node does not cut its log below the offset that it knows to be confirmed in its shard. An epoch that begins by
+//  5. A node that is about to be alone in sync, as the primary, first has on its disk all changes that were confirmed while others were in sync. So no power
+//     failure of one node takes them back. It does not wait for its disk longer than syncTime.
+//  6. A node does not cut its log below the offset that it knows to be confirmed in its shard. An epoch that begins by
 //     FORCE-UNCLEAN, or by rule 4, is the exception (Host.Shard). The rules above never require such a cut: only a disk that
 //     was rolled back, or a fault of the program, does. A node in sync whose primary lacks confirmed changes takes over, once.
 //
@@ -51,6 +53,7 @@
 //	register.go                  the node's keys in etcd
 //	wanted.go standing.go        the role that the map gives; the commands that the node may serve
 //	insync.go                    the primary: required nodes, and changes of the in-sync set
+//	parting.go                   the primary: preparations for a set of itself alone
 //	election.go                  when and how a node takes over
 //	handover.go                  planned switches, drains, FORCE-UNCLEAN
 //	spare.go                     free nodes for shards with too few

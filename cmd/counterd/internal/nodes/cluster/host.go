@@ -37,6 +37,14 @@ type Host interface {
 	// force when Require returns.
 	Require(ids []topology.NodeID)
 
+	// Alone says whether etcd may have no other node in sync than this primary, from now on or soon. Then replicas are told of confirmed changes only as far
+	// as these are durable here: a power failure of this node takes the others back. With both set, changes are also confirmed only as
+	// far as they are durable here, besides those that were confirmed before. It is in force when Alone returns. A term begins with neither.
+	Alone(alone, both bool)
+
+	// Hurry has the log durable up to an offset soon, where appendfsync leaves that for later. It does not wait.
+	Hurry(offset uint64)
+
 	// Doubt answers UNCERTAIN to clients that wait for a change to be confirmed, now and later, until it is called with nil.
 	Doubt(err error)
 

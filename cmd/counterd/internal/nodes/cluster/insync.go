@@ -22,6 +22,9 @@ type inSync struct {
 	doubt    string                        // why changes are not taken; empty: they are
 	yields   time.Time                     // since when another may take over, as this node reaches nobody; zero: it may not
 	failed   uint64                        // epoch that the host failed to lead
+
+	parting     parting
+	alone, both bool // as the host was told
 }
 
 // joining is a replica that is required before it is added.
@@ -70,6 +73,7 @@ func (p *inSync) keep(leading bool) {
 	}
 	s := p.loop.shard()
 	p.forgetJoined(s)
+	p.forgetParting(s)
 	switch {
 	case len(s.InSync) < p.loop.least():
 		p.setDoubt(textTooFew, errTooFew)
@@ -98,8 +102,9 @@ func (p *inSync) forgetJoined(s *topology.Shard) {
 	}
 }
 
-// require tells the host which nodes are required, if the set has changed.
+// require tells the host which nodes are required, if the set has changed, and whether etcd may have this one alone in sync.
 func (p *inSync) require(s *topology.Shard) {
+	p.tellAlone(s)
 	var ids []topology.NodeID
 	for _, id := range s.InSync {
 		if id != p.loop.id {
@@ -234,6 +239,7 @@ func (p *inSync) shrink(s *topology.Shard) {
 	out = append(out, outdated...)
 	if len(out) == 0 || p.stay(s, out) < p.loop.least() && len(slow)+len(outdated) == 0 {
 		p.yields = time.Time{}
+		p.together(s)
 		return
 	}
 	if p.stay(s, out) < p.loop.least() && alone && len(slow) > 0 {
@@ -248,10 +254,19 @@ func (p *inSync) shrink(s *topology.Shard) {
 	if !p.loop.idle() {
 		return
 	}
+	if p.stay(s, out) == 1 {
+		if !p.synced(s) {
+			return
+		}
+		p.parting.at = s.Revision
+	}
 	c, err := topology.Shrink(p.loop.m, s.ID, s.Epoch, out)
-	p.loop.propose(c, err, commitTime, func(err error, _ bool) {
-		if err == nil {
+	p.loop.propose(c, err, commitTime, func(err error, definite bool) {
+		switch {
+		case err == nil:
 			p.loop.stats.shrinks.Add(uint64(len(out)))
+		case definite:
+			p.parting.at = 0
 		}
 	})
 }

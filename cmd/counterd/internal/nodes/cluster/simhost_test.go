@@ -24,6 +24,7 @@ func (p *proc) depose() {
 		p.unfollow = nil
 	}
 	p.kind, p.known, p.required, p.confirmed, p.link = resting, false, nil, 0, LinkState{Newer: p.link.Newer}
+	p.alone, p.both, p.floor = false, false, 0
 	for _, a := range p.acks {
 		if a.c != nil {
 			a.c.broken = true
@@ -130,6 +131,46 @@ func (p *proc) Require(ids []topology.NodeID) {
 	}
 }
 
+func (p *proc) Alone(alone, both bool) {
+	if p.enter() {
+		defer p.w.mu.Unlock()
+		if both && !p.both {
+			p.floor = p.confirmed
+		}
+		p.alone, p.both = alone, both
+		p.confirm()
+	}
+}
+
+// told is how far replicas are told that the log is confirmed. mu is held.
+func (p *proc) told() int {
+	if p.alone {
+		return min(p.confirmed, p.m.durable)
+	}
+	return p.confirmed
+}
+
+func (p *proc) Hurry(offset uint64) {
+	if !p.enter() {
+		return
+	}
+	defer p.w.mu.Unlock()
+	if p.hurried || int(offset) <= p.m.durable {
+		return
+	}
+	p.hurried = true
+	p.w.flushes.Go(func() {
+		time.Sleep(time.Duration(1+p.w.random(8)) * time.Millisecond)
+		if p.enter() {
+			p.hurried = false
+			if !p.m.unsynced && !p.m.hangs {
+				p.synced(len(p.m.log))
+			}
+			p.w.mu.Unlock()
+		}
+	})
+}
+
 func (p *proc) Doubt(err error) {
 	if p.enter() {
 		p.doubt = err
@@ -232,6 +273,9 @@ func (p *proc) confirm() {
 		}
 		c = min(c, has)
 	}
+	if p.both {
+		c = min(c, max(p.floor, p.m.durable))
+	}
 	p.confirmed = c
 	p.m.confirm(p.epochOf, c)
 	p.resolve()
@@ -253,7 +297,7 @@ func (p *proc) resolve() {
 
 // confirmAlone follows the own log where nobody else is required. mu is held.
 func (p *proc) confirmAlone() {
-	if p.kind == leading && p.known && len(p.required) == 0 {
+	if p.kind == leading && p.known && len(p.required) == 0 && !p.both {
 		p.confirmed = len(p.m.log)
 		p.m.confirm(p.epochOf, p.confirmed)
 	}

@@ -150,7 +150,7 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 			}
 		}
 		// Frames of the primary's present log.
-		frames, terms, end, sent, confirmed := slices.Clone(q.m.log[len(m.log):]), slices.Clone(q.m.terms), len(q.m.log), time.Now(), q.confirmed
+		frames, terms, end, sent, confirmed := slices.Clone(q.m.log[len(m.log):]), slices.Clone(q.m.terms), len(q.m.log), time.Now(), q.told()
 		w.mu.Unlock()
 		if !arrive(q, p) || ctx.Err() != nil || p.epochOf != epoch {
 			break

@@ -34,10 +34,14 @@ type proc struct {
 	link      LinkState
 	required  []topology.NodeID
 	known     bool
+	alone     bool // as the host was told
+	both      bool // the same: confirmed changes are durable here too
+	floor     int  // confirmed before that
 	acks      map[topology.NodeID]*acks
 	confirmed int
 	doubt     error
 	waiters   []*waiter
+	hurried   bool          // a sync that was asked for is under way
 	held      chan struct{} // closed when writes go on; nil: they do
 
 	commitAt time.Time // of the last transaction
@@ -104,7 +108,9 @@ func (p *proc) flush() {
 		}
 		n, ok := 0, p.enter()
 		if ok {
-			n = len(p.m.log)
+			if n = len(p.m.log); p.m.lazy {
+				n = p.m.durable
+			}
 			if n == p.m.durable && p.w.durable {
 				changed := p.m.changed
 				p.w.mu.Unlock()
@@ -117,12 +123,18 @@ func (p *proc) flush() {
 				}
 				continue
 			}
-			p.m.durable = max(p.m.durable, n)
-			p.resolve()
-			p.m.grown()
+			p.synced(n)
 			p.w.mu.Unlock()
 		}
 	}
+}
+
+// synced makes the log durable up to n. mu is held.
+func (p *proc) synced(n int) {
+	p.m.durable = max(p.m.durable, n)
+	p.confirm()
+	p.resolve()
+	p.m.grown()
 }
 
 // kill ends the process at once: frames that it has sent may still arrive.
@@ -158,7 +170,16 @@ func (w *world) off(m *machine) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := len(m.log); n > m.durable {
-		m.cut(m.durable + w.rng.IntN(n-m.durable+1))
+		keep := m.durable
+		if !w.strict {
+			keep += w.rng.IntN(n - m.durable + 1)
+		}
+		for _, r := range m.log[keep:] {
+			if c := w.copies[r.id]; c != nil {
+				c[m] = true
+			}
+		}
+		m.cut(keep)
 	}
 	if m.running && !w.durable && w.rules.behind {
 		m.behind = true

@@ -29,6 +29,7 @@ type world struct {
 	seed    uint64
 	rules   rules
 	durable bool // appendfsync always
+	strict  bool // a power loss takes all that is not durable
 	shards  int
 	keys    int
 	think   time.Duration // of clients between commands
@@ -49,9 +50,10 @@ type world struct {
 	procs      int
 	ops        int64
 	answered   int
-	attempts   map[int64]bool      // those that were not refused
-	promised   map[int64]int       // acknowledged, and the shard
-	leaders    map[[2]uint64]*proc // by shard and epoch
+	attempts   map[int64]bool              // those that were not refused
+	promised   map[int64]int               // acknowledged, and the shard
+	copies     map[int64]map[*machine]bool // acknowledged by several nodes in sync: the machines of which a power loss took it
+	leaders    map[[2]uint64]*proc         // by shard and epoch
 	history    map[int][]attempt
 	rolledBack bool // a machine's disk was set back: its replica may find that it lacks confirmed changes
 	lossy      bool // reads may be stale, or a whole in-sync set lost power: histories say nothing
@@ -162,6 +164,9 @@ func (w *world) acked(p *proc, id int64) {
 		}
 	}
 	w.promised[id] = int(s.ID) - 1
+	if len(s.InSync) > 1 {
+		w.copies[id] = map[*machine]bool{}
+	}
 }
 
 // verify checks that who is in sync by etcd, and not behind, has all that was acknowledged. mu is held.
@@ -204,8 +209,11 @@ func (w *world) mourn() {
 			held = held || w.machine(n).has(id)
 		}
 		if !held {
-			if w.durable {
+			switch lost := w.copies[id]; {
+			case w.durable:
 				w.fail("change %d was acknowledged as durable, and no machine in sync has it", id)
+			case lost != nil && len(lost) < 2 && !w.rolledBack:
+				w.fail("change %d was acknowledged by several nodes, and a power loss of %d took it", id, len(lost))
 			}
 			delete(w.promised, id)
 			w.lossy = true
@@ -236,7 +244,7 @@ func newWorld(t *testing.T, seed uint64, of shape, broken rules, rolls, trace bo
 	}
 	w := &world{seed: seed, rules: broken, rng: rng, durable: of.durable, shards: of.shards, keys: 6, think: 60 * time.Millisecond, etcd: registrytest.NewServer(),
 		stop: make(chan struct{}), over: make(chan struct{}), cuts: map[[2]*machine]bool{}, attempts: map[int64]bool{}, promised: map[int64]int{},
-		leaders: map[[2]uint64]*proc{}, history: map[int][]attempt{}, faults: map[string]int{}, rolls: rolls}
+		copies: map[int64]map[*machine]bool{}, leaders: map[[2]uint64]*proc{}, history: map[int][]attempt{}, faults: map[string]int{}, rolls: rolls}
 	if trace {
 		w.trace = &strings.Builder{}
 	}

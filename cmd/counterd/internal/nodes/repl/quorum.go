@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/counter"
@@ -25,7 +26,10 @@ type quorum struct {
 	required []string
 	known    bool // required was told in this epoch
 	acks     map[string]*acked
-	last     uint64 // the offset confirmed last
+	last     uint64      // the offset confirmed last
+	alone    atomic.Bool // no other node may be in sync
+	both     bool        // confirmed changes are durable here too, but for those that were confirmed before
+	before   uint64      // the offset up to which that was
 }
 
 // acked is how far a node says it is.
@@ -49,6 +53,20 @@ func (q *quorum) begin(epoch uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.epoch, q.required, q.known, q.acks, q.last = epoch, nil, false, map[string]*acked{}, 0
+	q.alone.Store(false)
+	q.both, q.before = false, 0
+}
+
+// goAlone sets alone and both, from now on.
+func (q *quorum) goAlone(alone, both bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if both && !q.both {
+		q.before = min(q.last, q.store().Replication().Written())
+	}
+	q.alone.Store(alone)
+	q.both = both
+	q.confirm()
 }
 
 // leads is the epoch that this node leads in; 0: it does not lead.
@@ -85,6 +103,9 @@ func (q *quorum) confirm() {
 	least, durable := uint64(counter.Everywhere), log.AcksDurable()
 	for _, id := range q.required {
 		least = min(least, q.acks[id].has(durable))
+	}
+	if q.both {
+		least = min(least, max(q.before, log.Durable()))
 	}
 	if least != q.last {
 		q.last = least
@@ -127,6 +148,11 @@ func (q *quorum) ack(p *Peer, written, durable uint64) {
 	a.written, a.durable, a.at = written, durable, time.Now()
 	q.confirm()
 }
+
+// Alone tells whether the cluster may have no other node in sync than this one. Then replicas are told of confirmed changes only as far as these are durable here.
+// With both set, changes are also confirmed only as far as they are durable here, besides those that were confirmed before; calling it again confirms changes that became
+// durable since. It is in force on return. A term begins with neither.
+func (ps *Peers) Alone(alone, both bool) { ps.quorum.goAlone(alone, both) }
 
 // Acked is how far a node's acknowledgements are in the epoch that this node leads in, and when the last one came. ok
 // tells whether it is connected: else they are those of the link before.
@@ -186,10 +212,11 @@ func (p *Peer) Hurry(offset uint64) bool {
 	return true
 }
 
-// safe is the offset of message C. A replica of a cluster learns how far the log is confirmed, and its own disk adds to that. Where no other node must
-// have the log, a power failure of this node takes changes back that are not durable, although the replica has them.
+// safe is the offset of message C. A replica of a cluster learns how far the log is confirmed, and its own disk adds to that. Where no other node may be
+// in sync, a power failure of this node takes changes back that are not durable, although the replica has them.
 func (p *Peer) safe() uint64 {
-	if log := p.store.Replication(); p.nodeID != "" && log.Confirmed() != counter.Everywhere {
+	log := p.store.Replication()
+	if alone := log.Confirmed() == counter.Everywhere || p.peers.quorum.alone.Load(); p.nodeID != "" && !alone {
 		return confirmedBy(log)
 	}
 	return p.peers.Safe()

@@ -223,3 +223,68 @@ func TestAloneTellsDurable(t *testing.T) {
 		b.kill()
 	}
 }
+
+// TestGoesAlone: a primary is about to have the cluster name it alone in sync. Changes are confirmed as far as they are durable on it, besides those that were
+// before, and replicas are told of durable changes only.
+func TestGoesAlone(t *testing.T) {
+	h, n := electedNode(t)
+	log, q := h.Store().Replication(), &n.peers.quorum
+	if err := n.LeadAt(1); err != nil {
+		t.Fatal(err)
+	}
+	n.Require(nil)
+	if err := h.Store().AlterScript("add counter c\nadd column c n hint=8 suffix=n"); err != nil {
+		t.Fatal(err)
+	}
+	b := n.peers.NewPeer(&scripted{})
+	b.nodeID, b.epoch, b.store = "b", 1, h.Store()
+	q.joined(b)
+	n.Require([]string{"a", "b"})
+	add := func() uint64 {
+		t.Helper()
+		batch := h.Store().NewBatch()
+		if err := batch.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		k, _ := batch.Schema().ParseKey([]byte("1.n"))
+		batch.Add(counter.Op{Kind: counter.OpAdd, Counter: k.Counter, Column: int16(k.Col), Mid: k.Mid, Arg: 1})
+		batch.Run()
+		batch.End()
+		end := h.commit()
+		q.ack(b, end, end)
+		return end
+	}
+	want := func(what string, confirmed, told uint64) {
+		t.Helper()
+		if got, tells := log.Confirmed(), b.safe(); got != confirmed || tells != told {
+			t.Errorf("%s: confirmed up to %d, and replicas are told %d, want %d and %d", what, got, tells, confirmed, told)
+		}
+	}
+	both := add()
+	durable := log.Durable()
+	if durable >= both {
+		t.Fatal("the log is durable")
+	}
+	want("two nodes in sync", both, both)
+	n.Peers().Alone(true, true)
+	want("about to be alone", both, durable)
+	later := add()
+	want("and the other acknowledges more", both, durable)
+	if err := log.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	n.Peers().Alone(true, true)
+	want("and the log is synced", later, later)
+	more := add()
+	n.Peers().Alone(true, false)
+	want("alone, and another one joins", more, later)
+	n.Peers().Alone(false, false)
+	want("two nodes in sync again", more, more)
+	n.Peers().Alone(true, true)
+	if err := n.LeadAt(2); err != nil {
+		t.Fatal(err)
+	}
+	if q.alone.Load() || q.both {
+		t.Error("a new term begins alone")
+	}
+}

@@ -135,6 +135,14 @@ func (h *agentHost) Require(ids []topology.NodeID) {
 	h.repl().Require(names)
 }
 
+func (h *agentHost) Alone(alone, both bool) { h.repl().Peers().Alone(alone, both) }
+
+func (h *agentHost) Hurry(offset uint64) {
+	if offset > 0 {
+		h.m.host.Store().Replication().Hurry(offset - 1)
+	}
+}
+
 func (h *agentHost) Doubt(err error) { h.repl().Doubt(err) }
 
 func (h *agentHost) HoldWrites(most time.Duration) (release func(), err error) {

@@ -1,0 +1,256 @@
+// Scenario: a primary that becomes the only node in sync loses power. Its disk has all changes that were confirmed before.
+
+package cluster
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+var two = shape{shards: 1, replicas: 1, nodes: 2, least: 1}
+
+// pair runs a story with a primary and a replica in sync, which sync their logs only when they are asked to. A power loss takes all changes that are not durable.
+func pair(t *testing.T, story func(t *testing.T, w *world, p, replica *machine)) {
+	scene(t, two, func(t *testing.T, w *world) {
+		w.mu.Lock()
+		w.strict = true
+		for _, m := range w.machines {
+			m.lazy = true
+		}
+		w.mu.Unlock()
+		story(t, w, w.primary(t), w.replica(t))
+	})
+}
+
+// alone tells whether etcd has a machine alone in sync.
+func (w *world) alone(t *testing.T, m *machine) bool {
+	s := w.shard(t)
+	return len(s.InSync) == 1 && s.Has(m.id)
+}
+
+// closely waits for a condition that must come, and that until may see too late.
+func closely(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for begun := time.Now(); !ok(); time.Sleep(100 * time.Microsecond) {
+		if time.Since(begun) > 20*time.Second {
+			t.Errorf("not in 20 s: %s", what)
+			return
+		}
+	}
+}
+
+// kept writes, has etcd read at each moment while something ends the other machine, and takes the power from p as soon as that is alone in sync. The world
+// says if a change is lost then.
+func (w *world) kept(t *testing.T, p *machine, end func()) {
+	t.Helper()
+	for range 5 {
+		w.write(t, time.Second)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		end()
+	}()
+	closely(t, "the primary is alone in sync", func() bool { return w.alone(t, p) })
+	w.off(p)
+	<-ended
+	w.revive(p)
+	w.write(t, 20*time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.attempts {
+		if w.copies[id] != nil && !p.has(id) {
+			t.Errorf("change %d is lost", id)
+		}
+	}
+}
+
+// TestAloneKeepsConfirmed: the only replica in sync is stopped as planned, or dies. The primary then has on its disk all changes that both had.
+func TestAloneKeepsConfirmed(t *testing.T) {
+	t.Run("planned", func(t *testing.T) {
+		pair(t, func(t *testing.T, w *world, p, replica *machine) {
+			w.kept(t, p, func() {
+				if err := replica.proc.agent.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+				w.kill(replica)
+			})
+		})
+	})
+	t.Run("dead", func(t *testing.T) {
+		pair(t, func(t *testing.T, w *world, p, replica *machine) { w.kept(t, p, func() { w.kill(replica) }) })
+	})
+	t.Run("under load", func(t *testing.T) {
+		pair(t, func(t *testing.T, w *world, p, replica *machine) {
+			w.mu.Lock()
+			for _, m := range w.machines { // changes are confirmed while the request to etcd is on its way
+				m.proc.etcd.SetFaults(registrytest.Faults{Least: 100 * time.Millisecond})
+			}
+			w.mu.Unlock()
+			stop := make(chan struct{})
+			var writers sync.WaitGroup
+			for range 4 {
+				writers.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(time.Millisecond):
+							w.mu.Lock()
+							w.ops++
+							op := &attempt{id: w.ops}
+							w.attempts[op.id] = true
+							w.mu.Unlock()
+							w.server(p, op)
+						}
+					}
+				})
+			}
+			w.kept(t, p, func() {
+				if err := replica.proc.agent.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			close(stop)
+			writers.Wait()
+			for _, m := range w.machines {
+				m.proc.etcd.SetFaults(registrytest.Faults{})
+			}
+			time.Sleep(time.Second) // requests to etcd that are under way end
+		})
+	})
+}
+
+// TestAloneAlthoughSyncsHang: the replica is gone, and the primary's disk takes changes and syncs none, which nobody judges with appendfsync no. The primary
+// serves changes again when it has waited for the disk for long enough.
+func TestAloneAlthoughSyncsHang(t *testing.T) {
+	pair(t, func(t *testing.T, w *world, p, replica *machine) {
+		w.write(t, time.Second)
+		w.mu.Lock()
+		p.unsynced = true
+		w.mu.Unlock()
+		w.kill(replica)
+		began := time.Now()
+		until(t, syncTime+slowAfter+2*time.Second, "the primary is alone in sync", func() bool { return w.alone(t, p) })
+		if d := time.Since(began); d < syncTime {
+			t.Errorf("the primary waited %s for its disk, want %s", d, syncTime)
+		}
+		w.write(t, time.Second)
+		w.mu.Lock()
+		durable := p.durable
+		p.unsynced = false
+		w.mu.Unlock()
+		if durable > 0 {
+			t.Errorf("%d changes are durable", durable)
+		}
+		w.revive(replica)
+		until(t, 20*time.Second, "the replica is in sync again", func() bool { return len(w.shard(t).InSync) == 2 })
+		w.write(t, time.Second)
+	})
+}
+
+// TestNotAloneAfterAll: the replica comes back while the primary waits for its disk, or while etcd has not answered. Both stay in sync, and changes are confirmed
+// without the primary's disk again.
+func TestNotAloneAfterAll(t *testing.T) {
+	for _, name := range []string{"the disk is waited for", "etcd does not answer"} {
+		t.Run(name, func(t *testing.T) {
+			pair(t, func(t *testing.T, w *world, p, replica *machine) {
+				w.write(t, time.Second)
+				w.mu.Lock()
+				p.unsynced = name == "the disk is waited for"
+				w.mu.Unlock()
+				w.cut(p, replica, true, true, true)
+				op := &attempt{id: 1 << 40}
+				w.mu.Lock()
+				w.attempts[op.id] = true
+				w.mu.Unlock()
+				go w.server(p, op) // something waits for the replica
+				closely(t, "the primary is about to be alone", func() bool {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					return p.proc.hurried
+				})
+				if !p.unsynced {
+					p.proc.etcd.SetFaults(registrytest.Faults{RequestLost: 1})
+				}
+				w.cut(p, replica, true, true, false)
+				time.Sleep(1100 * time.Millisecond) // longer than a request may take, and shorter than the lease
+				p.proc.etcd.SetFaults(registrytest.Faults{})
+				until(t, 10*time.Second, "both are in sync, and the disk is not waited for", func() bool {
+					w.mu.Lock()
+					alone, both := p.proc.alone, p.proc.both
+					w.mu.Unlock()
+					return len(w.shard(t).InSync) == 2 && !alone && !both
+				})
+				w.mu.Lock()
+				p.unsynced = true
+				w.mu.Unlock()
+				w.write(t, time.Second)
+				if !slices.Contains(w.shard(t).InSync, replica.id) {
+					t.Error("the replica is out of sync")
+				}
+			})
+		})
+	}
+}
+
+// TestAloneLate: etcd is slow with the request that has the primary alone in sync, and the replica comes back meanwhile. The primary's disk has all confirmed
+// changes until the request cannot happen any more.
+func TestAloneLate(t *testing.T) {
+	pair(t, func(t *testing.T, w *world, p, replica *machine) {
+		w.write(t, time.Second)
+		w.cut(p, replica, true, true, true)
+		op := &attempt{id: 1 << 40}
+		w.mu.Lock()
+		w.attempts[op.id] = true
+		w.mu.Unlock()
+		go w.server(p, op)
+		closely(t, "the primary is about to be alone", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return p.proc.hurried
+		})
+		p.proc.etcd.SetFaults(registrytest.Faults{Late: 1, LateBy: 3 * time.Second})
+		w.cut(p, replica, true, true, false)
+		time.Sleep(20 * time.Millisecond)
+		p.proc.etcd.SetFaults(registrytest.Faults{})
+		for begun := time.Now(); time.Since(begun) < 5*time.Second && !w.alone(t, p); time.Sleep(time.Millisecond) {
+			w.write(t, time.Second)
+		}
+		if w.alone(t, p) {
+			w.off(p)
+			w.revive(p)
+			w.write(t, 20*time.Second)
+		}
+	})
+}
+
+// TestAloneByOperator: the last other node is taken out by hand. The primary syncs its log as soon as it learns of it.
+func TestAloneByOperator(t *testing.T) {
+	pair(t, func(t *testing.T, w *world, p, replica *machine) {
+		w.write(t, time.Second)
+		admin := w.etcd.Open(nil)
+		defer func() { _ = admin.Close() }()
+		m, err := admin.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := topology.RetireNode(m, replica.id, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		until(t, 2*time.Second, "the log is durable", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return p.durable == len(p.log)
+		})
+	})
+}

@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// parting is the state of a primary that prepares to be the only node in sync by etcd. With appendfsync everysec and no, changes are confirmed
+// that several nodes have in memory. So the primary first syncs its log up to there. Otherwise a power failure of the primary, alone, would
+// take back changes that several nodes had acknowledged, and that feeds have shown.
+//
+// A first sync brings the log close. Only then changes wait for the primary's disk too, until etcd's answer is known: those that the others would
+// confirm meanwhile.
+//
+// A disk may hang without being judged, with appendfsync no. So the primary waits for it for syncTime, and is then alone in sync all the same.
+type parting struct {
+	since    time.Time // zero: nothing is prepared
+	syncs    uint64    // the offset that is to be durable
+	both     bool      // changes wait for the primary's disk too
+	unsynced bool      // the disk took too long
+	at       int64     // revision of the shard from which it was proposed, as long as that may happen yet; 0: it was not
+}
+
+// synced prepares that etcd has the primary alone in sync, and tells whether that may be proposed.
+func (p *inSync) synced(s *topology.Shard) bool {
+	v := &p.parting
+	log := p.loop.host.Log()
+	if v.since.IsZero() {
+		v.since, v.syncs = p.loop.now, min(log.Confirmed, log.Written)
+	}
+	if log.Durable >= v.syncs && !v.both && !v.unsynced {
+		v.both = true
+		p.require(s)
+		log = p.loop.host.Log()
+		v.syncs = min(log.Confirmed, log.Written)
+	}
+	switch {
+	case log.Durable >= v.syncs || v.unsynced:
+		return true
+	case p.loop.now.Sub(v.since) >= syncTime:
+		p.loop.conf.Log.Warn("cluster: the disk does not sync the log; a power failure of this node, alone in sync, would lose acknowledged changes", "bytes", v.syncs-log.Durable)
+		v.both, v.unsynced = false, true
+		p.require(s)
+		return true
+	}
+	p.loop.host.Hurry(v.syncs)
+	p.loop.within(partingPoll)
+	return false
+}
+
+// partingPoll is how often the primary looks how far its disk is.
+const partingPoll = 5 * time.Millisecond
+
+// together ends the preparation: another node stays in sync. Where it was proposed, and etcd did not say that it has not happened, the shard
+// gets another revision first, from which it cannot happen.
+func (p *inSync) together(s *topology.Shard) {
+	v := &p.parting
+	switch {
+	case v.since.IsZero():
+	case v.at == 0:
+		*v = parting{}
+		p.require(s)
+	case p.loop.idle():
+		c, err := topology.Touch(p.loop.m, s.ID)
+		p.loop.propose(c, err, commitTime, func(error, bool) {})
+	}
+}
+
+// forgetParting forgets a preparation whose outcome the map shows.
+func (p *inSync) forgetParting(s *topology.Shard) {
+	if v := &p.parting; v.at != 0 && v.at != s.Revision || len(s.InSync) == 1 {
+		*v = parting{}
+	}
+}
+
+// tellAlone tells the host whether etcd may have the primary alone in sync. While changes wait for its disk too, it is hurried at each step.
+func (p *inSync) tellAlone(s *topology.Shard) {
+	v := &p.parting
+	alone, both := len(s.InSync) == 1 || v.both || v.unsynced, v.both
+	if both {
+		p.loop.host.Hurry(p.loop.host.Log().Written)
+		p.loop.within(partingPoll)
+	}
+	if p.required == nil || both || alone != p.alone || both != p.both {
+		p.loop.host.Alone(alone, both)
+		p.alone, p.both = alone, both
+		if alone && !both { // an operator may have taken the last other node out
+			p.loop.host.Hurry(p.loop.host.Log().Written)
+		}
+	}
+}
