@@ -126,6 +126,11 @@ func TestAloneKeepsConfirmed(t *testing.T) {
 	})
 }
 
+// TestTakeoverKeepsConfirmed: the primary of two nodes in sync dies, and the other one is alone in sync as soon as it has taken over.
+func TestTakeoverKeepsConfirmed(t *testing.T) {
+	pair(t, func(t *testing.T, w *world, p, replica *machine) { w.kept(t, replica, func() { w.kill(p) }) })
+}
+
 // TestAloneAlthoughSyncsHang: the replica is gone, and the primary's disk takes changes and syncs none, which nobody judges with appendfsync no. The primary
 // serves changes again when it has waited for the disk for long enough.
 func TestAloneAlthoughSyncsHang(t *testing.T) {

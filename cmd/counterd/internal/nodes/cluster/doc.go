@@ -21,7 +21,7 @@
 //     acknowledged, until it has caught up with a primary. Meanwhile it becomes the primary only if all nodes in sync are
 //     behind and answer. Then the node with the longest log leads. The same holds for a node that cut its log for a primary, unless
 //     the log ends then where that primary's epoch begins.
-//  5. A node that is about to be alone in sync, as the primary, first has on its disk all changes that were confirmed while others were in sync. So no power
+//  5. A node that is about to be alone in sync, as its primary or as a candidate, first has on its disk all changes that were confirmed while others were in sync. So no power
 //     failure of one node takes them back. It does not wait for its disk longer than syncTime.
 //  6. A node does not cut its log below the offset that it knows to be confirmed in its shard. An epoch that begins by
 //     FORCE-UNCLEAN, or by rule 4, is the exception (Host.Shard). The rules above never require such a cut: only a disk that

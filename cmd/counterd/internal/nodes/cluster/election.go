@@ -12,6 +12,7 @@ import (
 // election is a candidate's.
 type election struct {
 	wants   uint64            // the epoch that it is a candidate for; 0: it is none
+	end     uint64            // where the log ended when it became one
 	since   time.Time         // of the suspicion
 	missing time.Time         // since when the primary's key is gone
 	forced  uint64            // the epoch that a person wants ended
@@ -43,8 +44,9 @@ func (a *Agent) keepElection() {
 		return
 	}
 	if a.election.wants != s.Epoch+1 {
-		a.election.wants, a.election.since = s.Epoch+1, a.loop.now
+		a.election.wants, a.election.since, a.election.end = s.Epoch+1, a.loop.now, a.loop.log.Written
 	}
+	synced := a.synced(s)
 	after, ok := a.rank(s)
 	if !ok {
 		a.catchUp(s)
@@ -54,7 +56,7 @@ func (a *Agent) keepElection() {
 		a.loop.within(wait)
 		return
 	}
-	if !a.loop.idle() {
+	if !synced || !a.loop.idle() {
 		return
 	}
 	lacks := a.loop.host.Link().Lacks
@@ -84,6 +86,19 @@ func (a *Agent) keepElection() {
 			a.loop.proposeAt = soon // epochs are not used up as fast as etcd can
 		}
 	})
+}
+
+// synced tells whether a candidate's log is durable up to where it was when the primary was suspected, or need not be. A candidate that will be alone in sync
+// has it synced first: see parting.
+func (a *Agent) synced(s *topology.Shard) bool {
+	e, log := &a.election, &a.loop.log
+	alone := s.Primary != a.loop.id && !slices.ContainsFunc(s.InSync, func(id topology.NodeID) bool { return id != a.loop.id && id != s.Primary })
+	if !alone || log.Behind || log.Durable >= e.end || a.loop.now.Sub(e.since) >= syncTime {
+		return true
+	}
+	a.loop.host.Hurry(e.end)
+	a.loop.within(partingPoll)
+	return false
 }
 
 // suspects tells why the node should take over; empty: it should not. key is the revision of the primary's key that says so,
