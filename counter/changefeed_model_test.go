@@ -12,6 +12,7 @@ import (
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -24,81 +25,126 @@ func TestFeedModel(t *testing.T) {
 	if *long {
 		runs = 500
 	}
-	reads, compared, gone := 0, 0, 0
+	total := feedPlay{}
 	for run := range runs {
 		runSeed := *seed + uint64(run)
 		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
 			p := newPair(t, rand.New(rand.NewPCG(runSeed, 21)))
-			r := newFeedReader()
-			look := func(n *pairNode) {
-				t.Helper()
-				if r.at.IsZero() && n.s.repl.First() > 0 {
-					return // A consumer that begins needs a log that has everything: this one's schema is before its first record.
-				}
-				safe := min(p.common(t), p.nodes[0].s.data.Log.Durable(), p.nodes[1].s.data.Log.Durable())
-				err := r.read(t, n.s, safe)
-				if p.counts["restored"] > 0 && (errors.As(err, new(*FeedGoneError)) || errors.As(err, new(*FeedHistoryError))) {
-					// A restored directory has no log before the moment, and all changes behind it are lost if it becomes the primary.
-					if gone++; n.s.repl.First() == 0 && !n.s.Replica() {
-						r = newFeedReader()
-					}
-					return
-				}
-				if err != nil {
-					t.Fatalf("from %s of a log that ends at %d: %v", r.at, n.s.repl.Written(), err)
-				}
-				reads++
-				if r.at.Offset() == n.s.data.Log.Position() {
-					checkStore(t, n.s, r.posts)
-					compared++
-				}
-			}
-			look(p.nodes[0])
-			for range steps {
-				p.step(t)
-				if p.rng.IntN(3) == 0 {
-					look(p.nodes[p.rng.IntN(2)])
-				}
-			}
-			for range 2 {
-				for p.nodes[0].s.data.Log.Position() != p.nodes[1].s.data.Log.Position() {
-					p.link(t)
-				}
-				p.link(t)
-			}
-			var whole [2]*feedReader
-			for i, n := range p.nodes {
-				if err := n.s.data.Log.Sync(); err != nil {
-					t.Fatal(err)
-				}
-				whole[i] = newFeedReader()
-			}
-			for i, n := range p.nodes {
-				if look(n); n.s.repl.First() > 0 || p.counts["restored"] > 0 {
-					continue
-				}
-				if err := whole[i].read(t, n.s, n.s.data.Log.Durable()); err != nil {
-					t.Fatal(err)
-				}
-				for _, at := range whole[i].seen {
-					if _, found := slices.BinarySearch(r.seen, at); !found {
-						t.Fatalf("the change at %d was not seen", at)
-					}
-				}
-			}
-			if p.counts["restored"] == 0 && !slices.Equal(whole[0].shown, whole[1].shown) {
-				t.Fatal("the two nodes show different changes")
-			}
-			for _, n := range p.nodes {
-				if err := n.s.Close(); err != nil {
-					t.Error(err)
-				}
-			}
+			total.run(t, p, steps, p.step)
 		})
 	}
-	t.Logf("%d reads, %d compared, %d positions gone", reads, compared, gone)
-	if compared == 0 {
+	total.log(t)
+}
+
+// TestFeedRepairModel is TestFeedModel with damaged files, which are repaired. A consumer is told where its position has no past in common with
+// the log of a node, and begins again then.
+func TestFeedRepairModel(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	newRand(t)
+	runs, steps := 3, 250
+	if *long {
+		runs = 500
+	}
+	total := feedPlay{}
+	for run := range runs {
+		runSeed := *seed + uint64(run)
+		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
+			p := newPair(t, rand.New(rand.NewPCG(runSeed, 22)))
+			total.run(t, p, steps, func(t *testing.T) {
+				if p.rng.IntN(20) == 0 {
+					p.damaged(t)
+				} else {
+					p.step(t)
+				}
+			})
+		})
+	}
+	total.log(t)
+}
+
+// feedPlay counts the looks of the consumers at a feed.
+type feedPlay struct{ reads, compared, gone int }
+
+func (f *feedPlay) log(t *testing.T) {
+	t.Helper()
+	t.Logf("%d reads, %d compared, %d positions gone", f.reads, f.compared, f.gone)
+	if f.compared == 0 {
 		t.Error("nothing was compared")
+	}
+}
+
+// run has a consumer look at a pair between steps.
+func (f *feedPlay) run(t *testing.T, p *pair, steps int, step func(*testing.T)) {
+	t.Helper()
+	r := newFeedReader()
+	lost := func() bool { return p.counts["restored"]+p.counts["damaged"] > 0 }
+	look := func(n *pairNode) {
+		t.Helper()
+		if r.at.IsZero() && n.s.repl.First() > 0 {
+			return // A consumer that begins needs a log that has everything: this one's schema is before its first record.
+		}
+		p.reach(t)
+		safe := min(p.common(t), p.nodes[0].s.data.Log.Durable(), p.nodes[1].s.data.Log.Durable())
+		err := r.read(t, n.s, safe)
+		if lost() && (errors.As(err, new(*FeedGoneError)) || errors.As(err, new(*FeedHistoryError))) {
+			// A restored directory has no log before the moment, and all changes behind it are lost if it becomes the primary.
+			if f.gone++; n.s.repl.First() == 0 && !n.s.Replica() {
+				r = newFeedReader()
+			}
+			return
+		}
+		if errors.Is(err, format.ErrCorrupt) && p.counts["damaged"] > 0 {
+			return // in a part of the log that no start needs
+		}
+		if err != nil {
+			t.Fatalf("from %s of a log that ends at %d: %v", r.at, n.s.repl.Written(), err)
+		}
+		f.reads++
+		if r.at.Offset() == n.s.data.Log.Position() {
+			checkStore(t, n.s, r.posts)
+			f.compared++
+		}
+	}
+	look(p.nodes[0])
+	for range steps {
+		step(t)
+		if p.rng.IntN(3) == 0 {
+			look(p.nodes[p.rng.IntN(2)])
+		}
+	}
+	for range 2 {
+		for p.nodes[0].s.data.Log.Position() != p.nodes[1].s.data.Log.Position() {
+			p.link(t)
+		}
+		p.link(t)
+	}
+	var whole [2]*feedReader
+	for i, n := range p.nodes {
+		if err := n.s.data.Log.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		whole[i] = newFeedReader()
+	}
+	for i, n := range p.nodes {
+		if look(n); n.s.repl.First() > 0 || lost() {
+			continue
+		}
+		if err := whole[i].read(t, n.s, n.s.data.Log.Durable()); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range whole[i].seen {
+			if _, found := slices.BinarySearch(r.seen, at); !found {
+				t.Fatalf("the change at %d was not seen", at)
+			}
+		}
+	}
+	if !lost() && !slices.Equal(whole[0].shown, whole[1].shown) {
+		t.Fatal("the two nodes show different changes")
+	}
+	for _, n := range p.nodes {
+		if err := n.s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func (r *feedReader) read(t testing.TB, s *Store, safe uint64) error {
 	} else {
 		var err error
 		if at, err = s.Feeds().Oldest(); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	f, err := s.Feeds().Open(at, r.filter)
