@@ -122,7 +122,7 @@ var extras = map[string]extra{
 	"multi":   {reply: "`OK`", differs: "`SUBSCRIBE`, `MONITOR`, `CLIENT REPLY`, `COUNTER.MSET` and queries are refused in a transaction", example: "MULTI;INCR 7.cntrn;INCR 7.cntcm;EXEC"},
 	"exec":    {reply: "Array of replies, or nil if a watched key changed", errors: "`EXECABORT` if a command could not be queued, or if the node cannot accept the changes; the reason follows `because of:`", differs: "the transaction is one change for clients, replicas and after a crash"},
 	"discard": {reply: "`OK`", example: "MULTI;INCR 7.cntrn;DISCARD"},
-	"watch":   {reply: "`OK`", errors: "`ERR` above 4,096 keys", differs: "`FLUSHALL` aborts every transaction that watches a key, even a key that did not exist"},
+	"watch":   {reply: "`OK`", errors: "`ERR` above 4,096 keys", differs: "`FLUSHALL` aborts every transaction that watches a key, even a key that did not exist. A [derived column](../concepts/windows.md#how-it-is-read) changes with time, too"},
 	"unwatch": {reply: "`OK`"},
 
 	// Publish and subscribe

@@ -77,7 +77,7 @@ func (x execution) exec(num idmp.Number) {
 		return
 	}
 	// With the store held, nobody can change a watched key any more.
-	dirty := c.watch.Dirty()
+	dirty := c.dirty()
 	c.srv.watches.Remove(&c.watch)
 	c.call.items.Batch.Reset()
 	var once *counter.Once
@@ -198,7 +198,7 @@ func (x execution) execLong() (done bool) {
 		return false
 	}
 	// With the store held, nobody can change a watched key any more. All else may have changed since it was asked.
-	if b.Schema() != names || c.watch.Dirty() || b.Refusal() != nil && t.writes() || c.srv.monitors.n.Load() > 0 || !c.login.user.Load().Unlimited() {
+	if b.Schema() != names || c.dirty() || b.Refusal() != nil && t.writes() || c.srv.monitors.n.Load() > 0 || !c.login.user.Load().Unlimited() {
 		b.End()
 		return false
 	}

@@ -243,10 +243,16 @@ func runWatch(c *client, args [][]byte) {
 		c.call.items.Out.Error("ERR too many keys are watched")
 		return
 	}
+	c.watch.Since(keys, store.Windows().Time())
 	if c.call.loading || c.srv.store() != store || store.Schema() != sch { // the meaning of the keys was not known, or has changed meanwhile
 		c.watch.Spoil()
 	}
 	c.call.items.Out.Status("OK")
+}
+
+// dirty tells whether something that the connection watches has changed. REQUIRES the store held: time does not pass then.
+func (c *client) dirty() bool {
+	return c.watch.Dirty() || c.watch.Passed(c.srv.store().Windows().Time())
 }
 
 func runUnwatch(c *client, _ [][]byte) {

@@ -98,6 +98,57 @@ func TestWindowTracked(t *testing.T) {
 	c.told(invalid("10.comment1h"))
 }
 
+// TestWindowWatched: EXEC fails at a primary and at a replica when an addition, or time, has changed a watched derived column, and only then.
+func TestWindowWatched(t *testing.T) {
+	const bucket = 20 * 24 * time.Hour // time does not pass but by halve
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	w := a.dial()
+	w.want("ADD COLUMN weibo recent window=60d/20d of=repost", "+OK")
+	w.want("ADD COLUMN weibo heat decay=80d of=comment", "+OK")
+	w.want("INCR 1.cntrn", ":1")
+	same(t, a, b)
+	nodes := []*wireClient{a.dial(), b.dial()}
+	exec := func(watched, change, want string) {
+		t.Helper()
+		for _, c := range nodes {
+			c.want("WATCH "+watched, "+OK")
+		}
+		switch change {
+		case "":
+		case "time":
+			halve(t, a.srv.Store(), bucket)
+		default:
+			if v := w.do(change); v.Kind == '-' {
+				t.Fatalf("%s: %s", change, v)
+			}
+		}
+		same(t, a, b)
+		for i, c := range nodes {
+			c.want("MULTI", "+OK")
+			c.want("STRLEN 1.cntcm", "+QUEUED")
+			if v := c.do("EXEC").String(); v != want {
+				t.Errorf("WATCH %s, %s: EXEC of node %d gives %s, want %s", watched, change, i, v, want)
+			}
+		}
+	}
+	const fails, passes = "nil", "[:1]"
+	exec("1.recent", "", passes)
+	for _, change := range []string{"INCR 1.cntrn", "HINCRBY 1 repost 2", "COUNTER.MINCRBY 1.cntrn 1", "INCREX 1.cntrn BYINT 1 IDMP p 1", "COUNTER.UPDATE weibo WHERE repost > 0 INCR repost 1", "DEL 1"} {
+		exec("1.recent", change, fails)
+	}
+	exec("1", "INCR 1.cntrn", fails)
+	exec("1.heat", "INCR 1.cntcm", fails)
+	exec("1.recent", "INCR 1.cntcm", passes)
+	exec("1.heat", "INCR 1.cntrn", passes)
+	exec("2.recent", "INCR 1.cntrn", passes)
+	for _, key := range []string{"1.recent", "1.heat", "1", "1.cntrn 1.recent"} {
+		exec(key, "time", fails)
+	}
+	exec("1.cntrn", "time", passes)
+	exec("1.recent", "", passes) // the time of the WATCH before counts no more
+}
+
 // TestWindowHotlist: subscribers on a primary and a replica are told which posts enter and leave the list of a window, also by time alone.
 func TestWindowHotlist(t *testing.T) {
 	const bucket = 20 * 24 * time.Hour // time does not pass but by halve

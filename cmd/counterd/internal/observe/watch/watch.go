@@ -23,7 +23,10 @@ type Table struct {
 }
 
 // Mark is that of one connection: whether something that it watches has changed. It may be looked at at any time.
-type Mark struct{ dirty atomic.Bool }
+type Mark struct {
+	dirty atomic.Bool
+	times []timed // watched columns that time changes; of the connection's own goroutine
+}
 
 // Dirty tells whether something has changed.
 func (m *Mark) Dirty() bool { return m.dirty.Load() }
@@ -90,9 +93,10 @@ const (
 	maxWatchedInAll = 128 << 10 // items by all: 40 MB
 )
 
-// Remove ends all of m's watching and takes back its mark.
+// Remove ends all of m's watching and takes back its mark. Only the connection's own goroutine may call it.
 func (w *Table) Remove(m *Mark) {
 	defer m.dirty.Store(false)
+	m.times = nil
 	if w.n.Load() == 0 {
 		return
 	}
