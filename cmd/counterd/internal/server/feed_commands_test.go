@@ -390,6 +390,8 @@ func provokeFeeds(p provoker) {
 		" FROM NOW COUNT 10001", " FROM NOW MID >= 1 AND", " FROM NOW MID >= 1 AND COUNT 5", " FROM NOW MID >= 1 AND 5", " FROM NOW AND MID >= 1", " FROM NOW MID >= 1 AND AND MID < 5"} {
 		p.refused(s, c, "COUNTER.FEED"+words, "ERR ")
 	}
+	p.refused(s, c, "COUNTER.FEED FROM NOW COLUMNS nosuch", "ERR syntax error: got 'nosuch' behind COLUMNS, want columns that one of the counters has")
+	p.refused(s, c, "COUNTER.FEED FROM NOW COUNTERS weibo COLUMNS nosuch", "ERR no column 'nosuch' in counter 'weibo' (see SCHEMA)")
 	c.want("ADD COLUMN weibo hot decay=1h of=repost*2+comment", "+OK")
 	p.refused(s, c, "COUNTER.FEED FROM NOW COUNTERS weibo COLUMNS comment hot",
 		"ERR syntax error: got 'hot' behind COLUMNS, want columns that are not derived: hot has no changes of its own, and counts the additions to repost, comment")

@@ -229,12 +229,10 @@ func (p *parser) check(sch *schema.Schema) error {
 		case sources != nil:
 			return &query.SyntaxError{After: "COLUMNS", Got: name,
 				Want: "columns that are not derived: " + name + " has no changes of its own, and counts the additions to " + strings.Join(sources, ", ")}
+		case len(f.Counters) == 1:
+			return &query.UnknownError{Counter: f.Counters[0], Column: resp.Printable([]byte(name), 64)}
 		default:
-			of := "any"
-			if len(f.Counters) > 0 {
-				of = f.Counters[0]
-			}
-			return &query.UnknownError{Counter: of, Column: resp.Printable([]byte(name), 64)}
+			return &query.SyntaxError{After: "COLUMNS", Got: resp.Printable([]byte(name), 64), Want: "columns that one of the counters has"}
 		}
 	}
 	return nil
