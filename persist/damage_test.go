@@ -127,6 +127,16 @@ func TestLogGolden(t *testing.T) {
 	must(t, err)
 	golden(t, "v5-droprange.aof", b)
 	checkGolden(t, "v5-droprange.aof", `droprange 300 7 9223372036854775808 0-255|droprange 1 0 1099511627776 0,255`)
+
+	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
+	must(t, err)
+	_, err = l.Append(format.AppendTick(format.AppendTick(nil, 1764000000), format.MaxTick))
+	must(t, err)
+	must(t, l.Close())
+	b, err = vfs.ReadFile(l.opts.FS, l.files.segs[0].Path, 1<<20)
+	must(t, err)
+	golden(t, "v5-tick.aof", b)
+	checkGolden(t, "v5-tick.aof", fmt.Sprintf(`tick 1764000000|tick %d`, format.MaxTick))
 }
 
 // checkGolden compares the records of a segment of testdata, the only one of its log, with a text.
