@@ -243,27 +243,37 @@ func TestCutLogFollow(t *testing.T) {
 	}
 }
 
-// TestHistoryDeleted: the log needs a snapshot, and HISTORY and its copy are deleted. The start does not forget that the log needs one.
+// TestHistoryDeleted: the log needs a snapshot, and HISTORY and its copy are deleted. The start does not forget that the log needs one, and none goes by the log alone
+// where the manifests are deleted too, behind that start or before it.
 func TestHistoryDeleted(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
-	dir, want := repairDir(t, true, false)
-	must(t, os.Remove(format.LineagePath(dir)))
-	must(t, os.Remove(format.LineagePath(dir)+vfs.CopySuffix))
-	s, err := Open(dir, repairOptions)
-	must(t, err)
-	must(t, s.Close())
-	if !needsSnapshot(t, dir) {
-		t.Error("HISTORY does not say any more that the log needs a snapshot")
-	}
-	manifests, _, err := snapfile.ReadManifests(vfs.OS(), dir)
-	must(t, err)
-	for _, m := range manifests {
-		must(t, os.Remove(filepath.Join(dir, format.ManifestName(m.Generation))))
-	}
-	if s, err = Open(dir, repairOptions); err == nil {
-		old, unreadable := compareValues(t, s, want)
-		must(t, s.Close())
-		t.Errorf("a start from the log alone: %d old values, %d errors", old, unreadable)
+	for _, started := range []bool{true, false} {
+		dir, want := repairDir(t, true, false)
+		must(t, os.Remove(format.LineagePath(dir)))
+		must(t, os.Remove(format.LineagePath(dir)+vfs.CopySuffix))
+		if started {
+			s, err := Open(dir, repairOptions)
+			must(t, err)
+			must(t, s.Close())
+			if !needsSnapshot(t, dir) {
+				t.Error("HISTORY does not say any more that the log needs a snapshot")
+			}
+		}
+		manifests, _, err := snapfile.ReadManifests(vfs.OS(), dir)
+		must(t, err)
+		for _, m := range manifests {
+			must(t, os.Remove(filepath.Join(dir, format.ManifestName(m.Generation))))
+		}
+		report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
+		must(t, err)
+		if report.OK() {
+			t.Errorf("started %t: check finds nothing", started)
+		}
+		if s, err := Open(dir, repairOptions); err == nil {
+			old, unreadable := compareValues(t, s, want)
+			must(t, s.Close())
+			t.Errorf("started %t: a start from the log alone: %d old values, %d errors", started, old, unreadable)
+		}
 	}
 }
 

@@ -84,6 +84,7 @@ func TestRepairColdMissing(t *testing.T) {
 	}
 	// With the whole log there nothing is lost: the manifests go, the log stays.
 	disk = coldSample(t, false)
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &format.Lineage{Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}))
 	persisttest.Must(t, disk.Remove(format.ColdDir(persisttest.Dir)+"/"+format.ColdName(3, 1)))
 	persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{}))
 	if good, bad, err := snapfile.ReadManifests(disk, persisttest.Dir); err != nil || len(good)+len(bad) > 0 {

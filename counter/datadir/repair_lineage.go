@@ -2,7 +2,6 @@ package datadir
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -29,7 +28,7 @@ func (r *repair) mendLineage() error {
 		if r.replica, err = r.lastRole(); err != nil {
 			return err
 		}
-		had, err := r.hadSnapshot()
+		had, err := logfile.HadSnapshot(r.fsys, r.dir)
 		if err != nil {
 			return err
 		}
@@ -48,21 +47,6 @@ func (r *repair) mendLineage() error {
 		return logfile.WriteLineage(r.fsys, r.dir, &l)
 	}
 	return nil
-}
-
-// hadSnapshot tells whether the directory has a file of a snapshot, in use or set aside. Then HISTORY may have said that the log needs a
-// snapshot: each repair that says so leaves such files.
-func (r *repair) hadSnapshot() (bool, error) {
-	for _, sub := range []string{r.dir, format.ImageDir(r.dir), format.ColdDir(r.dir)} {
-		names, err := vfs.ListDir(r.fsys, sub)
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(names, func(name string) bool { return sub != r.dir || format.IsOfManifest(name) }) {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // lastRole tells whether the log is a replica's, by its last segment with a good header. A cut begins a segment that does not tell it any more.

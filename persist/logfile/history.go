@@ -155,13 +155,31 @@ func WriteLineage(fsys vfs.FS, dir string, l *format.Lineage) error {
 }
 
 // HasAll tells whether the log of a directory has all changes, if it is not damaged: it begins at 0, and HISTORY does not say that the log needs a
-// snapshot. A directory without HISTORY, or of a program that did not write this line yet, counts as one whose log no repair has cut; the next start of
-// one without HISTORY beside a snapshot writes that its log needs one.
+// snapshot. A directory without HISTORY counts as one whose log no repair has cut, unless it has a file of a snapshot (HadSnapshot).
 func HasAll(fsys vfs.FS, dir string) (bool, error) {
 	segs, err := ListSegments(fsys, dir)
 	if err != nil || len(segs) == 0 || segs[0].Start != 0 {
 		return false, err
 	}
 	l, err := ReadLineage(fsys, dir)
-	return err == nil && !l.NeedsSnapshot, err
+	if err != nil || l.NeedsSnapshot || len(l.Terms) > 0 {
+		return err == nil && !l.NeedsSnapshot, err
+	}
+	had, err := HadSnapshot(fsys, dir)
+	return err == nil && !had, err
+}
+
+// HadSnapshot tells whether a directory has a file of a snapshot, in use or set aside. Then HISTORY may have said that the log needs a snapshot:
+// it is written before the first snapshot is, and each repair that says so leaves such files.
+func HadSnapshot(fsys vfs.FS, dir string) (bool, error) {
+	for _, sub := range []string{dir, format.ImageDir(dir), format.ColdDir(dir)} {
+		names, err := vfs.ListDir(fsys, sub)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return sub != dir || format.IsOfManifest(name) }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }

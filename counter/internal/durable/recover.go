@@ -418,11 +418,11 @@ func (r *Recovery) adopt(c *format.CounterFiles, blocks []*block.Block) error {
 func (r *Recovery) replay(from uint64) (*Recovered, error) {
 	replayer := r.s.NewReplayer()
 	lineage, err := logfile.ReadLineage(r.s.Config.FS, r.s.Dir.Path())
+	if err == nil && len(lineage.Terms) == 0 && !lineage.NeedsSnapshot { // HISTORY was deleted, or the directory is a new one
+		lineage.NeedsSnapshot, err = logfile.HadSnapshot(r.s.Config.FS, r.s.Dir.Path())
+	}
 	if err != nil {
 		return nil, err
-	}
-	if len(lineage.Terms) == 0 && len(r.s.Dir.Manifests()) > 0 {
-		lineage.NeedsSnapshot = true // HISTORY, written before the first snapshot, was deleted. Nobody knows whether it said so
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
 		FS: r.s.Config.FS, Dir: r.s.Dir.Path(), Create: len(r.s.Dir.Manifests()) == 0 && len(lineage.Terms) == 0, Unwritable: true, Guard: r.s.Dir.CheckLock, KnownDurable: r.s.Dir.KnownDurable(), Torn: r.opts.Torn, Past: &lineage,
