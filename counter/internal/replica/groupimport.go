@@ -19,8 +19,8 @@ type GroupImport struct {
 // be begun anew at any time, which forgets what came before, what producers did in the groups included. Own must not name
 // the groups. The error is ErrTimeBehind, or as of changes.
 func (g Groups) Import(move string, set slot.Set) (*GroupImport, error) {
-	if g.s.TimeBehind() { // the counts of windows that come are newer, and would go with the next tick
-		return nil, ErrTimeBehind
+	if err := g.MayImport(); err != nil {
+		return nil, err
 	}
 	if err := g.deleteGroups(set); err != nil {
 		return nil, err
@@ -37,6 +37,14 @@ func (g Groups) Import(move string, set slot.Set) (*GroupImport, error) {
 	i := &GroupImport{in: g, move: move, groups: set, begun: end}
 	i.taken = newTakeover(g, set, i)
 	return i, nil
+}
+
+// MayImport returns ErrTimeBehind while counts of windows must not come: they are newer than the time of the log, and would go with the next tick.
+func (g Groups) MayImport() error {
+	if g.s.TimeBehind() {
+		return ErrTimeBehind
+	}
+	return nil
 }
 
 // Begun is the log offset behind the record that begins the import. A log up to there has all of an import that brings nothing.

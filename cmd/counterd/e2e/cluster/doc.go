@@ -8,6 +8,7 @@
 //	writers_test.go forwardwriter_test.go   clients that note their answers
 //	far_test.go etcdtls_test.go             etcd that is far away, and by TLS with users
 //	moveload_test.go                        a move under the highest load
+//	movetime_test.go                        a move to nodes whose clocks are days ahead
 //	forward_test.go                         forward ports while groups move and primaries are killed
 //	check_test.go                           the check of the clients' posts
 //	heal_test.go lostend_test.go            damaged directories, one or all at once; one beside a loss of power

@@ -20,6 +20,8 @@ const (
 	rounds = 100
 	// fullPause is how long a copy waits where memory, or the schema, is behind.
 	fullPause = 100 * time.Millisecond
+	// timePause is how long a copy waits where the time of the log is behind, again and again.
+	timePause = 500 * time.Millisecond
 	// slightPause is how long a copy waits for the source's replicas, again and again.
 	slightPause = time.Millisecond
 	// commitFor is how long a commit is tried: the source has taken its hold back by then.
@@ -44,6 +46,9 @@ func (m *Mover) copy(ctx context.Context, id string, epoch uint64) error {
 	if err != nil || v == nil {
 		return err
 	}
+	if err := m.awaitTime(ctx, v); err != nil {
+		return err
+	}
 	ctx, from, err := m.fetchFrom(ctx, now, v)
 	if err != nil {
 		return err
@@ -54,6 +59,26 @@ func (m *Mover) copy(ctx context.Context, id string, epoch uint64) error {
 		err = errors.Join(errSourceGone, err)
 	}
 	return err
+}
+
+// awaitTime returns when the time of this shard's log is not too far behind the clock for counts of windows. That takes ten minutes behind a long stop. Nothing is
+// asked of the source meanwhile: it would keep its log.
+func (m *Mover) awaitTime(ctx context.Context, v *topology.Move) error {
+	err := m.conf.Host.Store().Groups().MayImport()
+	if err == nil {
+		return nil
+	}
+	began := time.Now()
+	m.conf.Log.Warn("a move of groups is waiting", "move", v.ID, "groups", v.Groups.String(), "error", err)
+	m.note(v, func(p *Progress) { p.Err = err.Error() })
+	for m.conf.Host.Store().Groups().MayImport() != nil {
+		if sleep.For(ctx, timePause); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	m.conf.Log.Info("a move of groups goes on", "move", v.ID, "groups", v.Groups.String(), "took", time.Since(began))
+	m.note(v, func(p *Progress) { p.Err = "" })
+	return nil
 }
 
 // copyFrom is copy, of one source. ctx ends with the source.
@@ -126,10 +151,14 @@ func (m *Mover) undecided(ctx context.Context, id string, epoch uint64) (*topolo
 	}
 }
 
-// apply takes records over; it waits where memory is short or the schema is behind.
+// apply takes records over; it waits where memory is short or the schema is behind. The clock may have gone far ahead since the copy began: then the copy begins anew
+// when the time of the log has followed.
 func (c *copying) apply(ctx context.Context, records []byte) error {
 	waited := false
 	for {
+		if err := c.m.conf.Host.Store().Groups().MayImport(); err != nil {
+			return err
+		}
 		end, done, err := c.in.Apply(records)
 		c.end, records = max(c.end, end), records[done:]
 		c.m.note(c.v, func(p *Progress) {

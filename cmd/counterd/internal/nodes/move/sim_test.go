@@ -59,6 +59,10 @@ type simNode struct {
 	sim  *vfs.Sim
 	link *registrytest.Link
 
+	ahead  atomic.Int64 // how far its clock is ahead
+	opens  atomic.Int32 // how often it was asked for groups
+	onRows func()       // nil, or called when it is asked for posts
+
 	mu    sync.Mutex // guards what a crash replaces, and whom it serves
 	store *counter.Store
 	reg   registry.Registry
@@ -123,7 +127,7 @@ func (k *simCluster) change(r registry.Registry, f func(m *topology.Map) (topolo
 func (n *simNode) start() {
 	t := n.k.t
 	store, err := counter.Open("data", counter.Options{FS: n.sim, Manual: true, AppendFsync: counter.SyncAlways, BlockItems: 64, HashSeed: 7, SlotGroups: true, RetainBytes: 1 << 30,
-		Elected: true, BootID: "1"})
+		Elected: true, BootID: "1", Now: n.clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +156,9 @@ func (n *simNode) start() {
 		n.run(ctx, reg, mover, store)
 	}()
 }
+
+// clock is the node's.
+func (n *simNode) clock() time.Time { return time.Now().Add(time.Duration(n.ahead.Load())) }
 
 // run leads by one epoch, and serves what each newer map says.
 func (n *simNode) run(ctx context.Context, reg registry.Registry, mover *Mover, store *counter.Store) {
@@ -241,13 +248,14 @@ func (n *simNode) dial(_ context.Context, address string) (Remote, error) {
 	if p.down {
 		return nil, errLink
 	}
-	return &simRemote{k: n.k, to: p.mover}, nil
+	return &simRemote{k: n.k, of: p, to: p.mover}, nil
 }
 
 var errLink = errors.New("link broken")
 
 type simRemote struct {
 	k  *simCluster
+	of *simNode
 	to *Mover
 }
 
@@ -269,6 +277,7 @@ func (r *simRemote) call(ctx context.Context, ask func() error) error {
 }
 
 func (r *simRemote) Open(ctx context.Context, id string, epoch uint64) (from uint64, err error) {
+	r.of.opens.Add(1)
 	err = r.call(ctx, func() (err error) { from, err = r.to.Open(id, epoch); return })
 	return from, err
 }
@@ -279,6 +288,9 @@ func (r *simRemote) Producers(ctx context.Context, id string, at int) (records [
 }
 
 func (r *simRemote) Rows(ctx context.Context, id string, at counter.ExportPlace) (records []byte, next counter.ExportPlace, done bool, err error) {
+	if r.of.onRows != nil {
+		r.of.onRows()
+	}
 	err = r.call(ctx, func() (err error) { records, next, done, err = r.to.Rows(id, at); return })
 	return records, next, done, err
 }
