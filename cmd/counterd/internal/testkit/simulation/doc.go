@@ -52,7 +52,7 @@
 //	nemesis.go                   faults, one after another, and the map of the cluster
 //	nemesis_machines.go          what they do to machines, links, disks, etcd and the map
 //	scenes.go                    faults in an order that single ones rarely come in
-//	scenes_disks.go              a disk that takes nothing, and the loss of the last copy in sync
+//	scenes_disks.go              a disk that takes nothing, and losses of the last copy in sync, and of its power
 //	sentinel.go                  Sentinel, and changes that WAIT confirms
 //	upgrade.go                   nodes of older versions, and a directory of one
 //	leaks.go                     files that stay open

@@ -39,6 +39,7 @@ var scenes = []scene{
 	{"full-disk", shapeFullDisk, (*nemesis).failAndDie},
 	{"last-copy", shapeLastCopy, (*nemesis).loseLastCopy},
 	{"both-in-sync", shapeBothInSync, (*nemesis).loseBoth},
+	{"alone", shapeAlone, losePowerAlone},
 }
 
 // SceneNames are the kinds of scenes.

@@ -179,3 +179,51 @@ func (n *nemesis) loseBoth(d *Dice) {
 	time.Sleep(d.Between(0, 20*time.Second))
 	second.On()
 }
+
+// shapeAlone makes it one shard whose changes two nodes must have, and may have in memory only. While the primary is alone in sync, it takes none.
+func shapeAlone(c *Config, d *Dice) {
+	shapeLastCopy(c, d)
+	c.Nodes, c.Sync = 2+d.N(2), Pick(d, []string{"no", "no", "everysec"})
+}
+
+// losePowerAlone leaves a primary alone in sync, often one to which the role was handed over just before, and takes its power. Changes that two nodes had
+// acknowledged, and those that the feed has shown, must be on its disk. Readers may have seen changes of the primary alone.
+func losePowerAlone(n *nemesis, d *Dice) {
+	r := n.run
+	if !n.until(10*time.Second, func() bool { return r.whole() == "" }) {
+		return
+	}
+	p := r.leader(1)
+	if p == nil {
+		return
+	}
+	if d.Chance(500) {
+		n.ask(Pick(d, r.others(d, 1, p)), "CLUSTER", "FAILOVER")
+		time.Sleep(d.Between(0, 500*time.Millisecond))
+		if p = n.awaitLeader(); p == nil {
+			return
+		}
+	}
+	rest := r.others(d, 1, p)
+	for i, m := range rest {
+		n.say("%s is killed, and %d others are left", m.name, len(rest)-i-1)
+		m.Kill()
+		n.until(8*time.Second, func() bool { return len(r.view().Shard(1).InSync) == len(rest)-i })
+		time.Sleep(d.Between(0, 300*time.Millisecond))
+	}
+	if len(r.view().Shard(1).InSync) == 1 && r.leader(1) == p {
+		n.say("%s loses its power, alone in sync", p.name)
+		r.Story.meet("simulation: the only node in sync lost power")
+		r.History.OmitReads()
+		for _, page := range r.pages {
+			page.history.OmitReads()
+		}
+		p.PowerOff(d.Bits(), 0)
+		time.Sleep(d.Between(0, time.Second))
+		p.On()
+		time.Sleep(d.Between(0, 4*time.Second))
+	}
+	for _, m := range rest {
+		m.On()
+	}
+}
