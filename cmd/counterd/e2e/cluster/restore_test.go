@@ -175,3 +175,53 @@ func TestClusterRestoreFailover(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestClusterRestoreBehind restores a backup into a cluster whose clocks have just gone three days ahead of the time of its logs. Its windows have the restored
+// additions at once, and a shard takes them in before its own old additions go.
+func TestClusterRestoreBehind(t *testing.T) {
+	t.Parallel()
+	const ahead, posts, base = 3 * 24 * time.Hour, 500, uint64(7) << 50
+	o := clusterOptions{members: 1, shards: 2, timeout: 15 * time.Second, fsync: "everysec"}
+	from, ok := newCluster(t, o)
+	if !ok {
+		return
+	}
+	to, ok := newCluster(t, o)
+	if !ok {
+		return
+	}
+	set := func(c *cluster) (ok bool) {
+		for _, n := range c.nodes {
+			if !n.SetClock(ahead) {
+				return false
+			}
+		}
+		return true
+	}
+	fill := func(c *cluster) *harness.Conn {
+		conn := harness.DialAddr(t, "tcp", fmt.Sprintf("127.0.0.1:%d", c.nodes[0].forward))
+		conn.Want("+OK\r\n", "ADD", "COLUMN", "weibo", "recent", "window=1h/5m", "of=repost")
+		for i := range posts {
+			n := 1 + i%7
+			conn.Want(fmt.Sprintf(":%d\r\n", n), "INCRBY", fmt.Sprintf("%d.n", base+uint64(i)), strconv.Itoa(n))
+		}
+		return conn
+	}
+	if !set(from) {
+		return
+	}
+	fill(from)
+	conn := fill(to)
+	set(to)
+	said := harness.WantCtl(t, 0, []string{"cluster", "backup", "--etcd", from.endpoints(), "--name", from.name, t.TempDir()}, "each shard as of its offset")
+	lines := strings.Fields(said)
+	harness.WantCtl(t, 0, []string{"cluster", "restore", "--etcd", to.endpoints(), "--name", to.name, "--yes", "--overwrite", lines[len(lines)-1]},
+		"the cluster "+to.name+" has what the backup has", fmt.Sprintf("weibo.recent: %d posts with additions\n", posts))
+	for i := range posts {
+		row := conn.Do("COUNTER.MGET", "weibo", strconv.FormatUint(base+uint64(i), 10), "COLUMNS", "repost", "recent")
+		n := int64(1 + i%7)
+		if len(row.List) != 1 || len(row.List[0].List) != 2 || row.List[0].List[0].N != n || row.List[0].List[1].N != n {
+			t.Fatalf("post %d has %s, want %d additions, all in the window", i, row.Raw, n)
+		}
+	}
+}
