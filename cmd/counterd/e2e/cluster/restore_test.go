@@ -93,18 +93,26 @@ func TestClusterRestoreDerived(t *testing.T) {
 	}
 }
 
-// TestClusterRestoreFailover kills the primaries of all shards while a restore gives them the counts of derived columns. It goes on at the next primaries: these have
-// each count that was acknowledged before, and a piece that was given twice counts once.
-func TestClusterRestoreFailover(t *testing.T) {
-	t.Parallel()
-	o := clusterOptions{members: 1, shards: 1, timeout: 2 * time.Second, fsync: "everysec"}
+// restoring is a restore of posts that count in four windows, and in four columns that decay, into a cluster.
+type restoring struct {
+	to  *cluster
+	sum int64 // of each window
+	cmd *exec.Cmd
+	out strings.Builder
+}
+
+// startRestore makes a backup of a cluster of one shard, and restores it into another. ok is false without etcd.
+func startRestore(t *testing.T, o clusterOptions) (r *restoring, ok bool) {
+	t.Helper()
+	into := o
+	o.shards, o.replicas = 1, 0
 	from, ok := newCluster(t, o)
 	if !ok {
-		return
+		return nil, false
 	}
 	const posts, base = 3000, uint64(7) << 50
+	r = &restoring{}
 	c := harness.DialAddr(t, "tcp", fmt.Sprintf("127.0.0.1:%d", from.nodes[0].forward))
-	sum := int64(0)
 	for i := range 8 { // each post counts in all of them
 		if i < 4 {
 			c.Want("+OK\r\n", "ADD", "COLUMN", "weibo", fmt.Sprintf("w%d", i), "window=360d/6d", "of=repost")
@@ -114,66 +122,110 @@ func TestClusterRestoreFailover(t *testing.T) {
 	}
 	for i := range posts {
 		n := 1 + i%60
-		sum += int64(n)
+		r.sum += int64(n)
 		c.Want(fmt.Sprintf(":%d\r\n", n), "INCRBY", fmt.Sprintf("%d.n", base+uint64(i)), strconv.Itoa(n))
 	}
 	said := harness.WantCtl(t, 0, []string{"cluster", "backup", "--etcd", from.endpoints(), "--name", from.name, t.TempDir()}, "each shard as of its offset")
 	lines := strings.Fields(said)
-
-	o.shards, o.replicas = 2, 2
-	to, ok := newCluster(t, o)
-	if !ok {
-		return
+	if r.to, ok = newCluster(t, into); !ok {
+		return nil, false
 	}
 	path, err := programs.Path("counterctl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = harness.DialAddr(t, "tcp", fmt.Sprintf("127.0.0.1:%d", to.nodes[0].forward))
+	c = harness.DialAddr(t, "tcp", fmt.Sprintf("127.0.0.1:%d", r.to.nodes[0].forward))
 	c.Want("+OK\r\n", "DROP", "COUNTER", "weibo")
 	c.Close()
-	var out strings.Builder
-	restore := exec.Command(path, "cluster", "restore", "--etcd", to.endpoints(), "--name", to.name, "--yes", lines[len(lines)-1])
-	restore.Stdout, restore.Stderr = &out, &out
-	if err := restore.Start(); err != nil {
+	r.cmd = exec.Command(path, "cluster", "restore", "--etcd", r.to.endpoints(), "--name", r.to.name, "--yes", lines[len(lines)-1])
+	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.out
+	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = restore.Process.Kill() }()
-	m, err := to.load()
+	t.Cleanup(func() { _ = r.cmd.Process.Kill() })
+	return r, true
+}
+
+// begun waits until a window is being restored at a node.
+func (r *restoring) begun(t *testing.T, addr string, window int) {
+	t.Helper()
+	harness.Eventually(t, time.Minute, "a derived column is being restored", func() bool {
+		got := harness.Ask(addr, "COUNTER.SUM", "weibo", fmt.Sprintf("w%d", window))
+		return !strings.HasPrefix(got, "-") && strings.TrimSpace(got) != ":0"
+	})
+}
+
+// ended waits until the restore has ended, well.
+func (r *restoring) ended(t *testing.T) {
+	t.Helper()
+	err := r.cmd.Wait()
+	t.Logf("the restore said\n%s", &r.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// whole compares the columns with those of the backup.
+func (r *restoring) whole(t *testing.T) {
+	t.Helper()
+	c := harness.DialAddr(t, "tcp", fmt.Sprintf("127.0.0.1:%d", r.to.nodes[0].forward))
+	for i := range 4 {
+		if got := c.Do("COUNTER.SUM", "weibo", fmt.Sprintf("w%d", i)).N; got != r.sum {
+			t.Errorf("the window w%d has %d additions, want %d", i, got, r.sum)
+		}
+		if got := c.Do("COUNTER.SUM", "weibo", fmt.Sprintf("w%d", 4+i)).N; got > 1000*r.sum || got < 995*r.sum {
+			t.Errorf("the heat w%d is %d, want about %d", 4+i, got, 1000*r.sum)
+		}
+	}
+	if err := r.to.alike(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClusterRestoreFailover kills the primaries of all shards while a restore gives them the counts of derived columns. It goes on at the next primaries: these have
+// each count that was acknowledged before, and a piece that was given twice counts once.
+func TestClusterRestoreFailover(t *testing.T) {
+	t.Parallel()
+	r, ok := startRestore(t, clusterOptions{members: 1, shards: 2, replicas: 2, timeout: 2 * time.Second, fsync: "everysec"})
+	if !ok {
+		return
+	}
+	m, err := r.to.load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var killed []*process
 	for i, s := range m.Shards { // the restore gives column after column, and shard after shard in each
-		p := to.primary(m, s)
-		harness.Eventually(t, time.Minute, "a derived column is being restored", func() bool {
-			got := harness.Ask(p.Addr, "COUNTER.SUM", "weibo", fmt.Sprintf("w%d", 2*i))
-			return !strings.HasPrefix(got, "-") && strings.TrimSpace(got) != ":0"
-		})
+		p := r.to.primary(m, s)
+		r.begun(t, p.Addr, 2*i)
 		p.Kill()
 		killed = append(killed, p)
 	}
-	err = restore.Wait()
-	t.Logf("the restore said\n%s", &out)
+	r.ended(t)
+	for _, p := range killed {
+		r.to.start(p)
+	}
+	r.to.healthy(time.Minute)
+	r.whole(t)
+}
+
+// TestClusterRestoreMove moves groups of hash slots from one shard to the other while a restore gives them the counts of derived columns. The restore gives each count to
+// the shard that owns the group then.
+func TestClusterRestoreMove(t *testing.T) {
+	t.Parallel()
+	r, ok := startRestore(t, clusterOptions{members: 1, shards: 2, timeout: 2 * time.Second, fsync: "everysec"})
+	if !ok {
+		return
+	}
+	m, err := r.to.load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range killed {
-		to.start(p)
-	}
-	to.healthy(time.Minute)
-	c = harness.DialAddr(t, "tcp", fmt.Sprintf("127.0.0.1:%d", to.nodes[0].forward))
-	for i := range 4 {
-		if got := c.Do("COUNTER.SUM", "weibo", fmt.Sprintf("w%d", i)).N; got != sum {
-			t.Errorf("the window w%d has %d additions, want %d", i, got, sum)
-		}
-		if got := c.Do("COUNTER.SUM", "weibo", fmt.Sprintf("w%d", 4+i)).N; got > 1000*sum || got < 995*sum {
-			t.Errorf("the heat w%d is %d, want about %d", 4+i, got, 1000*sum)
-		}
-	}
-	if err := to.alike(time.Minute); err != nil {
-		t.Error(err)
-	}
+	r.begun(t, r.to.primary(m, m.Shards[0]).Addr, 0)
+	groups := m.Shards[0].Groups.String()
+	harness.WantCtl(t, 0, []string{"cluster", "move", "--etcd", r.to.endpoints(), "--name", r.to.name, "--yes", "--to", fmt.Sprint(m.Shards[1].ID), "--groups", groups}, "groups moved")
+	r.ended(t)
+	r.whole(t)
 }
 
 // TestClusterRestoreBehind restores a backup into a cluster whose clocks have just gone three days ahead of the time of its logs. Its windows have the restored
