@@ -174,6 +174,9 @@ func samePosts(t *testing.T, first, n *replNode) {
 	until(t, fmt.Sprintf("node %d at the end of node %d's log", n.port, first.port), func() bool {
 		return n.srv.Store().Replica() && n.info("master_link_status") == "up" && n.srv.Store().Replication().Written() == first.srv.Store().Replication().Position()
 	})
+	until(t, fmt.Sprintf("node %d answers", n.port), func() bool { // a node that was healed says so in INFO a moment before
+		return !strings.HasPrefix(n.dial().do("COUNTER.DIGEST").String(), "-MASTERDOWN")
+	})
 	if a, b := first.dial().do("COUNTER.DIGEST").String(), n.dial().do("COUNTER.DIGEST").String(); a != b {
 		t.Errorf("digests %s and %s", a, b)
 	}
