@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -87,48 +88,66 @@ func TestAloneKeepsConfirmed(t *testing.T) {
 	})
 	t.Run("under load", func(t *testing.T) {
 		pair(t, func(t *testing.T, w *world, p, replica *machine) {
-			w.mu.Lock()
-			for _, m := range w.machines { // changes are confirmed while the request to etcd is on its way
-				m.proc.etcd.SetFaults(registrytest.Faults{Least: 100 * time.Millisecond})
-			}
-			w.mu.Unlock()
-			stop := make(chan struct{})
-			var writers sync.WaitGroup
-			for range 4 {
-				writers.Go(func() {
-					for {
-						select {
-						case <-stop:
-							return
-						case <-time.After(time.Millisecond):
-							w.mu.Lock()
-							w.ops++
-							op := &attempt{id: w.ops}
-							w.attempts[op.id] = true
-							w.mu.Unlock()
-							w.server(p, op)
-						}
+			w.load(p, func() {
+				w.kept(t, p, func() {
+					if err := replica.proc.agent.Drain(t.Context()); err != nil {
+						t.Error(err)
 					}
 				})
-			}
-			w.kept(t, p, func() {
-				if err := replica.proc.agent.Drain(t.Context()); err != nil {
-					t.Error(err)
-				}
 			})
-			close(stop)
-			writers.Wait()
-			for _, m := range w.machines {
-				m.proc.etcd.SetFaults(registrytest.Faults{})
-			}
-			time.Sleep(time.Second) // requests to etcd that are under way end
 		})
 	})
+}
+
+// load has clients write to a machine during a story. Etcd is slow, so that changes are confirmed while a request to it is on its way.
+func (w *world) load(to *machine, story func()) {
+	for _, m := range w.machines {
+		m.proc.etcd.SetFaults(registrytest.Faults{Least: 100 * time.Millisecond})
+	}
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for range 4 {
+		writers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+					w.mu.Lock()
+					w.ops++
+					op := &attempt{id: w.ops}
+					w.attempts[op.id] = true
+					w.mu.Unlock()
+					w.server(to, op)
+				}
+			}
+		})
+	}
+	story()
+	close(stop)
+	writers.Wait()
+	for _, m := range w.machines {
+		m.proc.etcd.SetFaults(registrytest.Faults{})
+	}
+	time.Sleep(time.Second) // requests to etcd that are under way end
 }
 
 // TestTakeoverKeepsConfirmed: the primary of two nodes in sync dies, and the other one is alone in sync as soon as it has taken over.
 func TestTakeoverKeepsConfirmed(t *testing.T) {
 	pair(t, func(t *testing.T, w *world, p, replica *machine) { w.kept(t, replica, func() { w.kill(p) }) })
+}
+
+// TestForcedKeepsConfirmed: the other node takes over from a primary that still feeds it.
+func TestForcedKeepsConfirmed(t *testing.T) {
+	pair(t, func(t *testing.T, w *world, p, replica *machine) {
+		w.load(p, func() {
+			w.kept(t, replica, func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				_, _ = replica.proc.agent.Failover(ctx, Forced) // it loses its power within
+			})
+		})
+	})
 }
 
 // TestAloneAlthoughSyncsHang: the replica is gone, and the primary's disk takes changes and syncs none, which nobody judges with appendfsync no. The primary

@@ -12,7 +12,8 @@ import (
 // election is a candidate's.
 type election struct {
 	wants   uint64            // the epoch that it is a candidate for; 0: it is none
-	end     uint64            // where the log ended when it became one
+	careful bool              // as the host was told
+	end     uint64            // where the log ended then
 	since   time.Time         // of the suspicion
 	missing time.Time         // since when the primary's key is gone
 	forced  uint64            // the epoch that a person wants ended
@@ -41,10 +42,11 @@ func (a *Agent) keepElection() {
 	why, key := a.suspects(s)
 	if why == "" {
 		a.election.wants, a.election.since = 0, time.Time{}
+		a.careful(false)
 		return
 	}
 	if a.election.wants != s.Epoch+1 {
-		a.election.wants, a.election.since, a.election.end = s.Epoch+1, a.loop.now, a.loop.log.Written
+		a.election.wants, a.election.since = s.Epoch+1, a.loop.now
 	}
 	synced := a.synced(s)
 	after, ok := a.rank(s)
@@ -88,17 +90,25 @@ func (a *Agent) keepElection() {
 	})
 }
 
-// synced tells whether a candidate's log is durable up to where it was when the primary was suspected, or need not be. A candidate that will be alone in sync
-// has it synced first: see parting.
+// synced tells whether a candidate's log is durable as far as the node has acknowledged it, or need not be. A candidate that will be alone in sync
+// has it synced first: see parting. Until it leads, it acknowledges only durable changes, as the primary may still feed it.
 func (a *Agent) synced(s *topology.Shard) bool {
 	e, log := &a.election, &a.loop.log
 	alone := s.Primary != a.loop.id && !slices.ContainsFunc(s.InSync, func(id topology.NodeID) bool { return id != a.loop.id && id != s.Primary })
-	if !alone || log.Behind || log.Durable >= e.end || a.loop.now.Sub(e.since) >= syncTime {
+	if a.careful(alone && !log.Behind); !e.careful || log.Durable >= e.end || a.loop.now.Sub(e.since) >= syncTime {
 		return true
 	}
 	a.loop.host.Hurry(e.end)
 	a.loop.within(partingPoll)
 	return false
+}
+
+// careful has the host acknowledge only changes that are durable here, or any again.
+func (a *Agent) careful(on bool) {
+	if e := &a.election; e.careful != on {
+		a.loop.host.Careful(on)
+		e.careful, e.end = on, a.loop.host.Log().Written
+	}
 }
 
 // suspects tells why the node should take over; empty: it should not. key is the revision of the primary's key that says so,

@@ -42,6 +42,9 @@ type Host interface {
 	// far as they are durable here, besides those that were confirmed before. It is in force when Alone returns. A term begins with neither.
 	Alone(alone, both bool)
 
+	// Careful has a replica acknowledge only changes that are durable here, besides those that it has acknowledged, until it is called with false.
+	Careful(on bool)
+
 	// Hurry has the log durable up to an offset soon, where appendfsync leaves that for later. It does not wait.
 	Hurry(offset uint64)
 

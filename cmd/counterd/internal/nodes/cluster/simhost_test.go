@@ -142,6 +142,13 @@ func (p *proc) Alone(alone, both bool) {
 	}
 }
 
+func (p *proc) Careful(on bool) {
+	if p.enter() {
+		p.careful = on
+		p.w.mu.Unlock()
+	}
+}
+
 // told is how far replicas are told that the log is confirmed. mu is held.
 func (p *proc) told() int {
 	if p.alone {

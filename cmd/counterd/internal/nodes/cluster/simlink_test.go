@@ -124,14 +124,20 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
-	acked := -1
+	acked, most := -1, 0
+	has := func() int {
+		switch {
+		case w.durable:
+			return p.m.durable
+		case p.careful:
+			return max(most, p.m.durable)
+		}
+		most = len(p.m.log)
+		return most
+	}
 	for !c.broken && !q.dead && !p.dead && ctx.Err() == nil {
 		m := p.m
-		has := len(m.log)
-		if w.durable {
-			has = m.durable
-		}
-		if acked == has && len(m.log) == len(q.m.log) {
+		if acked == has() && len(m.log) == len(q.m.log) {
 			if time.Since(q.acks[m.id].caught) > 100*time.Millisecond {
 				acked = -1 // a ping, and its acknowledgement
 			} else {
@@ -168,9 +174,7 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 		if len(m.log) >= target {
 			m.behind, m.stale = false, false
 		}
-		if has = len(m.log); w.durable {
-			has = m.durable
-		}
+		has := has()
 		w.mu.Unlock()
 		if !arrive(p, q) || q.kind != leading {
 			break

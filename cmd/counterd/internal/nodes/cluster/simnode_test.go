@@ -41,6 +41,7 @@ type proc struct {
 	confirmed int
 	doubt     error
 	waiters   []*waiter
+	careful   bool          // as the host was told
 	hurried   bool          // a sync that was asked for is under way
 	held      chan struct{} // closed when writes go on; nil: they do
 

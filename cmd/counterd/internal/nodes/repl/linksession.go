@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/counter"
@@ -23,7 +24,8 @@ type session struct {
 	wmu  sync.Mutex // guards writes to conn
 	goal uint64     // the end of the primary's log as it first said; 0: it has not yet
 
-	hurries bool // the primary takes REPLCONF HURRY
+	hurries bool          // the primary takes REPLCONF HURRY
+	acked   atomic.Uint64 // the end of the log that was acknowledged last
 }
 
 // deadline gives the primary its time for the next bytes.
@@ -439,7 +441,7 @@ func (s *session) ack() error {
 	if s.id != "" && log.AcksDurable() {
 		written = durable // this node promises no more than it keeps, whatever the primary's appendfsync
 	}
-	err := s.tell("REPLCONF", "ACK", strconv.FormatUint(written, 10), "FACK", strconv.FormatUint(durable, 10))
+	err := s.tell("REPLCONF", "ACK", strconv.FormatUint(s.promised(written, durable), 10), "FACK", strconv.FormatUint(durable, 10))
 	if err == nil && s.hurries && s.node.hurries.Swap(false) {
 		err = s.tell("REPLCONF", "HURRY", strconv.FormatUint(durable, 10))
 	}

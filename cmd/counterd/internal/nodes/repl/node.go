@@ -89,6 +89,7 @@ type Node struct {
 	learned   func(epoch uint64) // see OnEpoch
 	confirmed confirmed
 	told      atomic.Uint64 // the offset of the last C message, of the log that this node has; 0: none came. See Peers.Safe
+	careful   atomic.Bool   // a replica acknowledges durable changes only: see Peers.Careful
 	hurries   atomic.Bool   // a client waits for that offset to grow: see Peers.Hurry
 	compared  compareStats
 	healing   Healer

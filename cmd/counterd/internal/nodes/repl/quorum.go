@@ -197,6 +197,20 @@ func (ps *Peers) Safe() uint64 {
 // them so: with appendfsync no, nothing else would for hours. That node is asked with the next acknowledgement. A primary asks nobody.
 func (ps *Peers) Hurry() { ps.node.hurries.Store(true) }
 
+// Careful has this node, as a replica, acknowledge only changes that are durable here, besides those that it has acknowledged on its link, until it is called
+// with false. When it returns, all that may have been acknowledged is in the log.
+func (ps *Peers) Careful(on bool) { ps.node.careful.Store(on) }
+
+// promised is the end of the log that a replica acknowledges. The ends are read before, so that all that a replica acknowledges has been written when it
+// becomes careful.
+func (s *session) promised(written, durable uint64) uint64 {
+	if s.node.careful.Load() {
+		written = max(min(written, durable), s.acked.Load())
+	}
+	s.acked.Store(written)
+	return written
+}
+
 // Hurry is the replica's request that the log becomes safe up to an offset, for clients that wait there. It is passed on to the node that
 // this one follows. It is false in front of the stream, where it only asks whether the request is known.
 func (p *Peer) Hurry(offset uint64) bool {

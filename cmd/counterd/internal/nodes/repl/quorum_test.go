@@ -288,3 +288,49 @@ func TestGoesAlone(t *testing.T) {
 		t.Error("a new term begins alone")
 	}
 }
+
+// TestCareful: a replica that is careful acknowledges the changes that it has acknowledged before, and others only when they are durable on it.
+func TestCareful(t *testing.T) {
+	a, b := newMember(t, "a", counter.SyncEverySec), newMember(t, "b", counter.SyncEverySec)
+	a.lead(1)
+	a.schema()
+	b.follow(a, 1)
+	log := b.host.Store().Replication()
+	acked := func() uint64 {
+		written, _, _, _ := a.node.Peers().Acked("b")
+		return written
+	}
+	add := func() uint64 {
+		t.Helper()
+		if err := a.add(1); err != nil {
+			t.Fatal(err)
+		}
+		end := a.host.Store().Replication().Position()
+		eventually(t, "the replica has the change", func() bool { return log.Written() >= end })
+		return end
+	}
+	before := add()
+	eventually(t, "it is acknowledged", func() bool { return acked() == before })
+	if log.Durable() >= before {
+		t.Fatal("the replica has synced the change")
+	}
+	b.node.Peers().Careful(true)
+	after := add()
+	heard := func() (at time.Time) { _, _, at, _ = a.node.Peers().Acked("b"); return at }
+	for range 2 { // acknowledgements that were made behind the change
+		last := heard()
+		eventually(t, "another acknowledgement", func() bool { return heard().After(last) })
+	}
+	if got := acked(); got != before {
+		t.Errorf("the replica acknowledges %d, want %d", got, before)
+	}
+	if err := log.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the durable change is acknowledged", func() bool { return acked() == after })
+	b.node.Peers().Careful(false)
+	last := add()
+	eventually(t, "each change is acknowledged again", func() bool { return acked() == last })
+	a.kill()
+	b.kill()
+}

@@ -137,6 +137,8 @@ func (h *agentHost) Require(ids []topology.NodeID) {
 
 func (h *agentHost) Alone(alone, both bool) { h.repl().Peers().Alone(alone, both) }
 
+func (h *agentHost) Careful(on bool) { h.repl().Peers().Careful(on) }
+
 func (h *agentHost) Hurry(offset uint64) {
 	if offset > 0 {
 		h.m.host.Store().Replication().Hurry(offset - 1)
