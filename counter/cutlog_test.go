@@ -277,6 +277,34 @@ func TestHistoryDeleted(t *testing.T) {
 	}
 }
 
+// TestOtherFiles: the folders of a new directory have files that are no snapshot's, as lost+found where a folder is a disk of its own. A crash before the first
+// snapshot loses nothing.
+func TestOtherFiles(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
+	dir := t.TempDir()
+	for _, name := range []string{format.ImageDir(dir), format.ColdDir(dir)} {
+		must(t, os.MkdirAll(filepath.Join(name, "lost+found"), 0o750))
+		must(t, os.WriteFile(filepath.Join(name, ".keep"), nil, 0o640))
+	}
+	s := openDir(t, dir, repairOptions, seedScript)
+	must(t, s.Set("1.cntcm", 7))
+	must(t, s.data.Log.Sync())
+	killed := t.TempDir()
+	must(t, os.CopyFS(killed, os.DirFS(dir)))
+	must(t, s.Close())
+	report, err := datadir.Check(vfs.OS(), killed, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
+	must(t, err)
+	if !report.OK() {
+		t.Errorf("check finds %+v", report.Problems)
+	}
+	s, err = Open(killed, repairOptions)
+	must(t, err)
+	if v, _, err := s.Get("1.cntcm"); v != 7 || err != nil {
+		t.Errorf("got %d, %v, want 7", v, err)
+	}
+	must(t, s.Close())
+}
+
 // TestCutLogFeed: a consumer has a position of before the first change, and a repair cuts the log. The log lacks changes that the images have, so the
 // position cannot be continued. The beginning of the log of now can be, and so can that position in a log that no repair cut.
 func TestCutLogFeed(t *testing.T) {

@@ -91,6 +91,12 @@ func ParseSegmentName(name string) (start uint64, ok bool) {
 // IsOfManifest reports whether a file is, or was, a manifest. Manifests that were set aside, or are not finished, count.
 func IsOfManifest(name string) bool { return strings.HasPrefix(name, manifestPrefix) }
 
+// IsOfBlock reports whether a file is, or was, one of a block or of the producers. Files that were set aside, or are not finished, count. The directories of
+// such files may have others, as lost+found of a disk of their own, or hidden files of tools.
+func IsOfBlock(name string) bool {
+	return strings.Contains(name, ImageSuffix) || strings.Contains(name, ColdSuffix)
+}
+
 // ParseManifestName is the inverse of ManifestName.
 func ParseManifestName(name string) (generation uint64, ok bool) {
 	digits, ok := strings.CutPrefix(name, manifestPrefix)

@@ -177,7 +177,11 @@ func HadSnapshot(fsys vfs.FS, dir string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if slices.ContainsFunc(names, func(name string) bool { return sub != dir || format.IsOfManifest(name) }) {
+		isOf := format.IsOfBlock
+		if sub == dir {
+			isOf = format.IsOfManifest
+		}
+		if slices.ContainsFunc(names, isOf) {
 			return true, nil
 		}
 	}
