@@ -20,28 +20,21 @@ import (
 // killed and cut, change roles and are restored: it sees each change once, in order, and has the posts of the store.
 func TestFeedModel(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
-	newRand(t)
-	runs, steps := 3, 250
-	if *long {
-		runs = 500
-	}
-	total := feedPlay{}
-	for run := range runs {
-		runSeed := *seed + uint64(run)
-		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
-			p := newPair(t, rand.New(rand.NewPCG(runSeed, 21)))
-			total.run(t, p, steps, p.step)
-		})
-	}
-	total.log(t)
+	playFeeds(t, 21, (*pair).step)
 }
 
 // TestFeedRepairModel is TestFeedModel with damaged files, which are repaired. A consumer is told where its position has no past in common with
 // the log of a node, and begins again then.
 func TestFeedRepairModel(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
+	playFeeds(t, 22, (*pair).stepOrDamage)
+}
+
+// playFeeds plays pairs, each with a seed of its own and the number of a stream of random numbers.
+func playFeeds(t *testing.T, stream uint64, step func(*pair, *testing.T)) {
+	t.Helper()
 	newRand(t)
-	runs, steps := 3, 250
+	runs := 3
 	if *long {
 		runs = 500
 	}
@@ -49,32 +42,20 @@ func TestFeedRepairModel(t *testing.T) {
 	for run := range runs {
 		runSeed := *seed + uint64(run)
 		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
-			p := newPair(t, rand.New(rand.NewPCG(runSeed, 22)))
-			total.run(t, p, steps, func(t *testing.T) {
-				if p.rng.IntN(20) == 0 {
-					p.damaged(t)
-				} else {
-					p.step(t)
-				}
-			})
+			total.run(t, newPair(t, rand.New(rand.NewPCG(runSeed, stream))), step)
 		})
 	}
-	total.log(t)
+	t.Logf("%d reads, %d compared, %d positions gone", total.reads, total.compared, total.gone)
+	if total.compared == 0 {
+		t.Error("nothing was compared")
+	}
 }
 
 // feedPlay counts the looks of the consumers at a feed.
 type feedPlay struct{ reads, compared, gone int }
 
-func (f *feedPlay) log(t *testing.T) {
-	t.Helper()
-	t.Logf("%d reads, %d compared, %d positions gone", f.reads, f.compared, f.gone)
-	if f.compared == 0 {
-		t.Error("nothing was compared")
-	}
-}
-
 // run has a consumer look at a pair between steps.
-func (f *feedPlay) run(t *testing.T, p *pair, steps int, step func(*testing.T)) {
+func (f *feedPlay) run(t *testing.T, p *pair, step func(*pair, *testing.T)) {
 	t.Helper()
 	r := newFeedReader()
 	lost := func() bool { return p.counts["restored"]+p.counts["damaged"] > 0 }
@@ -106,18 +87,13 @@ func (f *feedPlay) run(t *testing.T, p *pair, steps int, step func(*testing.T)) 
 		}
 	}
 	look(p.nodes[0])
-	for range steps {
-		step(t)
+	for range 250 {
+		step(p, t)
 		if p.rng.IntN(3) == 0 {
 			look(p.nodes[p.rng.IntN(2)])
 		}
 	}
-	for range 2 {
-		for p.nodes[0].s.data.Log.Position() != p.nodes[1].s.data.Log.Position() {
-			p.link(t)
-		}
-		p.link(t)
-	}
+	p.meet(t)
 	var whole [2]*feedReader
 	for i, n := range p.nodes {
 		if err := n.s.data.Log.Sync(); err != nil {
@@ -141,11 +117,7 @@ func (f *feedPlay) run(t *testing.T, p *pair, steps int, step func(*testing.T)) 
 	if !lost() && !slices.Equal(whole[0].shown, whole[1].shown) {
 		t.Fatal("the two nodes show different changes")
 	}
-	for _, n := range p.nodes {
-		if err := n.s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	p.close(t)
 }
 
 // TestFeedGroups: while groups of hash slots move, each change is in the feed of one of the two stores, and positions taken in

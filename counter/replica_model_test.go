@@ -441,38 +441,55 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	n.check(t)
 }
 
+// meet has the replica follow the primary to its end.
+func (p *pair) meet(t *testing.T) {
+	t.Helper()
+	for range 2 { // the second has nothing to cut the first for
+		for p.nodes[0].s.data.Log.Position() != p.nodes[1].s.data.Log.Position() {
+			p.link(t)
+		}
+		p.link(t)
+	}
+}
+
+func (p *pair) close(t *testing.T) {
+	t.Helper()
+	for _, n := range p.nodes {
+		if err := n.s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestReplicaModel plays random operations, schema changes and FLUSHALL on a primary whose replica follows over a link
 // that is cut at random bytes, while both make snapshots, demote and promote at times of their own, end in every way,
 // and change roles.
 func TestReplicaModel(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
+	playPairs(t, 8, rareSteps, (*pair).step)
+}
+
+// playPairs plays pairs until each of the rare steps has come, each pair with a seed of its own and the number of a stream of random numbers.
+func playPairs(t *testing.T, stream uint64, rare []string, step func(*pair, *testing.T)) {
+	t.Helper()
 	newRand(t)
-	runs, steps := 4, 300
+	runs := 4
 	if *long {
 		runs = 1000
 	}
 	total := pair{counts: map[string]int{}}
-	for run := range testseed.Rounds(t, runs, total.counts, rareSteps...) {
+	for run := range testseed.Rounds(t, runs, total.counts, rare...) {
 		runSeed := *seed + uint64(run)
 		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
-			p := newPair(t, rand.New(rand.NewPCG(runSeed, 8)))
-			for range steps {
-				p.step(t)
+			p := newPair(t, rand.New(rand.NewPCG(runSeed, stream)))
+			for range 300 {
+				step(p, t)
 			}
-			for range 2 { // the second has nothing to cut the first for
-				for p.nodes[0].s.data.Log.Position() != p.nodes[1].s.data.Log.Position() {
-					p.link(t)
-				}
-				p.link(t)
-			}
+			p.meet(t)
 			if x, y := digestOf(t, p.nodes[0].s), digestOf(t, p.nodes[1].s); x != y {
 				t.Errorf("digests %s and %s", x, y)
 			}
-			for _, n := range p.nodes {
-				if err := n.s.Close(); err != nil {
-					t.Error(err)
-				}
-			}
+			p.close(t)
 			p.tally(total.counts)
 			total.cuts, total.links, total.restarts = total.cuts+p.cuts, total.links+p.links, total.restarts+p.restarts
 		})

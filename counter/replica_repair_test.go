@@ -5,14 +5,12 @@ package counter
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	testseed "github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -108,7 +106,7 @@ func (p *pair) damaged(t *testing.T) {
 	}
 	told := strings.Join(d.did, "\n")
 	if n.s.Replica() != replica {
-		if !strings.Contains(told, "/HISTORY: ") || !strings.Contains(told, "/HISTORY.copy: ") {
+		if !strings.Contains(told, "/HISTORY: ") || !strings.Contains(told, "/HISTORY.copy") { // damaged too, or older than the log
 			d.failf(t, "replica %t became %t", replica, n.s.Replica())
 		}
 		d.close(t) // nothing else knows of a role that was changed without a new segment
@@ -181,6 +179,16 @@ func (d *damage) mend(t *testing.T) (lacks, ok bool) {
 		return false, false
 	}
 	return lacks, true
+}
+
+// stepOrDamage is a step, or a damage.
+func (p *pair) stepOrDamage(t *testing.T) {
+	t.Helper()
+	if p.rng.IntN(15) == 0 {
+		p.damaged(t)
+	} else {
+		p.step(t)
+	}
 }
 
 // same sees that a node has the state of the end of its log.
@@ -279,39 +287,5 @@ func (p *pair) reach(t *testing.T) {
 // damaged again, and never has another state than that of its log.
 func TestReplicaRepairModel(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
-	newRand(t)
-	runs, steps := 4, 300
-	if *long {
-		runs = 1000
-	}
-	counts := map[string]int{}
-	for run := range testseed.Rounds(t, runs, counts, "lost", "whole", "copied") {
-		runSeed := *seed + uint64(run)
-		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
-			p := newPair(t, rand.New(rand.NewPCG(runSeed, 9)))
-			for range steps {
-				if p.rng.IntN(15) == 0 {
-					p.damaged(t)
-				} else {
-					p.step(t)
-				}
-			}
-			for range 2 {
-				for p.nodes[0].s.data.Log.Position() != p.nodes[1].s.data.Log.Position() {
-					p.link(t)
-				}
-				p.link(t)
-			}
-			if x, y := digestOf(t, p.nodes[0].s), digestOf(t, p.nodes[1].s); x != y {
-				t.Errorf("digests %s and %s", x, y)
-			}
-			for _, n := range p.nodes {
-				if err := n.s.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-			p.tally(counts)
-		})
-	}
-	t.Log(counts)
+	playPairs(t, 9, []string{"lost", "whole", "copied"}, (*pair).stepOrDamage)
 }

@@ -98,14 +98,7 @@ func TestRepairCutNeedsSnapshot(t *testing.T) {
 					persisttest.Damage(t, disk, format.LineagePath(persisttest.Dir)+vfs.CopySuffix, 30)
 				}
 				disk = disk.Crash(0, 100) // the damage is on the disk
-				for n, crashed := 0, true; crashed; n++ {
-					fsys := disk.Kill()
-					fsys.CrashAt(n)
-					err := Repair(fsys, persisttest.Dir, RepairOptions{})
-					if crashed = fsys.Crashed(); !crashed && err != nil {
-						t.Fatal(err)
-					}
-					fsys = fsys.Crash(uint64(n), 50)
+				for n, fsys := range crashedRepairs(t, disk) {
 					whole := func() bool { // as a start without snapshots finds the log
 						all, err := logfile.HasAll(fsys, persisttest.Dir)
 						if err != nil || !all {

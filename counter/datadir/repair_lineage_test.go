@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -307,6 +308,24 @@ func TestRestoreHistory(t *testing.T) {
 	}
 }
 
+// crashedRepairs yields the disks that a repair leaves where its power fails at each operation in turn, and at last the one of a whole repair.
+func crashedRepairs(t *testing.T, disk *vfs.Sim) iter.Seq2[int, *vfs.Sim] {
+	t.Helper()
+	return func(yield func(int, *vfs.Sim) bool) {
+		for n, crashed := 0, true; crashed; n++ {
+			fsys := disk.Kill()
+			fsys.CrashAt(n)
+			err := Repair(fsys, persisttest.Dir, RepairOptions{})
+			if crashed = fsys.Crashed(); !crashed && err != nil {
+				t.Fatal(err)
+			}
+			if !yield(n, fsys.Crash(uint64(n), 50)) {
+				return
+			}
+		}
+	}
+}
+
 // TestRepairKeepsRole: HISTORY of a replica is damaged with its copy, and the log too, behind the snapshot or in the time when the node was a primary. The
 // repair, also one after a crash anywhere, leaves a replica's log.
 func TestRepairKeepsRole(t *testing.T) {
@@ -334,14 +353,7 @@ func TestRepairKeepsRole(t *testing.T) {
 		persisttest.Damage(t, disk, format.LineagePath(persisttest.Dir), 30)
 		persisttest.Damage(t, disk, format.LineagePath(persisttest.Dir)+vfs.CopySuffix, 30)
 		disk = disk.Crash(0, 100) // the damage is on the disk
-		for n, crashed := 0, true; crashed; n++ {
-			fsys := disk.Kill()
-			fsys.CrashAt(n)
-			err := Repair(fsys, persisttest.Dir, RepairOptions{})
-			if crashed = fsys.Crashed(); !crashed && err != nil {
-				t.Fatal(err)
-			}
-			fsys = fsys.Crash(uint64(n), 50)
+		for n, fsys := range crashedRepairs(t, disk) {
 			persisttest.Must(t, Repair(fsys, persisttest.Dir, RepairOptions{}))
 			if l, err := logfile.ReadLineage(fsys, persisttest.Dir); err != nil || !l.Replica {
 				t.Fatalf("damage %s, crash at %d: HISTORY %+v, %v", where, n, l, err)
@@ -369,14 +381,7 @@ func TestRepairKeepsPrimary(t *testing.T) {
 		persisttest.Damage(t, disk, filepath.Join(persisttest.Dir, format.ManifestName(m.Generation)), 30)
 	}
 	disk = disk.Crash(0, 100) // the damage is on the disk
-	for n, crashed := 0, true; crashed; n++ {
-		fsys := disk.Kill()
-		fsys.CrashAt(n)
-		err := Repair(fsys, persisttest.Dir, RepairOptions{})
-		if crashed = fsys.Crashed(); !crashed && err != nil {
-			t.Fatal(err)
-		}
-		fsys = fsys.Crash(uint64(n), 50)
+	for n, fsys := range crashedRepairs(t, disk) {
 		persisttest.Must(t, Repair(fsys, persisttest.Dir, RepairOptions{}))
 		if l, err := logfile.ReadLineage(fsys, persisttest.Dir); err != nil || l.Replica {
 			t.Fatalf("crash at %d: HISTORY %+v, %v", n, l, err)
