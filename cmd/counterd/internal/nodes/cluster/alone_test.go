@@ -132,6 +132,58 @@ func (w *world) load(to *machine, story func()) {
 	time.Sleep(time.Second) // requests to etcd that are under way end
 }
 
+// TestAloneBehindNewLink: the replica leaves, and its link begins anew while the primary syncs its log. Until the replica acknowledges on this link, nothing
+// counts as confirmed. All that was confirmed on the old link is on the primary's disk before that is alone in sync.
+func TestAloneBehindNewLink(t *testing.T) {
+	pair(t, func(t *testing.T, w *world, p, replica *machine) {
+		w.write(t, time.Second)
+		w.mu.Lock()
+		p.unsynced = true
+		w.mu.Unlock()
+		drained := make(chan error, 1)
+		go func() { drained <- replica.proc.agent.Drain(t.Context()) }()
+		closely(t, "the primary is about to be alone", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return p.proc.hurried
+		})
+		w.mu.Lock()
+		first, link := len(p.log), p.proc.acks[replica.id].c
+		w.mu.Unlock()
+		for range 5 {
+			w.write(t, time.Second)
+		}
+		w.mu.Lock()
+		confirmed := len(p.log)
+		link.broken = true
+		replica.grown()
+		w.mu.Unlock()
+		closely(t, "the replica has another link", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			a := p.proc.acks[replica.id]
+			if a.c == link || a.has > 0 {
+				return false
+			}
+			w.cuts[[2]*machine{replica, p}] = true // its acknowledgements do not come
+			p.proc.synced(first)                   // the sync that began first has ended
+			return true
+		})
+		for begun := time.Now(); time.Since(begun) < time.Second; time.Sleep(time.Millisecond) {
+			if w.alone(t, p) {
+				t.Fatalf("the primary is alone in sync, with %d of %d confirmed changes on its disk", first, confirmed)
+			}
+		}
+		w.mu.Lock()
+		p.unsynced = false
+		w.mu.Unlock()
+		until(t, time.Second, "the primary is alone in sync", func() bool { return w.alone(t, p) })
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestTakeoverKeepsConfirmed: the primary of two nodes in sync dies, and the other one is alone in sync as soon as it has taken over.
 func TestTakeoverKeepsConfirmed(t *testing.T) {
 	pair(t, func(t *testing.T, w *world, p, replica *machine) { w.kept(t, replica, func() { w.kill(p) }) })

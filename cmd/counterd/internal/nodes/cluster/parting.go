@@ -7,7 +7,7 @@ import (
 )
 
 // parting is the state of a primary that prepares to be the only node in sync by etcd. With appendfsync everysec and no, changes are confirmed
-// that several nodes have in memory. So the primary first syncs its log up to there. Otherwise a power failure of the primary, alone, would
+// that several nodes have in memory. So the primary first syncs its log up to there, or further. Otherwise a power failure of the primary, alone, would
 // take back changes that several nodes had acknowledged, and that feeds have shown.
 //
 // A first sync brings the log close. Only then changes wait for the primary's disk too, until etcd's answer is known: those that the others would
@@ -27,13 +27,13 @@ func (p *inSync) synced(s *topology.Shard) bool {
 	v := &p.parting
 	log := p.loop.host.Log()
 	if v.since.IsZero() {
-		v.since, v.syncs = p.loop.now, min(log.Confirmed, log.Written)
+		v.since, v.syncs = p.loop.now, log.Written // Confirmed may have fallen, as a link began anew or another node joins
 	}
 	if log.Durable >= v.syncs && !v.both && !v.unsynced {
 		v.both = true
 		p.require(s)
 		log = p.loop.host.Log()
-		v.syncs = min(log.Confirmed, log.Written)
+		v.syncs = log.Written
 	}
 	switch {
 	case log.Durable >= v.syncs || v.unsynced:
