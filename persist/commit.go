@@ -149,10 +149,22 @@ func HurryDurable(ctx context.Context, l *Log, pos uint64) error {
 
 // Hurry is HurryDurable for a caller that does not wait. Bytes that are not written yet are left to the next call.
 func Hurry(l *Log, pos uint64) {
-	if p := &l.progress; p.durable.Load() > pos || p.written.Load() <= pos {
-		return
-	}
-	if l.Policy() != SyncAlways && !l.opts.Manual && l.hurry.ask(l.opts.Now()) {
+	if lags(l, pos) && l.hurry.ask(l.opts.Now()) {
 		wake(l.kick)
 	}
+}
+
+// HurryNow is Hurry without the pause between hurried syncs: all clients may wait. The caller must not call it again for the same bytes: each call that
+// comes during a sync is followed by another sync.
+func HurryNow(l *Log, pos uint64) {
+	if lags(l, pos) {
+		l.hurry.due.Store(true)
+		wake(l.kick)
+	}
+}
+
+// lags tells whether bytes behind pos are written and wait for a sync of the background.
+func lags(l *Log, pos uint64) bool {
+	p := &l.progress
+	return p.durable.Load() <= pos && p.written.Load() > pos && l.Policy() != SyncAlways && !l.opts.Manual
 }

@@ -97,6 +97,28 @@ func TestHurryPolicy(t *testing.T) {
 	})
 }
 
+// TestHurryNow: a sync that all clients may wait for begins right behind the last one, where others wait for a pause.
+func TestHurryNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _, err := OpenLog(LogOptions{FS: vfs.NewSim(), Dir: "d", Create: true, SyncEvery: time.Hour, Policy: SyncNo}, 0, nil)
+		must(t, err)
+		defer func() { must(t, l.Close()) }()
+		for i, c := range []struct {
+			hurry func(*Log, uint64)
+			want  bool
+		}{{Hurry, true}, {Hurry, false}, {HurryNow, true}, {HurryNow, true}} {
+			pos, err := l.Append([]byte("x"))
+			must(t, err)
+			must(t, l.Commit(pos))
+			c.hurry(l, pos-1)
+			synctest.Wait()
+			if got := l.Durable() >= pos; got != c.want {
+				t.Errorf("call %d: durable at once %t, want %t", i, got, c.want)
+			}
+		}
+	})
+}
+
 // TestHurrySlow: a slow disk is asked for a sync half of the time at most, once for all that wait, and nobody is woken up before a sync may begin.
 func TestHurrySlow(t *testing.T) {
 	var h hurry

@@ -161,9 +161,14 @@ func (r *Replication) HurryDurable(ctx context.Context, pos uint64) error {
 	return persist.HurryDurable(ctx, r.s.Log, pos)
 }
 
-// Hurry has the log durable behind an offset within milliseconds, and does not wait for it: see persist.Hurry.
-func (r *Replication) Hurry(pos uint64) {
-	if r.s.Log != nil {
+// Hurry has the log durable behind an offset within milliseconds, and does not wait for it. now: without a pause behind the last sync. See persist.Hurry and
+// persist.HurryNow.
+func (r *Replication) Hurry(pos uint64, now bool) {
+	switch {
+	case r.s.Log == nil:
+	case now:
+		persist.HurryNow(r.s.Log, pos)
+	default:
 		persist.Hurry(r.s.Log, pos)
 	}
 }

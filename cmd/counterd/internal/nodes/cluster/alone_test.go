@@ -184,6 +184,38 @@ func TestAloneBehindNewLink(t *testing.T) {
 	})
 }
 
+// TestAloneSlowDisk: the replica is stopped as planned, and the primary's disk is slow. Changes wait for one sync, also where the replica does not wait until
+// it is out of sync.
+func TestAloneSlowDisk(t *testing.T) {
+	for _, sync := range []time.Duration{800 * time.Millisecond, 1500 * time.Millisecond} {
+		t.Run(sync.String(), func(t *testing.T) {
+			pair(t, func(t *testing.T, w *world, p, replica *machine) {
+				w.mu.Lock()
+				p.syncs = sync
+				w.mu.Unlock()
+				w.write(t, time.Second)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // as when a server ends
+					defer cancel()
+					_ = replica.proc.agent.Drain(ctx)
+					_ = replica.proc.agent.Close(t.Context())
+					w.kill(replica)
+				}()
+				longest := time.Duration(0)
+				for begun := time.Now(); !w.alone(t, p) && time.Since(begun) < 20*time.Second; {
+					longest = max(longest, w.write(t, 10*time.Second))
+				}
+				<-ended
+				if limit := sync + 100*time.Millisecond; longest > limit {
+					t.Errorf("a change waited for %s, want %s at most", longest, limit)
+				}
+			})
+		})
+	}
+}
+
 // TestTakeoverKeepsConfirmed: the primary of two nodes in sync dies, and the other one is alone in sync as soon as it has taken over.
 func TestTakeoverKeepsConfirmed(t *testing.T) {
 	pair(t, func(t *testing.T, w *world, p, replica *machine) { w.kept(t, replica, func() { w.kill(p) }) })

@@ -98,7 +98,6 @@ func (a *Agent) synced(s *topology.Shard) bool {
 	if a.careful(alone && !log.Behind); !e.careful || log.Durable >= e.end || a.loop.now.Sub(e.since) >= syncTime {
 		return true
 	}
-	a.loop.host.Hurry(e.end)
 	a.loop.within(partingPoll)
 	return false
 }
@@ -108,6 +107,9 @@ func (a *Agent) careful(on bool) {
 	if e := &a.election; e.careful != on {
 		a.loop.host.Careful(on)
 		e.careful, e.end = on, a.loop.host.Log().Written
+		if on {
+			a.loop.host.Hurry(e.end)
+		}
 	}
 }
 

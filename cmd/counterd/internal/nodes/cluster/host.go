@@ -45,7 +45,8 @@ type Host interface {
 	// Careful has a replica acknowledge only changes that are durable here, besides those that it has acknowledged, until it is called with false.
 	Careful(on bool)
 
-	// Hurry has the log durable up to an offset soon, where appendfsync leaves that for later. It does not wait.
+	// Hurry has the log durable up to an offset by one more sync, which begins at once or behind the one under way, where appendfsync leaves that for
+	// later. It does not wait. Called once for an offset.
 	Hurry(offset uint64)
 
 	// Doubt answers UNCERTAIN to clients that wait for a change to be confirmed, now and later, until it is called with nil.

@@ -19,6 +19,7 @@ type inSync struct {
 	required []topology.NodeID // the in-sync set that the host was given
 	joining  map[topology.NodeID]*joining
 	gone     map[topology.NodeID]time.Time // since when a node has neither a key nor a link
+	left     map[topology.NodeID]bool      // the last key of a node said that the node leaves
 	doubt    string                        // why changes are not taken; empty: they are
 	yields   time.Time                     // since when another may take over, as this node reaches nobody; zero: it may not
 	failed   uint64                        // epoch that the host failed to lead
@@ -42,7 +43,7 @@ var (
 
 // reset forgets all but the failed epoch: the node begins an epoch, or leads no more.
 func (p *inSync) reset() {
-	*p = inSync{loop: p.loop, serve: p.serve, failed: p.failed, joining: map[topology.NodeID]*joining{}, gone: map[topology.NodeID]time.Time{}}
+	*p = inSync{loop: p.loop, serve: p.serve, failed: p.failed, joining: map[topology.NodeID]*joining{}, gone: map[topology.NodeID]time.Time{}, left: map[topology.NodeID]bool{}}
 }
 
 // lead begins an epoch.
@@ -220,13 +221,16 @@ func (p *inSync) shrink(s *topology.Shard) {
 			since = p.loop.now
 			p.gone[id] = since
 		}
+		if live != nil {
+			p.left[id] = live.Leaves
+		}
 		switch {
 		case live != nil && live.Outdated:
 			outdated = append(outdated, id)
 		case !r.Waiting.IsZero() && p.loop.now.Sub(r.Waiting) >= slowAfter:
 			slow = append(slow, id)
 			alone = alone && live != nil && (!r.Connected || p.loop.now.Sub(r.Heard) >= slowAfter/2)
-		case gone && p.loop.now.Sub(since) >= slowAfter, live != nil && live.Leaves:
+		case gone && p.loop.now.Sub(since) >= slowAfter, p.left[id]: // also where it has not waited until it was out
 			away = append(away, id)
 		}
 	}

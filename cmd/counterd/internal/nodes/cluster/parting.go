@@ -17,6 +17,7 @@ import (
 type parting struct {
 	since    time.Time // zero: nothing is prepared
 	syncs    uint64    // the offset that is to be durable
+	asked    uint64    // the offset up to which the disk was asked last: another sync would follow each time
 	both     bool      // changes wait for the primary's disk too
 	unsynced bool      // the disk took too long
 	at       int64     // revision of the shard from which it was proposed, as long as that may happen yet; 0: it was not
@@ -44,9 +45,17 @@ func (p *inSync) synced(s *topology.Shard) bool {
 		p.require(s)
 		return true
 	}
-	p.loop.host.Hurry(v.syncs)
+	p.hurry(v.syncs)
 	p.loop.within(partingPoll)
 	return false
+}
+
+// hurry has the log durable up to an offset.
+func (p *inSync) hurry(offset uint64) {
+	if v := &p.parting; offset > v.asked {
+		p.loop.host.Hurry(offset)
+		v.asked = offset
+	}
 }
 
 // partingPoll is how often the primary looks how far its disk is.
@@ -79,7 +88,9 @@ func (p *inSync) tellAlone(s *topology.Shard) {
 	v := &p.parting
 	alone, both := len(s.InSync) == 1 || v.both || v.unsynced, v.both
 	if both {
-		p.loop.host.Hurry(p.loop.host.Log().Written)
+		if p.both { // else it is not in force yet, and a sync that begins now may not have all
+			p.hurry(p.loop.host.Log().Written)
+		}
 		p.loop.within(partingPoll)
 	}
 	if p.required == nil || both || alone != p.alone || both != p.both {

@@ -162,17 +162,35 @@ func (p *proc) Hurry(offset uint64) {
 		return
 	}
 	defer p.w.mu.Unlock()
-	if p.hurried || int(offset) <= p.m.durable {
+	if int(offset) <= p.m.durable {
+		return
+	}
+	if p.hurried {
+		p.again = true
 		return
 	}
 	p.hurried = true
 	p.w.flushes.Go(func() {
-		time.Sleep(time.Duration(1+p.w.random(8)) * time.Millisecond)
-		if p.enter() {
-			p.hurried = false
-			if !p.m.unsynced && !p.m.hangs {
-				p.synced(len(p.m.log))
+		for more := true; more; {
+			if !p.enter() {
+				return
 			}
+			n, took := len(p.m.log), p.m.syncs // changes that come during the sync are not synced
+			p.again = false
+			p.w.mu.Unlock()
+			if took == 0 {
+				took = time.Duration(1+p.w.random(8)) * time.Millisecond
+			}
+			time.Sleep(took)
+			if !p.enter() {
+				return
+			}
+			hangs := p.m.unsynced || p.m.hangs
+			if !hangs {
+				p.synced(min(n, len(p.m.log)))
+			}
+			more = hangs || p.again
+			p.hurried = more
 			p.w.mu.Unlock()
 		}
 	})

@@ -31,9 +31,10 @@ type machine struct {
 	terms    []term // of the log, rising
 	running  bool   // from the disk: a process did not end cleanly under this boot
 	behind   bool
-	hangs    bool // its disk: it takes neither changes nor a role
-	lazy     bool // it syncs only when it is asked to, as with appendfsync no
-	unsynced bool // its disk syncs nothing, and nobody judges that, as with appendfsync no
+	hangs    bool          // its disk: it takes neither changes nor a role
+	lazy     bool          // it syncs only when it is asked to, as with appendfsync no
+	unsynced bool          // its disk syncs nothing, and nobody judges that, as with appendfsync no
+	syncs    time.Duration // how long a sync that was asked for takes; 0: some milliseconds
 	cluster  string
 	starts   []topology.Start // of its note
 	stale    bool             // its directory is an older copy, which has not caught up with a primary yet

@@ -43,6 +43,7 @@ type proc struct {
 	waiters   []*waiter
 	careful   bool          // as the host was told
 	hurried   bool          // a sync that was asked for is under way
+	again     bool          // another one follows
 	held      chan struct{} // closed when writes go on; nil: they do
 
 	commitAt time.Time // of the last transaction

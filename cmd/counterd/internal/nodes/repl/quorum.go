@@ -218,7 +218,7 @@ func (p *Peer) Hurry(offset uint64) bool {
 		return false
 	}
 	if offset > 0 && p.store != nil {
-		p.store.Replication().Hurry(offset - 1)
+		p.store.Replication().Hurry(offset-1, false)
 	}
 	if p.peers.node != nil {
 		p.peers.Hurry()

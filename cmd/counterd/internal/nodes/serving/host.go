@@ -141,7 +141,7 @@ func (h *agentHost) Careful(on bool) { h.repl().Peers().Careful(on) }
 
 func (h *agentHost) Hurry(offset uint64) {
 	if offset > 0 {
-		h.m.host.Store().Replication().Hurry(offset - 1)
+		h.m.host.Store().Replication().Hurry(offset-1, true)
 	}
 }
 
