@@ -3,6 +3,7 @@ package counter
 import (
 	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/schema"
 )
 
 // Operations, and the batches that run them.
@@ -128,6 +129,10 @@ func UseDoor(b *Batch, n int) { core.UseDoor(b, n) }
 // DroppedBy is the range that an exclusive batch has removed last (Whole.DropRange), until it ends; nil: none. Also of a batch that Replication.Observe
 // gives.
 func DroppedBy(b *Batch) *RangeDrop { return core.DroppedBy(b) }
+
+// ChangedBy is what users see of a change that a batch has made: the counter, and the columns of it that may have changed, a bit for each. An operation
+// on the space of a derived column, as Replication.Observe reports some, changes that column.
+func ChangedBy(b *Batch, op *Op) (def *schema.Counter, columns uint64) { return core.ChangedBy(b, op) }
 
 // Ahead has a batch look for the items of its operations with numbers below to, while the caller adds more operations. A pipeline of pages takes 4 to
 // 6 % less time by it, and no result depends on it. REQUIRES: the operations below to are not changed any more.

@@ -7,7 +7,7 @@
 // takes the locks in the order that stands at its type.
 //
 // Package counter gives the exported types of batches to the users of a store by its own names. Access that other packages beside
-// this one need to a batch, and a user must not have, is a function here: DataOf, NoteSeen, DroppedBy.
+// this one need to a batch, and a user must not have, is a function here: DataOf, NoteSeen, DroppedBy, ChangedBy.
 //
 // # Files
 //

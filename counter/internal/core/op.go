@@ -115,6 +115,21 @@ func (op *Op) Changed() uint64 {
 	return op.Counter.Bits(1 << op.Column)
 }
 
+// ChangedBy is what users see of a change that a batch has made: the columns of a counter, as Op.Changed. A change of the space of a derived
+// column is one of that column. It comes without an addition where counts are restored or mended.
+func ChangedBy(b *Batch, op *Op) (def *schema.Counter, columns uint64) {
+	if !op.Counter.IsSpace() {
+		return op.Counter, op.Changed()
+	}
+	def, of := b.Schema().SpaceOf(op.Counter.ID)
+	for i := range def.Derived {
+		if &def.Derived[i] == of {
+			columns = 1 << (len(def.Columns) + i)
+		}
+	}
+	return def, columns
+}
+
 // SetHash gives an OpAdd of a series (see OnceSeries) the hash of its command.
 func (op *Op) SetHash(hash uint32) { op.row = int32(hash & (1<<format.HashBits - 1)) }
 

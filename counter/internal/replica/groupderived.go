@@ -186,7 +186,7 @@ func (s *derivedSetter) some() error {
 		return err
 	}
 	s.taken, s.end = s.taken+taken, end
-	s.t.play.Begin(end, nil)
+	s.t.play.Begin(end, s.t.in.repl.observer)
 	if err := walkRecords(out, &s.t.rec, func(at int, _ []byte) error { return s.t.play.Apply(end-uint64(len(out)-at), &s.t.rec) }); err != nil {
 		return err
 	}

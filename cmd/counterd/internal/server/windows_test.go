@@ -4,9 +4,13 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 func TestWindowColumn(t *testing.T) {
@@ -147,6 +151,83 @@ func TestWindowWatched(t *testing.T) {
 	}
 	exec("1.cntrn", "time", passes)
 	exec("1.recent", "", passes) // the time of the WATCH before counts no more
+}
+
+// TestWindowSetTold: clients that keep or watch a derived column are told, at a primary and at a replica, of counts that come without an addition:
+// from a backup, and where a comparison of nodes mends them.
+func TestWindowSetTold(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	w := a.dial()
+	w.want("ADD COLUMN weibo recent window=60d/20d of=repost", "+OK") // no bucket ends meanwhile
+	w.want("ADD COLUMN weibo heat decay=80d of=comment", "+OK")
+	w.want("INCRBY 1.cntrn 5", ":5")
+	pieces := make(map[string]counter.DerivedPiece) // of the counts now
+	def, all := a.srv.Store().Schema().Counter("weibo"), slot.AllGroups()
+	for i := range def.Derived {
+		if err := a.srv.Store().Groups().Derived(all, def, &def.Derived[i], func(p *counter.DerivedPiece) error {
+			kept := *p
+			kept.Rows = slices.Clone(p.Rows)
+			pieces[p.Column] = kept
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.want("INCRBY 1.cntrn 2", ":7")
+	w.want("INCRBY 1.cntcm 9", ":9")
+	same(t, a, b)
+	recent := pieces["recent"]
+	for name, change := range map[string]struct {
+		key, was, is string
+		nodes        []*replNode
+		make         func(n *replNode) error
+	}{
+		"a restore": {"1.recent", `"7"`, `"5"`, []*replNode{a, b}, func(*replNode) error {
+			_, _, err := a.srv.Store().Groups().SetDerived(all, &recent)
+			return err
+		}},
+		"a comparison": {"1.heat", `"9"`, `"0"`, []*replNode{b}, func(n *replNode) error {
+			space := n.srv.Store().Schema().Counter("weibo").Derived[1].Space
+			_, err := counter.MendRange(n.srv.Store(), counter.PostRange{Counter: space.ID, Lo: 1, Hi: 2}, n.srv.Store().Replication().Position(), nil)
+			return err
+		}},
+	} {
+		var hear []func()
+		for _, n := range change.nodes {
+			keeps, all, watches, others := n.dial(), n.dial(), n.dial(), n.dial()
+			for _, c := range []*wireClient{keeps, all} {
+				c.proto = 3
+				c.do("HELLO 3")
+			}
+			all.want("CLIENT TRACKING ON BCAST PREFIX "+change.key, "+OK")
+			keeps.want("CLIENT TRACKING ON", "+OK")
+			keeps.want("GET "+change.key, change.was)
+			watches.want("WATCH "+change.key, "+OK")
+			others.want("WATCH 1.cntrn 1.cntcm 2", "+OK")
+			hear = append(hear, func() {
+				keeps.told(invalid(change.key))
+				all.told(invalid(change.key))
+				keeps.want("GET "+change.key, change.is)
+				for c, want := range map[*wireClient]string{watches: "nil", others: "[" + change.is + "]"} {
+					c.want("MULTI", "+OK")
+					c.want("GET "+change.key, "+QUEUED")
+					if got := c.do("EXEC").String(); got != want {
+						t.Errorf("%s, at node %d: EXEC gives %s, want %s", name, n.port, got, want)
+					}
+				}
+			})
+		}
+		if err := change.make(change.nodes[0]); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(change.nodes) > 1 {
+			same(t, a, b)
+		}
+		for _, f := range hear {
+			f()
+		}
+	}
 }
 
 // TestWindowHotlist: subscribers on a primary and a replica are told which posts enter and leave the list of a window, also by time alone.

@@ -221,10 +221,11 @@ func (t *Table) Touch(b *counter.Batch, self *Client) {
 	var told broadcast
 	for n := range b.Len() {
 		op := b.Op(n)
-		if !op.Done || op.Counter.IsSpace() {
+		if !op.Done {
 			continue
 		}
-		t.changed(op.Counter, op.Mid, op.Changed(), self, &w, &told)
+		def, columns := counter.ChangedBy(b, op)
+		t.changed(def, op.Mid, columns, self, &w, &told)
 	}
 	t.bcast.tell(&told, self, &w)
 	w.wake()

@@ -125,8 +125,9 @@ func (w *Table) Touch(b *counter.Batch) {
 		if !op.Done {
 			continue
 		}
-		for m, columns := range w.by[itemKey{op.Counter.ID, op.Mid}] {
-			if columns&op.Changed() != 0 {
+		def, changed := counter.ChangedBy(b, op)
+		for m, columns := range w.by[itemKey{def.ID, op.Mid}] {
+			if columns&changed != 0 {
 				m.dirty.Store(true)
 			}
 		}
