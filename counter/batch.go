@@ -130,7 +130,7 @@ func UseDoor(b *Batch, n int) { core.UseDoor(b, n) }
 // gives.
 func DroppedBy(b *Batch) *RangeDrop { return core.DroppedBy(b) }
 
-// ChangedBy is what users see of a change that a batch has made: the counter, and the columns of it that may have changed, a bit for each. An operation
+// ChangedBy is the counter, and the columns of it, a bit for each, that users may see changed by an operation of a batch. An operation
 // on the space of a derived column, as Replication.Observe reports some, changes that column.
 func ChangedBy(b *Batch, op *Op) (def *schema.Counter, columns uint64) { return core.ChangedBy(b, op) }
 

@@ -68,12 +68,19 @@ type Feed[T any] struct {
 	shards  map[uint64]*shard[T]
 	place   Position // of all shards: behind the changes that were given
 	unknown int      // shards whose place is a word
+	lacks   bool     // there may be more shards: not all were known when it began
 	turn    uint64   // the shard that gave changes last
 	failed  error    // an answer's, once all before it was given
 
 	read  chan answer[T]
-	found chan []uint64
+	found chan found
 	done  sync.WaitGroup
+}
+
+// found is the result of a look for new shards.
+type found struct {
+	ids []uint64
+	all bool // there are no others
 }
 
 // Batch is changes of one shard, in order. Without changes it says that the position is another, or that the shard had nothing new.
@@ -89,7 +96,7 @@ func (b *Batch[T]) Position(i int) string { return b.Head + b.Changes[i].Positio
 
 // Open begins a feed. It waits until a node has told the shards. The error is one of ctx, or of Source.Ends.
 func Open[T any](ctx context.Context, source Source[T], o Options) (*Feed[T], error) {
-	f := &Feed[T]{source: source, o: o, shards: make(map[uint64]*shard[T]), place: make(Position), read: make(chan answer[T]), found: make(chan []uint64)}
+	f := &Feed[T]{source: source, o: o, shards: make(map[uint64]*shard[T]), place: make(Position), read: make(chan answer[T]), found: make(chan found)}
 	f.ctx, f.cancel = context.WithCancel(ctx)
 	if err := f.begin(); err != nil {
 		f.Close()
@@ -118,6 +125,9 @@ func (f *Feed[T]) begin() error {
 	for pause := least; ; pause = min(2*pause, most) {
 		ids, err := f.source.Shards(f.ctx)
 		if err == nil || len(f.shards) > 0 && len(ids) > 0 { // a shard without a place in the position is new, and may come later
+			if f.lacks = err != nil; f.lacks && f.o.Polls {
+				_ = f.source.Ends(0, "", err) // users are told why the feed does not end
+			}
 			f.addAll(ids, first)
 			break
 		}
@@ -150,7 +160,7 @@ func (f *Feed[T]) lookOut() {
 			continue
 		}
 		select {
-		case f.found <- ids:
+		case f.found <- found{ids, err == nil}:
 		case <-f.ctx.Done():
 			return
 		}
@@ -191,8 +201,9 @@ func (f *Feed[T]) Next() (Batch[T], error) {
 		select {
 		case <-f.ctx.Done():
 			return Batch[T]{}, f.ctx.Err()
-		case ids := <-f.found:
-			f.addAll(ids, Begin)
+		case look := <-f.found:
+			f.addAll(look.ids, Begin)
+			f.lacks = f.lacks && !look.all
 		case a := <-f.read:
 			if f.take(&a) {
 				return Batch[T]{Shard: a.shard}, nil
@@ -311,14 +322,14 @@ func (f *Feed[T]) ready(s *shard[T]) (n int, err error) {
 // Position is behind all changes that were given. It may have a word before the first batch.
 func (f *Feed[T]) Position() string { return f.place.String() }
 
-// CaughtUp tells whether the last reply of each shard had nothing new.
+// CaughtUp tells whether the last reply of each shard had nothing new. It is false while a shard may be there that is not known.
 func (f *Feed[T]) CaughtUp() bool {
 	for _, s := range f.shards {
 		if !s.ended || len(s.waiting) > 0 {
 			return false
 		}
 	}
-	return f.unknown == 0
+	return f.unknown == 0 && !f.lacks
 }
 
 // Settled tells whether Position is one to go on from.

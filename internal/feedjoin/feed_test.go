@@ -373,6 +373,38 @@ func testHeadless(t *testing.T) {
 	}
 }
 
+// TestCaughtUpWithNewShard: a feed that is to end where it has caught up waits for a shard that its position does not name and that has no primary now.
+func TestCaughtUpWithNewShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(seed.Rand(t), 2, 1)
+		m.logs[1], m.logs[2] = []entry{{value: 1}}, []entry{{value: 2}}
+		m.headless = 2
+		time.AfterFunc(10*time.Second, func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.headless = 0
+		})
+		f, err := Open(t.Context(), m, Options{From: Position{1: offsetText(0)}.String(), Polls: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		sum := 0
+		for !f.CaughtUp() {
+			b, err := f.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range b.Changes {
+				sum += b.Changes[i].Value.value
+			}
+		}
+		if sum != 3 {
+			t.Errorf("the sum of the values is %d, want 3, as both shards have a change", sum)
+		}
+	})
+}
+
 // cursors are the cursors of a cluster.
 type cursors struct {
 	*model

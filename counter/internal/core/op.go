@@ -115,7 +115,7 @@ func (op *Op) Changed() uint64 {
 	return op.Counter.Bits(1 << op.Column)
 }
 
-// ChangedBy is what users see of a change that a batch has made: the columns of a counter, as Op.Changed. A change of the space of a derived
+// ChangedBy is the counter, and the columns of it as of Op.Changed, that users see changed by an operation of a batch. A change of the space of a derived
 // column is one of that column. It comes without an addition where counts are restored or mended.
 func ChangedBy(b *Batch, op *Op) (def *schema.Counter, columns uint64) {
 	if !op.Counter.IsSpace() {
