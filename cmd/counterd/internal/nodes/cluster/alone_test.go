@@ -234,6 +234,37 @@ func TestForcedKeepsConfirmed(t *testing.T) {
 	})
 }
 
+// TestForcedWaits: a node that is to take over by force does not hear of etcd's answers. Its primary goes on, and its changes wait for the disk of that node.
+func TestForcedWaits(t *testing.T) {
+	pair(t, func(t *testing.T, w *world, _, replica *machine) {
+		w.write(t, time.Second)
+		replica.proc.etcd.SetFaults(registrytest.Faults{RequestLost: 1})
+		ended := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // shorter than the lease
+			defer cancel()
+			_, err := replica.proc.agent.Failover(ctx, Forced)
+			ended <- err
+		}()
+		longest := time.Duration(0)
+		for wait := true; wait; time.Sleep(time.Millisecond) {
+			select {
+			case err := <-ended:
+				wait = false
+				if err == nil {
+					t.Error("the node has taken over without etcd")
+				}
+			default:
+				longest = max(longest, w.write(t, 10*time.Second))
+			}
+		}
+		if limit := 100 * time.Millisecond; longest > limit {
+			t.Errorf("a change waited for %s, want %s at most", longest, limit)
+		}
+		replica.proc.etcd.SetFaults(registrytest.Faults{})
+	})
+}
+
 // TestAloneAlthoughSyncsHang: the replica is gone, and the primary's disk takes changes and syncs none, which nobody judges with appendfsync no. The primary
 // serves changes again when it has waited for the disk for long enough.
 func TestAloneAlthoughSyncsHang(t *testing.T) {

@@ -14,6 +14,7 @@ type election struct {
 	wants   uint64            // the epoch that it is a candidate for; 0: it is none
 	careful bool              // as the host was told
 	end     uint64            // where the log ended then
+	hurried uint64            // the offset up to which the disk was asked last
 	since   time.Time         // of the suspicion
 	missing time.Time         // since when the primary's key is gone
 	forced  uint64            // the epoch that a person wants ended
@@ -95,11 +96,15 @@ func (a *Agent) keepElection() {
 func (a *Agent) synced(s *topology.Shard) bool {
 	e, log := &a.election, &a.loop.log
 	alone := s.Primary != a.loop.id && !slices.ContainsFunc(s.InSync, func(id topology.NodeID) bool { return id != a.loop.id && id != s.Primary })
-	if a.careful(alone && !log.Behind); !e.careful || log.Durable >= e.end || a.loop.now.Sub(e.since) >= syncTime {
+	if a.careful(alone && !log.Behind); !e.careful {
 		return true
 	}
+	if end := max(log.Written, e.end); end > e.hurried { // the primary's clients wait for this disk
+		a.loop.host.Hurry(end)
+		e.hurried = end
+	}
 	a.loop.within(partingPoll)
-	return false
+	return log.Durable >= e.end || a.loop.now.Sub(e.since) >= syncTime
 }
 
 // careful has the host acknowledge only changes that are durable here, or any again.
@@ -107,9 +112,7 @@ func (a *Agent) careful(on bool) {
 	if e := &a.election; e.careful != on {
 		a.loop.host.Careful(on)
 		e.careful, e.end = on, a.loop.host.Log().Written
-		if on {
-			a.loop.host.Hurry(e.end)
-		}
+		e.hurried = 0
 	}
 }
 
