@@ -38,19 +38,26 @@ func Cursor(ctx context.Context, d Doer, name string) (string, error) {
 }
 
 // SetCursor makes or moves the cursor of each shard of a position. After an error some shards may have the new place, and the others have
-// their old one: a feed from there gives changes again, and lacks none.
+// their old one: a feed from there gives changes again, and lacks none. A shard that has left the cluster has no cursor any more, which is no error.
 func SetCursor(ctx context.Context, d Doer, name, position string) error {
 	p, err := ParsePosition(position)
 	if err != nil {
 		return err
 	}
-	var errs []error
+	failed := make(map[uint64]error)
 	for _, id := range slices.Sorted(maps.Keys(p)) {
 		if _, _, err := d.Do(ctx, id, "COUNTER.CURSOR", "SET", name, p[id]); err != nil {
-			if id != 0 {
-				err = fmt.Errorf("shard %d: %w", id, err)
-			}
-			errs = append(errs, err)
+			failed[id] = err
+		}
+	}
+	if err := failed[0]; err != nil || len(failed) == 0 { // a log of no cluster is alone in its position
+		return err
+	}
+	ids, unknown := d.Shards(ctx)
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(failed)) {
+		if unknown != nil || slices.Contains(ids, id) {
+			errs = append(errs, fmt.Errorf("shard %d: %w", id, failed[id]))
 		}
 	}
 	return errors.Join(errs...)

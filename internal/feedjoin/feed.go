@@ -129,6 +129,9 @@ func (f *Feed[T]) begin() error {
 				_ = f.source.Ends(0, "", err) // users are told why the feed does not end
 			}
 			f.addAll(ids, first)
+			if err == nil {
+				f.miss(ids)
+			}
 			break
 		}
 		if f.ctx.Err() != nil {
@@ -187,6 +190,17 @@ func (f *Feed[T]) add(id uint64, at string) {
 	f.done.Go(func() { f.follow(id, at, s.more) })
 }
 
+// miss counts the looks that have found all shards of the cluster but one of the feed. A single look may have asked a node that has an old map.
+func (f *Feed[T]) miss(ids []uint64) {
+	for id, s := range f.shards {
+		if slices.Contains(ids, id) {
+			s.missed = 0
+		} else if s.missed++; s.left() && s.first != "" { // its place will never be known
+			f.failed = fmt.Errorf("%w: shard %d", ErrShardLeft, id)
+		}
+	}
+}
+
 // Next returns the next changes. A batch without changes comes behind each reply that has none. The error is that of the context, or one
 // of Source.Ends: a *PositionError there has the positions of the feed. It comes when all changes before it were given.
 func (f *Feed[T]) Next() (Batch[T], error) {
@@ -204,6 +218,9 @@ func (f *Feed[T]) Next() (Batch[T], error) {
 		case look := <-f.found:
 			f.addAll(look.ids, Begin)
 			f.lacks = f.lacks && !look.all
+			if look.all {
+				f.miss(look.ids)
+			}
 		case a := <-f.read:
 			if f.take(&a) {
 				return Batch[T]{Shard: a.shard}, nil
@@ -308,15 +325,23 @@ func (f *Feed[T]) ready(s *shard[T]) (n int, err error) {
 					return 0, f.source.Ends(0, "", err)
 				}
 				if source == nil {
-					return 0, fmt.Errorf("%w: shard %d, which %s came from", ErrShardLeft, g.From, g.Groups)
+					return 0, g.shardLeft()
 				}
 			}
 			if at, ok := Offset(source.at); !ok || at < g.Offset {
+				if source.left() && len(source.waiting) == 0 {
+					return 0, g.shardLeft()
+				}
 				return 0, nil
 			}
 		}
 	}
 	return n, nil
+}
+
+// shardLeft is the error of a gain whose source has gone before the feed has come to its offset.
+func (g *Gain) shardLeft() error {
+	return fmt.Errorf("%w: groups of hash slots came from shard %d at its offset %d", ErrShardLeft, g.From, g.Offset)
 }
 
 // Position is behind all changes that were given. It may have a word before the first batch.
@@ -325,7 +350,7 @@ func (f *Feed[T]) Position() string { return f.place.String() }
 // CaughtUp tells whether the last reply of each shard had nothing new. It is false while a shard may be there that is not known.
 func (f *Feed[T]) CaughtUp() bool {
 	for _, s := range f.shards {
-		if !s.ended || len(s.waiting) > 0 {
+		if !s.ended && !s.left() || len(s.waiting) > 0 {
 			return false
 		}
 	}

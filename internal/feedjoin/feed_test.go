@@ -122,7 +122,8 @@ func (r *modelReader) Read(ctx context.Context, from string) (reply Reply[entry]
 	if m.slow == r.shard {
 		pause += 300 * time.Millisecond
 	}
-	fails := m.fails && m.rng.IntN(5) == 0
+	_, known := m.logs[r.shard]
+	fails := m.fails && m.rng.IntN(5) == 0 || !known
 	m.mu.Unlock()
 	if !sleep.For(ctx, pause) {
 		return reply, ctx.Err()
@@ -323,6 +324,38 @@ func testShardLeft(t *testing.T) {
 	}
 }
 
+// TestShardLeftAndRead: a feed whose position names a shard that has left goes on with the others, and comes to its end. A gain in front of which changes of that
+// shard were not read is an error, behind all changes before it.
+func TestShardLeftAndRead(t *testing.T) {
+	for _, read := range []int{5, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(seed.Rand(t), 1, 1)
+			m.logs[1] = []entry{{value: 1}, {gain: &Gain{From: 2, Offset: 5}}, {value: 2}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // of the simulated clock
+			defer cancel()
+			f, err := Open(ctx, m, Options{From: Position{1: offsetText(0), 2: offsetText(read)}.String(), Polls: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			sum := 0
+			for err == nil && !f.CaughtUp() {
+				var b Batch[entry]
+				b, err = f.Next()
+				for i := range b.Changes {
+					sum += b.Changes[i].Value.value
+				}
+			}
+			if want := (Position{1: offsetText(3), 2: offsetText(5)}).String(); read == 5 && (err != nil || sum != 3 || f.Position() != want) {
+				t.Errorf("all of the shard was read: got %d, %v at %s, want all changes, and the end at %s", sum, err, f.Position(), want)
+			}
+			if read == 4 && (!errors.Is(err, ErrShardLeft) || sum != 1) {
+				t.Errorf("the last change of the shard was not read: got %d and %v, want the changes in front of the gain and ErrShardLeft", sum, err)
+			}
+		})
+	}
+}
+
 // TestHeadless: a feed begins when it knows all shards, also a shard without a primary for a while. Where it has a position, it gives the changes
 // of the others meanwhile, and a gain of such a shard waits.
 func TestHeadless(t *testing.T) { synctest.Test(t, testHeadless) }
@@ -442,5 +475,10 @@ func TestCursor(t *testing.T) {
 	}
 	if err := SetCursor(t.Context(), c, "search", Position{1: offsetText(6), 3: offsetText(1)}.String()); !errors.Is(err, errModel) || c.at[1] != offsetText(6) {
 		t.Errorf("one of two shards: got %v, %v", err, c.at)
+	}
+	c.headless = 0
+	delete(c.logs, 3)
+	if err := SetCursor(t.Context(), c, "search", Position{1: offsetText(7), 3: offsetText(1)}.String()); err != nil || c.at[1] != offsetText(7) {
+		t.Errorf("a shard has left: got %v, %v", err, c.at)
 	}
 }

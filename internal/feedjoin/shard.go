@@ -25,8 +25,12 @@ type shard[T any] struct {
 	end     string        // behind them
 	asked   bool          // for a reply that has not come yet
 	ended   bool          // the last reply had nothing new
+	missed  int           // looks at the cluster, one after the other, that have not found it
 	more    chan struct{} // asks for the next reply
 }
+
+// left tells whether the shard has left the cluster. Nobody has its log any more; its place stays, as gains name it.
+func (s *shard[T]) left() bool { return s.missed > 1 }
 
 // answer is a reply that the goroutine of a shard has read.
 type answer[T any] struct {
