@@ -409,7 +409,7 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	before := lineage.Cut(at)
 	before.Replica = true
 	tail, err := past.Cut(n.sim, "data", at, before)
-	if errors.Is(err, format.ErrGone) && p.counts["restored"]+p.counts["damaged"] > 0 {
+	if errors.Is(err, format.ErrGone) && p.counts["restored"]+p.counts["damaged"] > 0 || errors.Is(err, format.ErrCorrupt) && p.counts["damaged"] > 0 {
 		p.copy(t, n)
 		return
 	}
