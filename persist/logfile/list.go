@@ -67,7 +67,8 @@ func NewSegment(fsys vfs.FS, dir string, h Header, frames [][]byte) error {
 func EndSegment(fsys vfs.FS, seg SegmentInfo, at uint64) error { return EndAt(fsys, seg.Segment(), at) }
 
 // EndAt makes an offset inside a segment its end. The header of a segment that was begun by a restart says that bytes
-// behind its start are durable (takeOver): it must not say so of what is cut, or the log would count as damaged.
+// behind its start are durable (takeOver): it must not say so of what is cut, or the log would count as damaged. The end is durable on return: where the
+// next segment is lost, frames behind the end would count again.
 func EndAt(fsys vfs.FS, seg *Segment, at uint64) (err error) {
 	if whole, err := OpenSegmentFile(fsys, seg); err != nil {
 		return err
@@ -97,6 +98,9 @@ func EndAt(fsys vfs.FS, seg *Segment, at uint64) (err error) {
 	size, err := file.Size()
 	if err == nil && size > seg.Offset(at) {
 		err = file.Truncate(seg.Offset(at))
+	}
+	if err == nil { // also where a process that was killed has cut the file: the cut may not be durable
+		err = file.Sync()
 	}
 	return err
 }

@@ -68,6 +68,9 @@ func testCut(t *testing.T, restarted bool) {
 			}
 			for i, after := range left {
 				persisttest.Must(t, FinishBegun(after, "d"))
+				if i := endsBeyond(t, after.Crash(0, 0)); !crashed && i >= 0 {
+					t.Fatalf("cut at %d: behind a power failure, segment %d has frames of behind the cut again", n, i)
+				}
 				opts.FS, opts.History = after, format.History{}
 				records := uint64(0)
 				log, rec, err := persist.OpenLog(opts, 0, func(uint64, *format.Record) error { records++; return nil })
@@ -87,6 +90,21 @@ func testCut(t *testing.T, restarted bool) {
 			}
 		}
 	}
+}
+
+// endsBeyond returns the number of the first segment file that is longer than to the beginning of the next one; -1: none is.
+func endsBeyond(t *testing.T, sim *vfs.Sim) int {
+	t.Helper()
+	segs, err := logfile.ListSegments(sim, "d")
+	persisttest.Must(t, err)
+	for i := 1; i < len(segs); i++ {
+		info, err := sim.Stat(segs[i-1].Path)
+		persisttest.Must(t, err)
+		if info.Size() > segs[i-1].Offset(segs[i].Start) {
+			return i - 1
+		}
+	}
+	return -1
 }
 
 // TestCutAgain cuts a log at the same offset again and again, with other frames behind it each time, and crashes at
