@@ -30,7 +30,9 @@ func TestCursorAgain(t *testing.T) {
 		if !slices.Contains(s.sent, moves[0]) || slices.Contains(s.sent, moves[1]) {
 			t.Errorf("shard 3 has no primary: got %q, want %q alone", s.sent, moves[0])
 		}
+		s.mu.Lock()
 		s.sent, s.headless = nil, false
+		s.mu.Unlock()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if !slices.Equal(s.sent, moves) {

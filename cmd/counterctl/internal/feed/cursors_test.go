@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 // shards are the primaries of a cluster of shards 2 and 3. Each has the cursor search, and shard 3 the lost cursor old.
 type shards struct {
+	mu       sync.Mutex
 	headless bool // shard 3 has no primary
 	sent     []string
 }
@@ -48,6 +50,8 @@ func cursor(name string, behind, lag, lost int) string {
 }
 
 func (s *shards) answer(addr, command string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	number := addr[len(addr)-1:]
 	command = strings.ReplaceAll(command, "\n", " ")
 	switch command {
