@@ -56,7 +56,8 @@ func SegmentHeaderOf(fsys vfs.FS, s *Segment) (h format.SegmentHeader, fault *fo
 	return h, fault, errors.Join(err, file.Close())
 }
 
-// CutSegment cuts what lies in a segment file behind a log offset. A packed segment has nothing there and stays as it is.
+// CutSegment cuts the bytes of a segment file behind a log offset, durably: frames there would count again where a later cut of the log begins at this
+// offset and the next segment is lost. A packed segment has nothing there and stays as it is.
 func CutSegment(fsys vfs.FS, seg *Segment, at uint64) error {
 	file, err := fsys.Open(seg.Path)
 	if err != nil {

@@ -19,7 +19,7 @@ func RemoveIfThere(fsys FS, path string) error {
 	return nil
 }
 
-// TruncateTo cuts a file that is longer than size.
+// TruncateTo cuts a file that is longer than size, durably, also where a process cut it that was killed too soon.
 func TruncateTo(fsys FS, path string, size int64) error {
 	f, err := fsys.OpenRW(path)
 	if err != nil {
@@ -28,6 +28,9 @@ func TruncateTo(fsys FS, path string, size int64) error {
 	have, err := f.Size()
 	if err == nil && have > size {
 		err = f.Truncate(size)
+	}
+	if err == nil {
+		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }
