@@ -420,7 +420,7 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tail.To < end && p.counts["damaged"] > 0 { // a part of the log that no start needs is damaged: what is before is saved
+	if tail.To < end && p.counts["damaged"] > 0 { // the frames before the damage are saved; no start needs that part of the log
 		lost = lost[:tail.To-at]
 	} else if tail.To != end {
 		t.Fatalf("the tail saved ends at %d, want %d", tail.To, end)

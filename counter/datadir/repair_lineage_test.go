@@ -326,18 +326,25 @@ func crashedRepairs(t *testing.T, disk *vfs.Sim) iter.Seq2[int, *vfs.Sim] {
 	}
 }
 
+// followedDir is a sample directory, and its model, whose log goes on as a replica's.
+func followedDir(t *testing.T) (persisttest.Model, *vfs.Sim) {
+	t.Helper()
+	m, disk, opts := persisttest.SampleDir(t)
+	opts.History.Replica = true
+	l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
+	persisttest.Must(t, err)
+	for i := range 30 {
+		persisttest.Must(t, l.Commit(m.AppendSome(t, l, 120+i)))
+	}
+	persisttest.Must(t, l.Close())
+	return m, disk
+}
+
 // TestRepairKeepsRole: HISTORY of a replica is damaged with its copy, and the log too, behind the snapshot or in the time when the node was a primary. The
 // repair, also one after a crash anywhere, leaves a replica's log.
 func TestRepairKeepsRole(t *testing.T) {
 	for _, where := range []string{"behind the snapshot", "as a primary"} {
-		m, disk, opts := persisttest.SampleDir(t)
-		opts.History.Replica = true
-		l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
-		persisttest.Must(t, err)
-		for i := range 30 {
-			persisttest.Must(t, l.Commit(m.AppendSome(t, l, 120+i)))
-		}
-		persisttest.Must(t, l.Close())
+		m, disk := followedDir(t)
 		good, _, err := snapfile.ReadManifests(disk, persisttest.Dir)
 		persisttest.Must(t, err)
 		bad := good[0].Offset - 1
@@ -365,14 +372,7 @@ func TestRepairKeepsRole(t *testing.T) {
 // TestRepairKeepsPrimary: a node was a replica, and leads since. Its log needs a snapshot, none can be used, and the rest of the log is from before it
 // led. HISTORY is whole, so the repair leaves a primary, also if it crashes anywhere.
 func TestRepairKeepsPrimary(t *testing.T) {
-	m, disk, opts := persisttest.SampleDir(t)
-	opts.History.Replica = true
-	l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
-	persisttest.Must(t, err)
-	for i := range 30 {
-		persisttest.Must(t, l.Commit(m.AppendSome(t, l, 120+i)))
-	}
-	persisttest.Must(t, l.Close())
+	_, disk := followedDir(t)
 	past := format.Lineage{NeedsSnapshot: true, Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}
 	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &past))
 	good, _, err := snapfile.ReadManifests(disk, persisttest.Dir)

@@ -66,9 +66,9 @@ func NewSegment(fsys vfs.FS, dir string, h Header, frames [][]byte) error {
 // EndSegment makes a log offset inside a segment file its end. The log must not be open.
 func EndSegment(fsys vfs.FS, seg SegmentInfo, at uint64) error { return EndAt(fsys, seg.Segment(), at) }
 
-// EndAt makes an offset inside a segment its end. The header of a segment that was begun by a restart says that bytes
-// behind its start are durable (takeOver): it must not say so of what is cut, or the log would count as damaged. The end is durable on return: where the
-// next segment is lost, frames behind the end would count again.
+// EndAt makes an offset inside a segment its end, durably: frames behind it would count again where the next segment is lost. The header of a segment
+// that was begun by a restart claims that bytes behind its start are durable (takeOver). It must not claim bytes that are cut, or the log would count
+// as damaged.
 func EndAt(fsys vfs.FS, seg *Segment, at uint64) (err error) {
 	if whole, err := OpenSegmentFile(fsys, seg); err != nil {
 		return err
@@ -80,29 +80,28 @@ func EndAt(fsys vfs.FS, seg *Segment, at uint64) (err error) {
 	} else if err := whole.Close(); err != nil {
 		return err
 	}
+	if err := claimTo(fsys, seg, at); err != nil {
+		return err
+	}
+	return vfs.TruncateTo(fsys, seg.Path, seg.Offset(at))
+}
+
+// claimTo has the header of a segment claim no bytes behind an offset, durably.
+func claimTo(fsys vfs.FS, seg *Segment, at uint64) (err error) {
 	file, err := fsys.OpenRW(seg.Path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	h, fault, err := ReadSegmentHeader(file, seg)
-	if err == nil && fault == nil && h.Durable > at {
-		h.Durable = at
-		if _, err = file.WriteAt(h.AppendTo(nil), 0); err == nil {
-			err = file.Sync()
-		}
-	}
-	if err != nil {
+	if err != nil || fault != nil || h.Durable <= at {
 		return err
 	}
-	size, err := file.Size()
-	if err == nil && size > seg.Offset(at) {
-		err = file.Truncate(seg.Offset(at))
+	h.Durable = at
+	if _, err := file.WriteAt(h.AppendTo(nil), 0); err != nil {
+		return err
 	}
-	if err == nil { // also where a process that was killed has cut the file: the cut may not be durable
-		err = file.Sync()
-	}
-	return err
+	return file.Sync()
 }
 
 // EndsClean tells whether a segment file is as a log that nobody damaged ends at a log offset: it has the length that it was made with, and

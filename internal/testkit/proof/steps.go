@@ -67,7 +67,7 @@ func (s Step) missing() string {
 // experiment, two thirds needed two mechanisms of several nodes at once.
 var steps = []Step{
 	{Name: "log-crash", Package: "./persist", Run: "^TestLogCrash$", Flags: []string{"-scripts", "150"}, Share: 6, Round: time.Minute,
-		What:  "Power fails at every write of a random life of the log; unsynced sectors survive at random. What was committed is read again.",
+		What:  "Power fails at every write of a random life of the log; unsynced sectors survive at random. All committed changes are read again.",
 		Count: `(\d+) crash points`, Unit: "crash points"},
 	{Name: "image-crash", Package: "./persist/snapfile", Run: "^(TestImageCrash|TestImagesCrash)$", Once: true, Share: 1, Round: 5 * time.Second,
 		What: "Power fails at every write of a snapshot's images."},

@@ -226,6 +226,17 @@ func (n *simNode) Withhold(groups slot.Set) {
 	n.serve()
 }
 
+// end stops all nodes, and waits until they have ended.
+func (k *simCluster) end() {
+	for _, n := range k.nodes {
+		n.mu.Lock()
+		n.down = true
+		n.mu.Unlock()
+		n.stop()
+	}
+	synctest.Wait()
+}
+
 // crash takes the power of a node, which begins anew on what is left on its disk.
 func (n *simNode) crash() {
 	n.mu.Lock()
@@ -511,13 +522,7 @@ func TestMoves(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(5 * time.Second) // what mends links later
-			for _, n := range k.nodes {
-				n.mu.Lock()
-				n.down = true
-				n.mu.Unlock()
-				n.stop()
-			}
-			synctest.Wait()
+			k.end()
 		})
 	}
 	t.Log(total)

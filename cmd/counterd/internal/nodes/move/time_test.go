@@ -139,13 +139,7 @@ func TestMoveWaitsForTime(t *testing.T) {
 				if err := admin.Close(); err != nil {
 					t.Error(err)
 				}
-				for _, n := range k.nodes {
-					n.mu.Lock()
-					n.down = true
-					n.mu.Unlock()
-					n.stop()
-				}
-				synctest.Wait()
+				k.end()
 			})
 		})
 	}
