@@ -18,14 +18,19 @@ var two = shape{shards: 1, replicas: 1, nodes: 2, least: 1}
 // pair runs a story with a primary and a replica in sync, which sync their logs only when they are asked to. A power loss takes all changes that are not durable.
 func pair(t *testing.T, story func(t *testing.T, w *world, p, replica *machine)) {
 	scene(t, two, func(t *testing.T, w *world) {
-		w.mu.Lock()
-		w.strict = true
-		for _, m := range w.machines {
-			m.lazy = true
-		}
-		w.mu.Unlock()
+		w.careless()
 		story(t, w, w.primary(t), w.replica(t))
 	})
+}
+
+// careless has the machines sync their logs only when they are asked to, and lose all changes that are not durable with their power.
+func (w *world) careless() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.strict = true
+	for _, m := range w.machines {
+		m.lazy = true
+	}
 }
 
 // alone tells whether etcd has a machine alone in sync.
@@ -390,6 +395,103 @@ func TestAloneByOperator(t *testing.T) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return p.durable == len(p.log)
+		})
+	})
+}
+
+// hang has the disk of a machine sync nothing, or sync again.
+func (w *world) hang(m *machine, hangs bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m.unsynced = hangs
+}
+
+// suspend stops a machine's process for longer than a disk is waited for, as soon as it has asked for a sync. Its disk syncs soon behind that.
+func (w *world) suspend(t *testing.T, m *machine) {
+	closely(t, "a sync is asked for", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return m.proc.hurried
+	})
+	w.freeze(m.proc)
+	time.Sleep(syncTime + time.Second)
+	w.thaw(m.proc)
+	time.Sleep(300 * time.Millisecond)
+	w.hang(m, false)
+}
+
+// TestAloneBehindSuspension: a process is stopped while it waits for its disk, for longer than it would wait. When it goes on, it waits as long as before.
+func TestAloneBehindSuspension(t *testing.T) {
+	t.Run("primary", func(t *testing.T) {
+		pair(t, func(t *testing.T, w *world, p, replica *machine) {
+			w.hang(p, true)
+			w.kept(t, p, func() {
+				w.kill(replica)
+				w.suspend(t, p)
+			})
+		})
+	})
+	t.Run("candidate", func(t *testing.T) {
+		scene(t, shape{shards: 1, replicas: 1, nodes: 2, least: 1, lease: time.Minute}, func(t *testing.T, w *world) {
+			w.careless()
+			p, replica := w.primary(t), w.replica(t)
+			w.hang(replica, true)
+			w.kept(t, replica, func() {
+				w.kill(p)
+				w.suspend(t, replica)
+			})
+		})
+	})
+}
+
+// TestAloneWaitsAnew: one replica is slow while the other one leaves, so the primary is about to be alone. It has one of them again for a while, in which etcd does
+// not answer. When the second one leaves too, the primary waits for its disk anew.
+func TestAloneWaitsAnew(t *testing.T) {
+	scene(t, shape{shards: 1, replicas: 2, nodes: 3, least: 1, lease: time.Minute}, func(t *testing.T, w *world) {
+		w.careless()
+		p, first := w.primary(t), w.replica(t)
+		second := w.machines[slices.IndexFunc(w.machines, func(m *machine) bool { return m != p && m != first })]
+		p.proc.etcd.SetFaults(registrytest.Faults{RequestLost: 1})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		drain := func(m *machine) { _ = m.proc.agent.Drain(ctx) }
+		go drain(first)
+		w.write(t, time.Second)
+		w.mu.Lock()
+		p.syncs = 300 * time.Millisecond
+		w.mu.Unlock()
+		w.cut(p, second, true, true, true)
+		owe := func(id int64) { // something waits for the second replica
+			op := &attempt{id: id}
+			w.mu.Lock()
+			w.attempts[op.id] = true
+			w.mu.Unlock()
+			go w.server(p, op)
+		}
+		told := func(what *bool) func() bool {
+			return func() bool {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return *what
+			}
+		}
+		owe(1 << 40)
+		closely(t, "the primary is about to be alone", told(&p.proc.hurried))
+		owe(1<<40 + 1) // the first sync does not have it
+		both := told(&p.proc.both)
+		closely(t, "changes wait for the primary's disk too", both)
+		w.hang(p, true)
+		w.cut(p, second, true, true, false)
+		until(t, time.Second, "changes do not wait for the primary's disk", func() bool { return !both() })
+		w.hang(p, false)
+		time.Sleep(syncTime + time.Second)
+		w.hang(p, true)
+		w.kept(t, p, func() {
+			go drain(second)
+			time.Sleep(2 * commitTime) // the request that is under way ends, and the primary waits for its disk
+			p.proc.etcd.SetFaults(registrytest.Faults{})
+			time.Sleep(time.Second)
+			w.hang(p, false)
 		})
 	})
 }

@@ -16,6 +16,7 @@ type election struct {
 	end     uint64            // where the log ended then
 	hurried uint64            // the offset up to which the disk was asked last
 	since   time.Time         // of the suspicion
+	wait    patience          // for the disk
 	missing time.Time         // since when the primary's key is gone
 	forced  uint64            // the epoch that a person wants ended
 	saved   uint64            // Lacks of the link for which this process took over last: it does so once
@@ -47,7 +48,7 @@ func (a *Agent) keepElection() {
 		return
 	}
 	if a.election.wants != s.Epoch+1 {
-		a.election.wants, a.election.since = s.Epoch+1, a.loop.now
+		a.election.wants, a.election.since, a.election.wait = s.Epoch+1, a.loop.now, patience{}
 	}
 	synced := a.synced(s)
 	after, ok := a.rank(s)
@@ -104,7 +105,7 @@ func (a *Agent) synced(s *topology.Shard) bool {
 		e.hurried = end
 	}
 	a.loop.within(partingPoll)
-	return log.Durable >= e.end || a.loop.now.Sub(e.since) >= syncTime
+	return e.wait.step(a.loop.now) >= syncTime || log.Durable >= e.end
 }
 
 // careful has the host acknowledge only changes that are durable here, or any again.

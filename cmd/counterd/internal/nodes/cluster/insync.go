@@ -246,6 +246,9 @@ func (p *inSync) shrink(s *topology.Shard) {
 		p.together(s)
 		return
 	}
+	if p.stay(s, out) > 1 {
+		p.stopParting(s)
+	}
 	if p.stay(s, out) < p.loop.least() && alone && len(slow) > 0 {
 		if p.yields.IsZero() {
 			p.yields = p.loop.now

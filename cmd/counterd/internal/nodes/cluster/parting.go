@@ -15,20 +15,21 @@ import (
 //
 // A disk may hang without being judged, with appendfsync no. So the primary waits for it for syncTime, and is then alone in sync all the same.
 type parting struct {
-	since    time.Time // zero: nothing is prepared
-	syncs    uint64    // the offset that is to be durable
-	asked    uint64    // the offset up to which the disk was asked last: another sync would follow each time
-	both     bool      // changes wait for the primary's disk too
-	unsynced bool      // the disk took too long
-	at       int64     // revision of the shard from which it was proposed, as long as that may happen yet; 0: it was not
+	begun    bool     // something is prepared
+	wait     patience // for the disk
+	syncs    uint64   // the offset that is to be durable
+	asked    uint64   // the offset up to which the disk was asked last: another sync would follow each time
+	both     bool     // changes wait for the primary's disk too
+	unsynced bool     // the disk took too long
+	at       int64    // revision of the shard from which it was proposed, as long as that may happen yet; 0: it was not
 }
 
 // synced prepares that etcd has the primary alone in sync, and tells whether that may be proposed.
 func (p *inSync) synced(s *topology.Shard) bool {
 	v := &p.parting
 	log := p.loop.host.Log()
-	if v.since.IsZero() {
-		v.since, v.syncs = p.loop.now, log.Written // Confirmed may have fallen, as a link began anew or another node joins
+	if !v.begun {
+		v.begun, v.syncs = true, log.Written // Confirmed may have fallen, as a link began anew or another node joins
 	}
 	if log.Durable >= v.syncs && !v.both && !v.unsynced {
 		v.both = true
@@ -36,10 +37,11 @@ func (p *inSync) synced(s *topology.Shard) bool {
 		log = p.loop.host.Log()
 		v.syncs = log.Written
 	}
+	waited := v.wait.step(p.loop.now)
 	switch {
 	case log.Durable >= v.syncs || v.unsynced:
 		return true
-	case p.loop.now.Sub(v.since) >= syncTime:
+	case waited >= syncTime:
 		p.loop.conf.Log.Warn("cluster: the disk does not sync the log; a power failure of this node, alone in sync, would lose acknowledged changes", "bytes", v.syncs-log.Durable)
 		v.both, v.unsynced = false, true
 		p.require(s)
@@ -66,13 +68,20 @@ const partingPoll = 5 * time.Millisecond
 func (p *inSync) together(s *topology.Shard) {
 	v := &p.parting
 	switch {
-	case v.since.IsZero():
+	case !v.begun:
 	case v.at == 0:
-		*v = parting{}
-		p.require(s)
+		p.stopParting(s)
 	case p.loop.idle():
 		c, err := topology.Touch(p.loop.m, s.ID)
 		p.loop.propose(c, err, commitTime, func(error, bool) {})
+	}
+}
+
+// stopParting ends the preparation where nothing was proposed: another node stays in sync, and the next preparation waits anew.
+func (p *inSync) stopParting(s *topology.Shard) {
+	if v := &p.parting; v.begun && v.at == 0 {
+		*v = parting{}
+		p.require(s)
 	}
 }
 
@@ -100,4 +109,20 @@ func (p *inSync) tellAlone(s *topology.Shard) {
 			p.loop.host.Hurry(p.loop.host.Log().Written)
 		}
 	}
+}
+
+// patience is how long a disk was waited for. Each step of the loop counts for one tick at most: a process that was suspended did not wait, and its disk
+// may have been as fast as ever.
+type patience struct {
+	waited time.Duration
+	last   time.Time // of the last step; zero: there was none
+}
+
+// step counts the time since the last step, and returns the sum.
+func (p *patience) step(now time.Time) time.Duration {
+	if !p.last.IsZero() {
+		p.waited += min(now.Sub(p.last), tick)
+	}
+	p.last = now
+	return p.waited
 }

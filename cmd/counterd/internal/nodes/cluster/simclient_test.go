@@ -54,6 +54,10 @@ func (w *world) server(m *machine, op *attempt) (value int, o outcome, hint *mac
 			return 0, refused, nil // the connection broke before it was read
 		}
 		st := p.standing
+		if st == nil { // the process has just begun
+			w.mu.Unlock()
+			return 0, refused, nil
+		}
 		refusal := st.Writes
 		if op.read {
 			refusal = st.Readable(time.Now())

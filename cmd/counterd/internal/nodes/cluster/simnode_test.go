@@ -87,7 +87,7 @@ func (w *world) boot(m *machine) {
 	if m.copied {
 		address = string(m.id[:8]) + ":2"
 	}
-	p.agent = New(Config{Registry: skewed{p.reg, p}, Host: p, Home: m, Address: address, Process: p.name, NodeTimeout: 2 * time.Second, SpareAfter: 15 * time.Second,
+	p.agent = New(Config{Registry: skewed{p.reg, p}, Host: p, Home: m, Address: address, Process: p.name, NodeTimeout: w.lease, SpareAfter: 15 * time.Second,
 		RenewStart: w.renew(),
 		Node:       topology.Node{Host: "h", Port: 1, Zone: m.zone, Version: "1"}, Log: w.logger(m)})
 	p.agent.Start()

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -30,6 +31,7 @@ type world struct {
 	rules   rules
 	durable bool // appendfsync always
 	strict  bool // a power loss takes all that is not durable
+	lease   time.Duration
 	shards  int
 	keys    int
 	think   time.Duration // of clients between commands
@@ -225,6 +227,7 @@ func (w *world) mourn() {
 type shape struct {
 	shards, replicas, nodes, least int
 	durable                        bool
+	lease                          time.Duration // 0: 2 seconds
 }
 
 func randomShape(rng *rand.Rand) shape {
@@ -242,7 +245,7 @@ func newWorld(t *testing.T, seed uint64, of shape, broken rules, rolls, trace bo
 	if of.nodes == 0 {
 		of = randomShape(rng)
 	}
-	w := &world{seed: seed, rules: broken, rng: rng, durable: of.durable, shards: of.shards, keys: 6, think: 60 * time.Millisecond, etcd: registrytest.NewServer(),
+	w := &world{seed: seed, rules: broken, rng: rng, durable: of.durable, lease: cmp.Or(of.lease, 2*time.Second), shards: of.shards, keys: 6, think: 60 * time.Millisecond, etcd: registrytest.NewServer(),
 		stop: make(chan struct{}), over: make(chan struct{}), cuts: map[[2]*machine]bool{}, attempts: map[int64]bool{}, promised: map[int64]int{},
 		copies: map[int64]map[*machine]bool{}, leaders: map[[2]uint64]*proc{}, history: map[int][]attempt{}, faults: map[string]int{}, rolls: rolls}
 	if trace {
