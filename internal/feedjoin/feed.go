@@ -35,7 +35,7 @@ type Reader[T any] interface {
 	// Read returns the changes behind a position or word. It waits for about a second for a change, unless the position is Now. The
 	// memory of a reply is the user's until the next Read but one.
 	Read(ctx context.Context, from string) (Reply[T], error)
-	// Close lets the node go. It follows an error of Read.
+	// Close lets the node go, behind an error of Read or at the end of the feed.
 	Close()
 }
 

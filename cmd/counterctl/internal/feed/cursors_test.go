@@ -75,11 +75,27 @@ func (s *shards) answer(addr, command string) string {
 		}
 		return "*2\r\n" + cursor("old", 0, 0, 1) + cursor("search", 7, 30, 0)
 	}
+	if at, ok := strings.CutPrefix(command, "COUNTER.FEED FROM "); ok {
+		return s.feed(strings.Fields(at)[0])
+	}
 	s.sent = append(s.sent, number+" "+command)
 	if command == "COUNTER.CURSOR DEL search" || command == "COUNTER.CURSOR DEL old" && number == "3" {
 		return ":1\r\n"
 	}
 	return ":0\r\n"
+}
+
+// feed is the next of the ten changes of a shard.
+func (s *shards) feed(from string) string {
+	n := uint64(10)
+	if from != "NOW" {
+		n = numberAt(from)
+	}
+	if n == 10 {
+		return fmt.Sprintf("*2\r\n%s*0\r\n", bulk(place(n)))
+	}
+	next := bulk(place(n + 1))
+	return fmt.Sprintf("*2\r\n%s*1\r\n*3\r\n%s:5\r\n*1\r\n*3\r\n%s%s:%d\r\n", next, next, bulk("del"), bulk("c"), n+1)
 }
 
 // TestCursors: cursors of all shards are listed and deleted, and a shard without a primary is an error.

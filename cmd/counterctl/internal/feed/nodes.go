@@ -31,6 +31,7 @@ type nodes struct {
 
 	looks chan struct{} // has an element while the cluster is asked for its primaries
 	asked time.Time     // when the cluster was asked last; the goroutine that has put the element uses it
+	why   error         // how that failed; the same
 
 	mu       sync.Mutex
 	cluster  bool
@@ -231,12 +232,14 @@ func (n *nodes) node(ctx context.Context, shard uint64) (string, error) {
 	if addr := n.lead(shard); addr != "" {
 		return addr, nil
 	}
-	err, due := error(errNoPrimary), time.Since(n.asked) > lookEach
+	due := time.Since(n.asked) > lookEach
 	if due {
 		n.asked = time.Now()
-		if _, failed := n.Shards(ctx); failed != nil {
-			err = failed
-		}
+		_, n.why = n.Shards(ctx)
+	}
+	err := cmp.Or(n.why, errNoPrimary)
+	if ctx.Err() != nil { // it says nothing about the nodes
+		n.asked, n.why = time.Time{}, nil
 	}
 	if addr := n.lead(shard); addr != "" {
 		return addr, nil

@@ -35,6 +35,7 @@ type reader struct {
 	pages [2]page // the user has the last reply while the next one is read
 	turn  int
 	asked bool // catchUp was done
+	fails bool // the last Read ended with an error
 }
 
 // page is the memory of a reply.
@@ -65,7 +66,7 @@ func (r *reader) Read(_ context.Context, from string) (reply feedjoin.Reply[[]by
 	if err == nil {
 		reply.Next, err = r.reply(p)
 	}
-	if err != nil {
+	if r.fails = err != nil; r.fails {
 		return reply, &nodeError{r.addr, err}
 	}
 	at := 0
@@ -79,10 +80,12 @@ func (r *reader) Read(_ context.Context, from string) (reply feedjoin.Reply[[]by
 	return reply, nil
 }
 
-// Close closes the connection, and has another node tried.
+// Close closes the connection. Behind an error, another node is tried; at the end of a feed, as where the sink fails, the node is as good as before.
 func (r *reader) Close() {
 	r.conn.Close()
-	r.nodes.suspect(r.shard, r.addr)
+	if r.fails {
+		r.nodes.suspect(r.shard, r.addr)
+	}
 }
 
 // catchUp has the node show all changes that it acknowledged up to now. A node shows changes that it has synced, and syncs its log for NOW. A

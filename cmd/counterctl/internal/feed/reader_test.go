@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,4 +155,24 @@ func testOneAsks(t *testing.T) {
 		t.Errorf("got %q, want %q", found, want)
 	}
 	synctest.Wait() // for the ends of connections
+}
+
+// TestAskedBefore: the reader of a shard that does not ask again gets the error with which the nodes have just answered. An end of the feed is none.
+func TestAskedBefore(t *testing.T) { synctest.Test(t, testAskedBefore) }
+
+func testAskedBefore(t *testing.T) {
+	away := errors.New("it does not answer")
+	n := newNodes(&Options{Addrs: []string{"a:1"}, Log: t.Logf, Dial: func(ctx context.Context, _ string) (*wire.Conn, error) {
+		return nil, cmp.Or(ctx.Err(), away)
+	}})
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := n.node(ended, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the end of the feed", err)
+	}
+	for shard := range uint64(3) {
+		if addr, err := n.node(t.Context(), 1+shard); !errors.Is(err, away) {
+			t.Errorf("shard %d: got %q and %v, want %v", 1+shard, addr, err, away)
+		}
+	}
 }

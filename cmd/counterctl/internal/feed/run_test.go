@@ -7,7 +7,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -254,6 +256,47 @@ func (r *refusing) Write(ctx context.Context, b *sinks.Batch) error {
 	}
 	r.at = b.After // where the feed began
 	return r.store.Write(ctx, b)
+}
+
+// TestSinkFails: a sink does not work for a while, and the shards of the cluster do. The log tells of the sink alone.
+func TestSinkFails(t *testing.T) { synctest.Test(t, testSinkFails) }
+
+func testSinkFails(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string
+	writes := 0
+	s, nodes := &store{rng: seed.Rand(t)}, new(shards)
+	dial := func(ctx context.Context, addr string) (*wire.Conn, error) {
+		time.Sleep(time.Millisecond)
+		return nodes.dial(ctx, addr)
+	}
+	done, err := Run(t.Context(), Options{Addrs: []string{"127.0.0.1:2"}, Dial: dial, From: "OLDEST", UntilCaughtUp: true, MarkEvery: time.Hour,
+		Place: sinks.NewPlace("a sink", func(context.Context) (sinks.Sink, error) { return &failing{s, &writes}, nil }),
+		Log: func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, fmt.Sprintf(format, args...))
+		}})
+	if err != nil || done.Changes != 20 {
+		t.Errorf("got %d changes, want 20: %v", done.Changes, err)
+	}
+	if want := []string{"waiting: a sink: it took nothing", "going on, with a sink"}; !slices.Equal(lines, want) {
+		t.Errorf("got the lines %q, want %q", lines, want)
+	}
+}
+
+// failing is a store that takes some batches, and then refuses some.
+type failing struct {
+	*store
+	writes *int
+}
+
+func (f *failing) Write(_ context.Context, b *sinks.Batch) error {
+	if *f.writes++; *f.writes > 5 && *f.writes < 14 {
+		return &sinks.BrokenError{Err: errors.New("it took nothing")}
+	}
+	f.at = b.Position()
+	return nil
 }
 
 // TestRunEnds: errors that do not pass end it, and the end of the context does not.
