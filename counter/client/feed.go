@@ -59,6 +59,10 @@ func (e *PositionError) Error() string { return "client: COUNTER.FEED: " + e.Err
 // Unwrap returns the server's error.
 func (e *PositionError) Unwrap() error { return e.Err }
 
+// ErrShardLeft: a shard has left the cluster before the consumer has read all of its changes. No node has them any more. Delete the cursor, begin with
+// FeedNow, read all posts behind that, and apply the changes to them.
+var ErrShardLeft = feedjoin.ErrShardLeft
+
 // feedBlock is how long the server waits for a change. It is below the time that go-redis waits for a reply.
 const feedBlock = time.Second
 
@@ -93,7 +97,7 @@ var errFeedCluster = errors.New("client: the feed of a cluster needs a *redis.Cl
 // from one shard to another; changes of other posts may come in another order than they were made in. FLUSHALL and changes of the schema come once for each shard.
 //
 // It ends when ctx ends (the error of ctx), the loop is left, or the server refuses for good: a *PositionError if the position
-// cannot be continued. The error is the last element. Until the first reply FeedNow is the moment of the last attempt.
+// cannot be continued, ErrShardLeft if changes of a shard are gone. The error is the last element. Until the first reply FeedNow is the moment of the last attempt.
 //
 // It reads the next reply of each shard, 1,000 changes or 1 MiB, while the loop works on the last.
 func (c *Client) Feed(ctx context.Context, from string, options ...FeedOption) iter.Seq2[FeedChange, error] {

@@ -18,6 +18,7 @@ import (
 type shards struct {
 	mu       sync.Mutex
 	headless bool // shard 3 has no primary
+	left     bool // the first change of shard 3 is the gain of a shard that is there no more
 	sent     []string
 }
 
@@ -76,9 +77,12 @@ func (s *shards) answer(addr, command string) string {
 		return "*2\r\n" + cursor("old", 0, 0, 1) + cursor("search", 7, 30, 0)
 	}
 	if at, ok := strings.CutPrefix(command, "COUNTER.FEED FROM "); ok {
-		return s.feed(strings.Fields(at)[0])
+		return s.feed(strings.Fields(at)[0], s.left && number == "3")
 	}
 	s.sent = append(s.sent, number+" "+command)
+	if command == "COUNTER.CURSOR GET files" {
+		return "$-1\r\n"
+	}
 	if command == "COUNTER.CURSOR DEL search" || command == "COUNTER.CURSOR DEL old" && number == "3" {
 		return ":1\r\n"
 	}
@@ -86,7 +90,7 @@ func (s *shards) answer(addr, command string) string {
 }
 
 // feed is the next of the ten changes of a shard.
-func (s *shards) feed(from string) string {
+func (s *shards) feed(from string, left bool) string {
 	n := uint64(10)
 	if from != "NOW" {
 		n = numberAt(from)
@@ -95,6 +99,9 @@ func (s *shards) feed(from string) string {
 		return fmt.Sprintf("*2\r\n%s*0\r\n", bulk(place(n)))
 	}
 	next := bulk(place(n + 1))
+	if left && n == 0 {
+		return fmt.Sprintf("*2\r\n%s*1\r\n*3\r\n%s:5\r\n*1\r\n*5\r\n%s:9\r\n:500\r\n", next, next, words("gain", "m", "0-3"))
+	}
 	return fmt.Sprintf("*2\r\n%s*1\r\n*3\r\n%s:5\r\n*1\r\n*3\r\n%s%s:%d\r\n", next, next, bulk("del"), bulk("c"), n+1)
 }
 

@@ -67,6 +67,26 @@ counterctl feed --from FILE`, e.At)
 // Unwrap returns the node's error.
 func (e *PositionError) Unwrap() error { return e.Err }
 
+// ShardLeftError says that the sink lacks changes of a shard that has left the cluster.
+type ShardLeftError struct {
+	Cursor string // that the feed moves; empty: none
+	Err    error
+}
+
+// Error says how to go on. The feed from OLDEST meets the same move.
+func (e *ShardLeftError) Error() string {
+	text := fmt.Sprintf(`%v.
+No node has these changes any more. Neither a position or cursor in front of them nor OLDEST goes on. Begin a new sink with --from NOW,
+and export all posts afterwards (counterctl export): the posts, and then the changes of the new sink, are complete`, e.Err)
+	if e.Cursor != "" {
+		text += ". Before that, delete the cursor:\ncounterctl cursors --delete " + e.Cursor
+	}
+	return text
+}
+
+// Unwrap returns the error of the feed.
+func (e *ShardLeftError) Unwrap() error { return e.Err }
+
 // ErrNoStart: a sink has no position, and Options.From is empty.
 var ErrNoStart = errors.New("the sink is empty: want --from, a position, a file with one, NOW or OLDEST")
 
@@ -241,8 +261,11 @@ func (f *feeder) drop() {
 	f.feed = nil
 }
 
-// refused makes the error of a refused position one for people.
+// refused makes the error of a refused position, or of a shard that has left, one for people.
 func (f *feeder) refused(err error) error {
+	if errors.Is(err, feedjoin.ErrShardLeft) {
+		return &ShardLeftError{Cursor: f.Cursor, Err: err}
+	}
 	gone, ok := errors.AsType[*feedjoin.PositionError](err)
 	if !ok {
 		return err

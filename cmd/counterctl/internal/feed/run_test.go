@@ -17,6 +17,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/sinks"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/feedjoin"
 	"github.com/counterd/counterd/internal/testkit/seed"
 	"github.com/counterd/counterd/internal/wire"
 )
@@ -282,6 +283,28 @@ func testSinkFails(t *testing.T) {
 	}
 	if want := []string{"waiting: a sink: it took nothing", "going on, with a sink"}; !slices.Equal(lines, want) {
 		t.Errorf("got the lines %q, want %q", lines, want)
+	}
+}
+
+// TestShardLeft: the sink lacks changes of a shard that has left the cluster. The error says how to go on, and a new sink goes on there.
+func TestShardLeft(t *testing.T) { synctest.Test(t, testShardLeft) }
+
+func testShardLeft(t *testing.T) {
+	writes := 0
+	o := Options{Addrs: []string{"127.0.0.1:2"}, Dial: (&shards{left: true}).dial, From: "OLDEST", Cursor: "files", UntilCaughtUp: true, MarkEvery: time.Hour, Log: t.Logf,
+		Place: sinks.NewPlace("a sink", func(context.Context) (sinks.Sink, error) { return &failing{new(store), &writes}, nil })}
+	_, err := Run(t.Context(), o)
+	if !errors.Is(err, feedjoin.ErrShardLeft) {
+		t.Fatalf("got %v, want ErrShardLeft", err)
+	}
+	for _, want := range []string{"shard 9", "--from NOW", "counterctl export", "counterctl cursors --delete files"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	o.From, o.Cursor = "NOW", ""
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Errorf("from NOW: %v", err)
 	}
 }
 
