@@ -126,8 +126,11 @@ func (f *feeding) run(ctx context.Context, out output, addrs []string) error {
 	if errors.Is(err, feed.ErrNoStart) {
 		return misuse("%s: %v", place.Name, feed.ErrNoStart)
 	}
-	if done.Position != "" {
+	switch {
+	case err == nil && done.Position != "":
 		fmt.Fprintf(out.Stderr, "%d changes to %s: it has everything up to the position %s\n", done.Changes, place.Name, done.Position)
+	case err != nil && done.Changes > 0:
+		fmt.Fprintf(out.Stderr, "%d changes to %s, up to the position %s, before an error\n", done.Changes, place.Name, done.Position)
 	}
 	return err
 }

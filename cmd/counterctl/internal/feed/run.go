@@ -330,11 +330,15 @@ func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// finish writes the position that the feed has come to, so that the next run need not read the log up to there again.
+// finish writes the position that the feed has come to, so that the next run need not read the log up to there again. The sink has all changes without it: so a
+// sink that does not work now, or that another process writes to, is no error.
 func (f *feeder) finish() error {
 	if f.sink == nil || f.feed == nil || f.progress.Position == "" || !f.feed.Settled() || f.feed.Position() == f.progress.Position {
 		return nil
 	}
 	f.mark(f.feed.Position())
-	return f.write()
+	if err := f.write(); !errors.Is(err, sinks.ErrBroken) {
+		return err
+	}
+	return nil
 }

@@ -308,6 +308,40 @@ func testShardLeft(t *testing.T) {
 	}
 }
 
+// TestStopBesideAnother: a feed is stopped while another process writes to its sink, which refuses the position alone. The sink has all changes, and it is no error.
+func TestStopBesideAnother(t *testing.T) { synctest.Test(t, testStopBesideAnother) }
+
+func testStopBesideAnother(t *testing.T) {
+	n := &servers{log: 30, rng: seed.Rand(t)} // the last change is not wanted
+	s := &taken{store: &store{rng: n.rng}}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done, err := Run(ctx, Options{Addrs: []string{"a"}, Dial: n.dial, From: "OLDEST", MarkEvery: time.Hour, Log: t.Logf,
+		Place: sinks.NewPlace("a sink", func(context.Context) (sinks.Sink, error) { return s, nil }),
+		Progress: func(p Progress) {
+			if p.CaughtUp {
+				stop()
+			}
+		}})
+	if err != nil || done.Changes != 20 || !s.refused {
+		t.Errorf("got %d changes, want 20, and the position alone refused %t: %v", done.Changes, s.refused, err)
+	}
+}
+
+// taken is a store to which another process writes when it is given a position alone.
+type taken struct {
+	*store
+	refused bool
+}
+
+func (s *taken) Write(ctx context.Context, b *sinks.Batch) error {
+	if strings.Contains(string(b.Text), `"parts":[]`) {
+		s.refused = true
+		return &sinks.BrokenError{Err: errors.New("another process adds entries")}
+	}
+	return s.store.Write(ctx, b)
+}
+
 // failing is a store that takes some batches, and then refuses some.
 type failing struct {
 	*store
