@@ -123,11 +123,13 @@ func (c *clusterSchema) putInForce(next topology.Schema) error {
 		return errForeignData
 	}
 	err := b.Whole().Adopt([]byte(next.Text))
+	if err == nil {
+		c.m.host.TouchAll() // an EXEC that finds the new schema finds its mark too
+	}
 	b.End()
 	if err != nil {
 		return err
 	}
-	c.m.host.TouchAll()
 	return b.Commit()
 }
 
