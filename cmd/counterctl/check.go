@@ -63,6 +63,9 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 			if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 				remedy = "download it again: the server that it came from has this damage too, if its directory is not checked clean"
 			}
+			if other := otherVersion(report); other != "" {
+				remedy = other
+			}
 			printReport(out.Stdout, report, remedy, inUse, *quiet)
 			if !report.OK() {
 				return errReported
@@ -70,6 +73,20 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 			return nil
 		})
 	},
+}
+
+// otherVersion says what to do with data that this version does not read; empty: it reads all. A repair refuses such a directory.
+func otherVersion(r *datadir.Report) string {
+	for _, p := range r.Problems {
+		if !p.Fatal || !errors.Is(p.Err, format.ErrUnsupportedFormat) {
+			continue
+		}
+		if v, ok := errors.AsType[*format.VersionError](p.Err); ok && v.Found < v.Oldest {
+			return "export the posts with the version of counterd that wrote them, and import them with this one. A repair changes nothing here"
+		}
+		return "use the version of counterd and counterctl that wrote the data, or a newer one. A repair changes nothing here"
+	}
+	return ""
 }
 
 // checkTail checks a file with the tail of a log: diverged-*.aof or torn-*.aof. done is false if it is another.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/wire"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // ctl runs the tool.
@@ -192,5 +194,34 @@ func TestCheckDirectory(t *testing.T) {
 	}
 	if _, text, status := ctl(t, "check", dir); status != 1 || !strings.Contains(text, "DURABLE") || !strings.Contains(text, "move it away") {
 		t.Errorf("%d, %s", status, text)
+	}
+}
+
+// TestCheckOfAnotherVersion: of data that another version wrote, check does not advise a repair, which refuses them.
+func TestCheckOfAnotherVersion(t *testing.T) {
+	for version, want := range map[uint16]string{1: "export the posts with the version of counterd that wrote them", 999: "or a newer one"} {
+		dir, _ := newDir(t)
+		segments, err := filepath.Glob(filepath.Join(dir, "log", "*.aof"))
+		if err != nil || len(segments) == 0 {
+			t.Fatalf("got no segments: %v", err)
+		}
+		for _, path := range segments {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			binary.LittleEndian.PutUint16(b[8:], version)
+			binary.LittleEndian.PutUint32(b[60:], format.Checksum(b[:60]))
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, _, status := ctl(t, "check", dir)
+		if status != 1 || !strings.Contains(text, want) || strings.Contains(text, "counterctl repair") {
+			t.Errorf("version %d: status %d, want 1 and %q: %s", version, status, want, text)
+		}
+		if _, text, status := ctl(t, "repair", dir); status != 1 || !strings.Contains(text, format.ErrUnsupportedFormat.Error()) {
+			t.Errorf("repair of version %d: status %d, want 1: %s", version, status, text)
+		}
 	}
 }
