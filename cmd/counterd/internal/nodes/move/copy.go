@@ -351,6 +351,9 @@ func (c *copying) commit(ctx context.Context, revision int64, held uint64) (done
 		case v.Revision != revision:
 			return false, false, nil
 		}
+		if err := m.conf.Host.Store().Groups().MayImport(); err != nil { // the clock has gone ahead behind the last piece
+			return false, false, err
+		}
 		change, err2 := topology.CommitMove(now, c.v.ID, revision, c.source.epoch, held, topology.LogPoint{Epoch: c.epoch, Offset: c.end})
 		if err2 != nil {
 			return false, false, err2

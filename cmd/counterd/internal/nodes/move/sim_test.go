@@ -62,6 +62,7 @@ type simNode struct {
 	ahead  atomic.Int64 // how far its clock is ahead
 	opens  atomic.Int32 // how often it was asked for groups
 	onRows func()       // nil, or called when it is asked for posts
+	onHold func()       // nil, or called when it holds the groups
 
 	mu    sync.Mutex // guards what a crash replaces, and whom it serves
 	store *counter.Store
@@ -313,6 +314,9 @@ func (r *simRemote) Log(ctx context.Context, id string, from uint64) (records []
 
 func (r *simRemote) Hold(ctx context.Context, id string) (end uint64, revision int64, err error) {
 	err = r.call(ctx, func() (err error) { end, revision, err = r.to.Hold(id); return })
+	if r.of.onHold != nil {
+		r.of.onHold()
+	}
 	return end, revision, err
 }
 

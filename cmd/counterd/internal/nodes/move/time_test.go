@@ -63,11 +63,11 @@ func (n *simNode) windowOf(t *testing.T, mids []uint64) (list []string) {
 }
 
 // TestMoveWaitsForTime moves all groups of a node to another one. Its clock is three days ahead of the time of its log from the beginning, or goes ahead while the posts
-// come. The move waits for ten minutes until the time has moved on. Its log says so once, the source is asked for nothing meanwhile, and the posts have their counts
+// come, or when all of them are there. The move waits for ten minutes until the time has moved on. Its log says so once, the source is asked for nothing meanwhile, and the posts have their counts
 // in the window.
 func TestMoveWaitsForTime(t *testing.T) {
-	for _, during := range []bool{false, true} {
-		t.Run(fmt.Sprintf("during=%v", during), func(t *testing.T) {
+	for _, when := range []string{"before", "posts", "hold"} {
+		t.Run(when, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newSimCluster(t, &dice{rng: rand.New(rand.NewPCG(*seed, 1))})
 				source, target := k.nodes[0], k.nodes[1]
@@ -92,7 +92,7 @@ func TestMoveWaitsForTime(t *testing.T) {
 				}
 				source.ahead.Store(int64(3 * 24 * time.Hour))
 				tick(source)
-				if !during {
+				if when == "before" {
 					target.ahead.Store(source.ahead.Load())
 				}
 				m, err := k.etcd.Map()
@@ -109,8 +109,12 @@ func TestMoveWaitsForTime(t *testing.T) {
 				}
 				want := source.windowOf(t, mids)
 				opened := func() int { return int(source.opens.Load()) }
-				if during {
-					source.onRows = func() { target.ahead.Store(source.ahead.Load()) }
+				jump := func() { target.ahead.Store(source.ahead.Load()) }
+				switch when {
+				case "posts":
+					source.onRows = jump
+				case "hold":
+					source.onHold = jump
 				}
 				admin := k.etcd.Open(nil)
 				k.change(admin, func(m *topology.Map) (topology.Change, error) {
@@ -118,7 +122,7 @@ func TestMoveWaitsForTime(t *testing.T) {
 				})
 				time.Sleep(10 * time.Minute)
 				before := 0
-				if during {
+				if when != "before" {
 					before = 1
 				}
 				if n, waits := opened(), log.count("a move of groups is waiting"); n != before || waits != 1 {
