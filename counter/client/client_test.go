@@ -198,7 +198,7 @@ func fates(list ...fate) func([]string) fate {
 func TestExact(t *testing.T) {
 	rng := random(t)
 	f := newFake(t)
-	c := newTest(t, f, Options{RetryBurst: 100_000})
+	c := newTest(t, f, Options{RetryBurst: 100_000, RetryFor: maxRetryFor})
 	c.clock.sleep = sleep
 	if err := c.Warm(t.Context()); err != nil {
 		t.Fatal(err)
@@ -220,18 +220,22 @@ func TestExact(t *testing.T) {
 	})
 	const posts, goroutines, each = 7, 50, 100
 	var sure, doubt [posts]int64
+	var why error // of a change in doubt
 	var mu sync.Mutex
 	var wg, stopper sync.WaitGroup
 	done := make(chan struct{})
-	stopper.Go(func() {
-		for {
+	stopper.Go(func() { // by what was done, and not by time: else a busy machine gets nothing done between two stops
+		for stopped := 0; ; {
 			select {
 			case <-done:
 				return
-			case <-time.After(50 * time.Millisecond):
-				f.stop()
-				time.Sleep(time.Millisecond)
-				f.start()
+			case <-time.After(time.Millisecond):
+				if n := f.count(); n-stopped >= 120 {
+					stopped = n
+					f.stop()
+					time.Sleep(time.Millisecond)
+					f.start()
+				}
 			}
 		}
 	})
@@ -245,6 +249,7 @@ func TestExact(t *testing.T) {
 					sure[post] += 3
 				} else if IsInDoubt(err) {
 					doubt[post] += 3
+					why = err
 				}
 				mu.Unlock()
 			}
@@ -259,7 +264,7 @@ func TestExact(t *testing.T) {
 			t.Errorf("post %d has %d, want %d and at most %d in doubt", post, got, sure[post], doubt[post])
 		}
 		if doubt[post] > 0 {
-			t.Errorf("post %d: %d in doubt with a budget that suffices", post, doubt[post])
+			t.Errorf("post %d: %d in doubt with a budget that suffices: %v", post, doubt[post], why)
 		}
 	}
 }

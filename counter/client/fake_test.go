@@ -143,6 +143,13 @@ func (f *fake) seen(name string) (list [][]string) {
 	return list
 }
 
+// count is how many commands came.
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.commands)
+}
+
 func (f *fake) serve(c net.Conn) {
 	r := bufio.NewReader(c)
 	var queue [][]string
