@@ -221,6 +221,53 @@ func TestAloneSlowDisk(t *testing.T) {
 	}
 }
 
+// TestAloneSlowDiskBehindDeath: the only replica in sync dies, and the primary's disk is slow. Its log is synced before the replica counts as slow, so changes that come meanwhile
+// are acknowledged, and none is refused. A disk that is too slow for that is named.
+func TestAloneSlowDiskBehindDeath(t *testing.T) {
+	t.Run("slow", func(t *testing.T) {
+		pair(t, func(t *testing.T, w *world, p, replica *machine) {
+			w.write(t, time.Second)
+			w.mu.Lock()
+			p.syncs = 800 * time.Millisecond
+			w.mu.Unlock()
+			w.kill(replica)
+			var all sync.WaitGroup
+			for i := range 30 {
+				op := &attempt{id: 1<<40 + int64(i)}
+				w.mu.Lock()
+				w.attempts[op.id] = true
+				w.mu.Unlock()
+				all.Go(func() {
+					if _, o, _ := w.server(p, op); o != acknowledged {
+						t.Errorf("change %d, %d ms behind the death: got outcome %v, want %v", i, 100*i, o, acknowledged)
+					}
+				})
+				time.Sleep(100 * time.Millisecond)
+			}
+			all.Wait()
+		})
+	})
+	t.Run("too slow", func(t *testing.T) {
+		pair(t, func(t *testing.T, w *world, p, replica *machine) {
+			w.write(t, time.Second)
+			w.hang(p, true)
+			w.kill(replica)
+			op := &attempt{id: 1 << 40}
+			w.mu.Lock()
+			w.attempts[op.id] = true
+			w.mu.Unlock()
+			if _, o, _ := w.server(p, op); o != uncertain {
+				t.Errorf("got outcome %v, want %v", o, uncertain)
+			}
+			if got := p.proc.agent.Standing().Writes; got != textDisk {
+				t.Errorf("got %q, want %q", got, textDisk)
+			}
+			w.write(t, 10*time.Second) // the primary goes on alone
+			w.hang(p, false)
+		})
+	})
+}
+
 // TestTakeoverKeepsConfirmed: the primary of two nodes in sync dies, and the other one is alone in sync as soon as it has taken over.
 func TestTakeoverKeepsConfirmed(t *testing.T) {
 	pair(t, func(t *testing.T, w *world, p, replica *machine) { w.kept(t, replica, func() { w.kill(p) }) })

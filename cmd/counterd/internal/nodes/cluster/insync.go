@@ -38,6 +38,7 @@ type joining struct {
 
 var (
 	errTooFew = errors.New("fewer nodes than --min-insync are in sync")
+	errDisk   = errors.New("a node that is in sync does not acknowledge, and the disk has not synced the log")
 	errDoubt  = errors.New("a node that is in sync does not acknowledge, and etcd does not answer")
 )
 
@@ -80,7 +81,11 @@ func (p *inSync) keep(leading bool) {
 		p.setDoubt(textTooFew, errTooFew)
 		p.require(s)
 	case p.late():
-		p.setDoubt(textDoubt, errDoubt)
+		if p.parting.waits {
+			p.setDoubt(textDisk, errDisk)
+		} else {
+			p.setDoubt(textDoubt, errDoubt)
+		}
 		p.require(s)
 	default:
 		p.require(s)
@@ -141,7 +146,7 @@ func (p *inSync) setDoubt(text string, err error) {
 // late tells whether a required node owes an acknowledgement for so long that waiting clients must get an answer.
 func (p *inSync) late() bool {
 	limit := slowAfter + commitTime
-	if p.doubt == textDoubt {
+	if p.doubt == textDoubt || p.doubt == textDisk {
 		limit = 0 // until nothing is owed
 	}
 	for _, id := range p.required {
@@ -210,7 +215,7 @@ func (p *inSync) fit(id topology.NodeID) bool {
 
 // shrink takes nodes out that are slow, gone or about to leave.
 func (p *inSync) shrink(s *topology.Shard) {
-	var slow, away, outdated []topology.NodeID
+	var soon, slow, away, outdated []topology.NodeID
 	alone := true // it reaches none of the slow ones, and they are alive
 	for _, id := range p.required {
 		r, live := p.loop.host.Replica(id), p.loop.m.Live[id]
@@ -232,6 +237,8 @@ func (p *inSync) shrink(s *topology.Shard) {
 			alone = alone && live != nil && (!r.Connected || p.loop.now.Sub(r.Heard) >= slowAfter/2)
 		case gone && p.loop.now.Sub(since) >= slowAfter, p.left[id]: // also where it has not waited until it was out
 			away = append(away, id)
+		case !r.Waiting.IsZero() && p.loop.now.Sub(r.Waiting) >= slowAfter/2:
+			soon = append(soon, id)
 		}
 	}
 	out := append(slow, away...)
@@ -243,7 +250,7 @@ func (p *inSync) shrink(s *topology.Shard) {
 	out = append(out, outdated...)
 	if len(out) == 0 || p.stay(s, out) < p.loop.least() && len(slow)+len(outdated) == 0 {
 		p.yields = time.Time{}
-		p.together(s)
+		p.together(s, soon)
 		return
 	}
 	if p.stay(s, out) > 1 {

@@ -16,6 +16,7 @@ import (
 // A disk may hang without being judged, with appendfsync no. So the primary waits for it for syncTime, and is then alone in sync all the same.
 type parting struct {
 	begun    bool     // something is prepared
+	waits    bool     // the disk is all that is waited for
 	wait     patience // for the disk
 	syncs    uint64   // the offset that is to be durable
 	asked    uint64   // the offset up to which the disk was asked last: another sync would follow each time
@@ -31,6 +32,7 @@ func (p *inSync) synced(s *topology.Shard) bool {
 	if !v.begun {
 		v.begun, v.syncs = true, log.Written // Confirmed may have fallen, as a link began anew or another node joins
 	}
+	v.waits = false
 	if log.Durable >= v.syncs && !v.both && !v.unsynced {
 		v.both = true
 		p.require(s)
@@ -49,6 +51,7 @@ func (p *inSync) synced(s *topology.Shard) bool {
 	}
 	p.hurry(v.syncs)
 	p.loop.within(partingPoll)
+	v.waits = true
 	return false
 }
 
@@ -63,11 +66,17 @@ func (p *inSync) hurry(offset uint64) {
 // partingPoll is how often the primary looks how far its disk is.
 const partingPoll = 5 * time.Millisecond
 
-// together ends the preparation: another node stays in sync. Where it was proposed, and etcd did not say that it has not happened, the shard
+// together ends the preparation: another node stays in sync. Where nodes may be slow soon, and none but the primary stays then, the first sync begins already: a
+// slow disk needs the time until clients must get an answer for the second one. Where it was proposed, and etcd did not say that it has not happened, the shard
 // gets another revision first, from which it cannot happen.
-func (p *inSync) together(s *topology.Shard) {
+func (p *inSync) together(s *topology.Shard, soon []topology.NodeID) {
 	v := &p.parting
 	switch {
+	case len(soon) > 0 && p.stay(s, soon) == 1 && v.at == 0:
+		if !v.begun {
+			v.begun, v.syncs = true, p.loop.host.Log().Written
+			p.hurry(v.syncs)
+		}
 	case !v.begun:
 	case v.at == 0:
 		p.stopParting(s)

@@ -44,6 +44,7 @@ const (
 	textLease    = "CLUSTERDOWN The lease of this node has expired: another node may be primary of its shard"
 	textCut      = "CLUSTERDOWN The replica has no connection to its primary"
 	textDoubt    = "CLUSTERDOWN An in-sync replica does not acknowledge, and etcd is unavailable: the shard accepts no changes"
+	textDisk     = "CLUSTERDOWN An in-sync replica does not acknowledge, and this node's disk has not synced its log: the shard accepts no changes"
 	textTooFew   = "NOREPLICAS Not enough good replicas to write." // as Redis says it
 	textSwitch   = "CLUSTERDOWN The primary is changing"
 	textDoubled  = "CLUSTERDOWN Another process runs with the id of this node: its directory is a copy"
