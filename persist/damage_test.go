@@ -137,6 +137,20 @@ func TestLogGolden(t *testing.T) {
 	must(t, err)
 	golden(t, "v5-tick.aof", b)
 	checkGolden(t, "v5-tick.aof", fmt.Sprintf(`tick 1764000000|tick %d`, format.MaxTick))
+
+	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
+	must(t, err)
+	columns := []format.ColumnValue{{Column: 1, Value: 5}, {Column: 300, Value: 0}}
+	records = format.AppendSetOld(format.AppendSetOld(nil, 1, 2, 3, 5, true, 4), 1, 2, 4, 1, false, 0)
+	records = format.AppendSetItemOld(format.AppendSetItemOld(records, 1, 7, columns, true, []uint64{6, 1<<63 - 1}), 1, 8, columns, false, nil)
+	_, err = l.Append(format.AppendDeleteOld(records, 1, 7, columns))
+	must(t, err)
+	must(t, l.Close())
+	b, err = vfs.ReadFile(l.opts.FS, l.files.segs[0].Path, 1<<20)
+	must(t, err)
+	golden(t, "v5-old.aof", b)
+	checkGolden(t, "v5-old.aof", `set 1 2 3 5 old [{2 4}]|set 1 2 4 1 old []|item 1 7 [{1 5} {300 0}] old [{1 6} {300 9223372036854775807}]|`+
+		`item 1 8 [{1 5} {300 0}] old []|del 1 7 old [{1 5} {300 0}]`)
 }
 
 // checkGolden compares the records of a segment of testdata, the only one of its log, with a text.

@@ -24,6 +24,11 @@ func (m *model) add(pos uint64, text string) {
 }
 
 func recordText(r *format.Record) string {
+	if old := r.Old; old.Told {
+		r := *r
+		r.Old.Told = false
+		return fmt.Sprintf("%s old %v", recordText(&r), old.Columns)
+	}
 	switch r.Kind {
 	case format.KindSet:
 		return fmt.Sprintf("set %d %d %d %d", r.Counter, r.Column, r.Mid, r.Value)

@@ -25,7 +25,8 @@
 //	names.go          names of the files and directories
 //	errors.go         ErrCorrupt and its kin, CorruptError, VersionError, TornTail
 //	record.go         a record: one change
-//	varint.go         a number of several records
+//	old.go            records that also have the values before the change
+//	varint.go         numbers as records have them
 //	move.go           records that move hash slots from one log to another
 //	cursor.go         a record of a named place in the log
 //	droprange.go      a record that removes a range of mids

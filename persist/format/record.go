@@ -3,7 +3,6 @@ package format
 import (
 	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/counterd/counterd/internal/slot"
@@ -57,6 +56,12 @@ func (k Kind) String() string {
 		return "droprange"
 	case KindTick:
 		return "tick"
+	case KindSetOld:
+		return "set with old"
+	case KindSetItemOld:
+		return "setitem with old"
+	case KindDeleteOld:
+		return "delete with old"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
@@ -104,6 +109,7 @@ type Record struct {
 	// KindAccept, KindDrop: the move's id; KindCursor: the name
 	Text     []byte
 	Position []byte   // KindCursor: text; empty: the cursor is gone
+	Old      Old      // KindSet, KindSetItem, KindDelete: the item before the change
 	Groups   slot.Set // KindImport, KindAccept, KindDrop, KindDropRange
 	TimeMS   int64    // of the record's frame; it is no part of the record: Frame.Records sets it
 }
@@ -155,38 +161,6 @@ func AppendSet(dst []byte, counter uint32, column uint16, mid, value uint64) []b
 	at = putVarint(b, at, mid)
 	at = putVarint(b, at, value)
 	return dst[:n+int(at)]
-}
-
-// setRoom is more bytes than a once of kind next and a set have: 17 and 29. A power of two saves the checks of bounds.
-const setRoom = 64
-
-// putVarint is binary.PutUvarint at a place of b, and may change the eight bytes from that place on. It returns the place behind. Numbers below 2^56 are put
-// together in a register and stored at once: bytes of seven bits each, of which all but the last have their highest bit set.
-func putVarint(b *[setRoom]byte, at uint, v uint64) uint {
-	if v < 0x80 {
-		b[at%setRoom] = byte(v)
-		return at + 1
-	}
-	if at%setRoom > setRoom-8 || v>>56 != 0 {
-		return putOnceSet(b, at, v)
-	}
-	n := uint(bits.Len64(v)*9+64) / 64 // (bits + 6) / 7, below 2^56
-	v = v&(1<<28-1) | v>>28<<32
-	v = v&0x00003fff_00003fff | v&0x0fffc000_0fffc000<<2
-	v = v&0x007f007f_007f007f | v&0x3f803f80_3f803f80<<1
-	binary.LittleEndian.PutUint64(b[at%setRoom:], v|0x80808080_80808080>>(72-8*n))
-	return at + n
-}
-
-// putOnceSet is binary.PutUvarint at a place of b. It returns the place behind.
-func putOnceSet(b *[setRoom]byte, at uint, v uint64) uint {
-	for v >= 0x80 {
-		b[at%setRoom] = byte(v) | 0x80
-		at++
-		v >>= 7
-	}
-	b[at%setRoom] = byte(v)
-	return at + 1
 }
 
 // AppendOnceSet is AppendOnce with a result of kind next, and AppendSet. It is for many records in a row, and takes room for the longest records at once.
@@ -343,8 +317,9 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 	if len(src) == 0 {
 		return 0, &RecordError{Fault: "no kind byte"}
 	}
-	columns := rec.Columns[:0]
+	columns, old := rec.Columns[:0], rec.Old.Columns[:0]
 	*rec = Record{Kind: Kind(src[0]), Columns: columns}
+	rec.Old.Columns = old
 	if rec.Kind == KindSet {
 		if n := decodeSet(src, rec); n > 0 {
 			return n, nil
@@ -388,6 +363,8 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 		f.cursor(rec)
 	case KindDropRange:
 		f.dropRange(rec)
+	case KindSetOld, KindSetItemOld, KindDeleteOld:
+		f.old(rec)
 	case KindTick:
 		rec.Value = f.uvarint("time", MaxTick)
 	case KindFloor:

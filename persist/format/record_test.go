@@ -59,6 +59,11 @@ func FuzzRecord(f *testing.F) {
 	f.Add(AppendSet(nil, 1<<31, 1<<15, 1<<63, 1<<62))
 	f.Add(AppendSetItem(nil, 1, 2, []ColumnValue{{1, 2}, {3, 4}}))
 	f.Add(AppendDelete(nil, 1, 2))
+	f.Add(AppendSetOld(nil, 1, 2, 3, 4, true, 3))
+	f.Add(AppendSetOld(nil, 1, 2, 3, 4, false, 0))
+	f.Add(AppendSetItemOld(nil, 1, 2, []ColumnValue{{1, 2}, {3, 4}}, true, []uint64{7, 0}))
+	f.Add(AppendSetItemOld(nil, 1, 2, []ColumnValue{{1, 2}, {3, 4}}, false, nil))
+	f.Add(AppendDeleteOld(nil, 1, 2, []ColumnValue{{1, 2}, {3, 4}}))
 	f.Add(AppendFlush(nil))
 	f.Add(AppendSchema(nil, "add counter weibo"))
 	f.Add(AppendDefine(nil, 7, 1, 1<<60, []byte("producer")))
@@ -99,6 +104,9 @@ func FuzzRecord(f *testing.F) {
 
 // encode encodes any record.
 func encode(r *Record) []byte {
+	if r.Old.Told {
+		return encodeOld(r)
+	}
 	switch r.Kind {
 	case KindSet:
 		return AppendSet(nil, r.Counter, r.Column, r.Mid, r.Value)
@@ -137,7 +145,8 @@ func encode(r *Record) []byte {
 func sameRecord(a, b *Record) bool {
 	x, y := *a, *b
 	x.Columns, y.Columns, x.Text, y.Text, x.Position, y.Position = nil, nil, nil, nil, nil, nil
-	return fmt.Sprint(x) == fmt.Sprint(y) && bytes.Equal(a.Position, b.Position) && slices.Equal(a.Columns, b.Columns) && bytes.Equal(a.Text, b.Text)
+	x.Old.Columns, y.Old.Columns = nil, nil
+	return slices.Equal(a.Old.Columns, b.Old.Columns) && fmt.Sprint(x) == fmt.Sprint(y) && bytes.Equal(a.Position, b.Position) && slices.Equal(a.Columns, b.Columns) && bytes.Equal(a.Text, b.Text)
 }
 
 func TestRecordRoundTrip(t *testing.T) {

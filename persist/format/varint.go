@@ -35,3 +35,35 @@ func AppendSetOf(dst []byte, counter uint32, column uint16, mid *Varint, value u
 	binary.LittleEndian.PutUint64(b[3:], mid.word)
 	return dst[:n+int(putVarint(b, 3+mid.n, value))]
 }
+
+// setRoom is more bytes than a once of kind next and a set have: 17 and 29. A power of two saves the checks of bounds.
+const setRoom = 64
+
+// putVarint is binary.PutUvarint at a place of b, and may change the eight bytes from that place on. It returns the place behind. Numbers below 2^56 are put
+// together in a register and stored at once: bytes of seven bits each, of which all but the last have their highest bit set.
+func putVarint(b *[setRoom]byte, at uint, v uint64) uint {
+	if v < 0x80 {
+		b[at%setRoom] = byte(v)
+		return at + 1
+	}
+	if at%setRoom > setRoom-8 || v>>56 != 0 {
+		return putOnceSet(b, at, v)
+	}
+	n := uint(bits.Len64(v)*9+64) / 64 // (bits + 6) / 7, below 2^56
+	v = v&(1<<28-1) | v>>28<<32
+	v = v&0x00003fff_00003fff | v&0x0fffc000_0fffc000<<2
+	v = v&0x007f007f_007f007f | v&0x3f803f80_3f803f80<<1
+	binary.LittleEndian.PutUint64(b[at%setRoom:], v|0x80808080_80808080>>(72-8*n))
+	return at + n
+}
+
+// putOnceSet is binary.PutUvarint at a place of b. It returns the place behind.
+func putOnceSet(b *[setRoom]byte, at uint, v uint64) uint {
+	for v >= 0x80 {
+		b[at%setRoom] = byte(v) | 0x80
+		at++
+		v >>= 7
+	}
+	b[at%setRoom] = byte(v)
+	return at + 1
+}
