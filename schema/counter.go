@@ -16,6 +16,7 @@ type Counter struct {
 	Layout  *Layout   // how a new block packs an item: every column Hint bits wide
 	IDs     IDs       // how mids carry time
 	Retain  int64     // in seconds: how long posts are kept, by the time in their mids; 0: for ever. Not 0 only with IDs
+	Old     bool      // the log has the values before each change, too
 
 	keyDeclared bool             // Key was declared, and is not DefaultKey by default
 	lastColumn  uint16           // highest column id ever given

@@ -34,8 +34,8 @@
 //	script     = { line } .
 //	line       = [ statement ] [ comment ] ( LF | CR LF | end of text ) .
 //	comment    = "#" { any byte but LF } .              at the start of a word
-//	statement  = "add" "counter" name { aging }
-//	           | "alter" "counter" name aging { aging }
+//	statement  = "add" "counter" name { trait }
+//	           | "alter" "counter" name trait { trait }
 //	           | "alter" "column" name name top
 //	           | "add" "column" name name { attribute } .
 //	           | "drop" "column" name name
@@ -43,7 +43,8 @@
 //	attribute  = "hint=" number | "max=" number | "default=" number
 //	           | "suffix=" suffix | top | "primarykey" .      each at most once
 //	top        = "top=" ( number | "off" ) .
-//	aging      = "ids=" ids | "retain=" retain .        each at most once
+//	trait      = "ids=" ids | "retain=" retain
+//	           | "old=" ( "on" | "off" ) .              each at most once
 //	ids        = "weibo" | "snowflake" | "discord" | "mastodon" | "none"
 //	           | ( "ms" | "s" ) ":" number ":" number .
 //	retain     = number ( "s" | "m" | "h" | "d" ) | "off" .
@@ -66,7 +67,8 @@
 //     come. No column is called like it.
 //   - An ordinary column needs its counter.
 //   - ids says how mids carry time (type [IDs]), retain how long posts are kept by
-//     that time. retain needs ids. "alter counter" leaves the other one as it is.
+//     that time. retain needs ids. old=on has the log keep the values before each
+//     change. "alter counter" leaves attributes that it does not name as they are.
 //   - top is how many posts with the largest values of the column are kept in a
 //     list: 1 to 10000, at most 8 columns of a counter. The list itself is no part of
 //     the schema. "alter column" changes top alone.
@@ -110,6 +112,7 @@
 //
 //	schema.go counter.go column.go    the values: a schema, its counters, their columns
 //	statement.go draft.go script.go   statements, how they change a schema, and scripts of them
+//	attributes.go                     the attributes of a counter
 //	ids.go                            how mids carry time, and how long posts are kept
 //	derived.go decayed.go             columns that follow from the additions to others: in a window of time, or decaying
 //	top.go                            how long the top list of a column is

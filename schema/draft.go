@@ -101,9 +101,9 @@ func (d *draft) apply(st Statement) error {
 func (d *draft) addCounter(st Statement) error {
 	name := st.Counter
 	if i := d.counter(name); i >= 0 {
-		return sameAging(d.counters[i], st)
+		return sameAttributes(d.counters[i], st)
 	}
-	c := &Counter{Name: name, Key: DefaultKey, Plain: -1, IDs: st.IDs, Retain: st.Retain}
+	c := &Counter{Name: name, Key: DefaultKey, Plain: -1, IDs: st.IDs, Retain: st.Retain, Old: st.Old}
 	if err := checkAges(c); err != nil {
 		return err
 	}
@@ -127,57 +127,6 @@ func (d *draft) addCounter(st Statement) error {
 	d.counters = append(d.counters, c)
 	d.mine[c] = true
 	return nil
-}
-
-// alterCounter changes the attributes of a counter.
-func (d *draft) alterCounter(st Statement) error {
-	i, err := d.mustCounter(st.Counter)
-	if err != nil {
-		return err
-	}
-	c := *d.counters[i]
-	if st.SaysIDs {
-		c.IDs = st.IDs
-	}
-	if st.SaysRetain {
-		c.Retain = st.Retain
-	}
-	if c.IDs == d.counters[i].IDs && c.Retain == d.counters[i].Retain {
-		return nil
-	}
-	if err := checkAges(&c); err != nil {
-		return err
-	}
-	d.shrink(counterStatement(d.counters[i]))
-	if err := d.grow(counterStatement(&c)); err != nil {
-		return err
-	}
-	own := d.own(i)
-	own.IDs, own.Retain = c.IDs, c.Retain
-	return nil
-}
-
-// checkAges tells whether posts that are to be kept by age have one.
-func checkAges(c *Counter) error {
-	if c.Retain == 0 || c.IDs != (IDs{}) {
-		return nil
-	}
-	return fail(ErrAttribute, "retain", "counter %s cannot have retain without ids: want ids= to say how post ids carry time", c.Name)
-}
-
-// sameAging is nil if st says nothing else about the ids and the age of posts than c.
-func sameAging(c *Counter, st Statement) error {
-	var diff []Difference
-	if st.SaysIDs && st.IDs != c.IDs {
-		diff = append(diff, Difference{"ids", c.IDs.String(), st.IDs.String()})
-	}
-	if st.SaysRetain && st.Retain != c.Retain {
-		diff = append(diff, Difference{"retain", string(appendRetain(nil, c.Retain)), string(appendRetain(nil, st.Retain))})
-	}
-	if diff == nil {
-		return nil
-	}
-	return &MismatchError{Counter: c.Name, Differences: diff}
 }
 
 func (d *draft) addKey(counter, key string) error {

@@ -52,6 +52,11 @@ import (
 //	schema format=6
 //	add column weibo repost1h window=1h/5m of=repost suffix=repost1h top=1000 space=2 id=4
 //
+// Format 7 is that of a schema with old= of a counter, whose records in the log have kinds of their own:
+//
+//	schema format=7
+//	add counter weibo old=on id=1
+//
 // There is exactly one such text for a schema: ParseDurable takes nothing that
 // AppendText would have written differently. These words are a file format and
 // must not change; a new form is a new format number. The text carries no
@@ -63,6 +68,7 @@ const (
 	derivedFormat = 4 // a counter has derived columns
 	decayFormat   = 5 // some of them decay
 	hottestFormat = 6 // some of them count in a window and have Top
+	oldFormat     = 7 // a counter has Old
 )
 
 // format is that of the durable form of s.
@@ -81,6 +87,9 @@ func (s *Schema) format() uint64 {
 		}
 		if c.IDs != (IDs{}) {
 			format = max(format, agingFormat)
+		}
+		if c.Old {
+			return oldFormat
 		}
 	}
 	for _, c := range s.counters {
@@ -185,8 +194,8 @@ func checkFormat(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: the schema has format %s: want %d", ErrCorrupt, quote(string(number)), durableFormat)
 	}
-	if n < durableFormat || n > hottestFormat {
-		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, hottestFormat)
+	if n < durableFormat || n > oldFormat {
+		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, oldFormat)
 	}
 	return nil
 }

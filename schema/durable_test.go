@@ -14,8 +14,9 @@ func TestDurableGolden(t *testing.T) {
 	golden(t, "rich.script", []byte(s.String()))
 	golden(t, "empty.v1.durable", Empty().AppendText(nil))
 	golden(t, "aging.v2.durable", parse(t, agingScript).AppendText(nil))
+	golden(t, "old.v7.durable", parse(t, oldScript).AppendText(nil))
 	golden(t, "top.v3.durable", parse(t, topScript).AppendText(nil))
-	for _, name := range []string{"rich.v1", "empty.v1", "aging.v2", "top.v3", "derived.v4", "decay.v5", "hottest.v6"} {
+	for _, name := range []string{"rich.v1", "empty.v1", "aging.v2", "top.v3", "derived.v4", "decay.v5", "hottest.v6", "old.v7"} {
 		text, err := os.ReadFile("testdata/" + name + ".durable")
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +67,7 @@ func TestParseDurableErrors(t *testing.T) {
 		"empty":              {"", ErrCorrupt},
 		"first line alone":   {"schema format=1", ErrCorrupt},
 		"no next line":       {"schema format=1\n", ErrCorrupt},
-		"newer format":       {change("format=1", "format=7"), ErrVersion},
+		"newer format":       {change("format=1", "format=8"), ErrVersion},
 		"format 3 of 1":      {change("format=1", "format=3"), ErrCorrupt},
 		"format 2 of 3":      {strings.Replace(string(parse(t, topScript).AppendText(nil)), "format=3", "format=2", 1), ErrCorrupt},
 		"top off":            {strings.Replace(string(parse(t, topScript).AppendText(nil)), "top=1000", "top=off", 1), ErrCorrupt},
@@ -74,6 +75,9 @@ func TestParseDurableErrors(t *testing.T) {
 		"format 2 of 1":      {change("format=1", "format=2"), ErrCorrupt},
 		"format 1 of 2":      {strings.Replace(string(parse(t, agingScript).AppendText(nil)), "format=2", "format=1", 1), ErrCorrupt},
 		"ids by numbers":     {strings.Replace(string(parse(t, agingScript).AppendText(nil)), "ids=weibo", "ids=s:22:515483463", 1), ErrCorrupt},
+		"format 6 of 7":      {strings.Replace(string(parse(t, oldScript).AppendText(nil)), "format=7", "format=6", 1), ErrCorrupt},
+		"format 7 of 1":      {change("format=1", "format=7"), ErrCorrupt},
+		"old off":            {strings.Replace(string(parse(t, oldScript).AppendText(nil)), "old=on", "old=off", 1), ErrCorrupt},
 		"retain in hours":    {strings.Replace(string(parse(t, agingScript).AppendText(nil)), "retain=730d", "retain=17520h", 1), ErrCorrupt},
 		"format 0":           {change("format=1", "format=0"), ErrVersion},
 		"format 01":          {change("format=1", "format=01"), ErrCorrupt},

@@ -69,7 +69,7 @@ func quote(word string) string {
 
 // Difference is one attribute on which a definition and a redefinition disagree.
 type Difference struct {
-	Attribute string // hint, max, default, suffix, top or primarykey; of a counter ids or retain
+	Attribute string // hint, max, default, suffix, top or primarykey; of a counter ids, retain or old
 	Have      string // as the schema has it
 	Want      string // as the statement has it
 }

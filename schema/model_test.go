@@ -27,6 +27,7 @@ type modelCounter struct {
 	columns    []modelColumn
 	ids        IDs
 	retain     int64
+	old        bool
 }
 
 type modelColumn struct {
@@ -58,6 +59,9 @@ func (m *model) apply(st Statement) error {
 		if st.SaysRetain {
 			now.retain = st.Retain
 		}
+		if st.SaysOld {
+			now.old = st.Old
+		}
 		if now.retain > 0 && now.ids == (IDs{}) {
 			return ErrAttribute
 		}
@@ -77,7 +81,7 @@ func (m *model) apply(st Statement) error {
 
 	case st.Op == AddCounter:
 		if e != nil && e.id != 0 {
-			if st.SaysIDs && st.IDs != e.ids || st.SaysRetain && st.Retain != e.retain {
+			if st.SaysIDs && st.IDs != e.ids || st.SaysRetain && st.Retain != e.retain || st.SaysOld && st.Old != e.old {
 				return ErrSchemaMismatch
 			}
 			return nil
@@ -86,7 +90,7 @@ func (m *model) apply(st Statement) error {
 			return ErrAttribute
 		}
 		m.lastID++
-		n := &modelCounter{name: st.Counter, ids: st.IDs, retain: st.Retain}
+		n := &modelCounter{name: st.Counter, ids: st.IDs, retain: st.Retain, old: st.Old}
 		if e != nil {
 			n.key = e.key
 			m.remove(e)
@@ -195,6 +199,11 @@ func (m *model) durable() string {
 			format = 3
 		}
 	}
+	for _, e := range m.entries {
+		if e.old {
+			format = 7
+		}
+	}
 	fmt.Fprintf(&b, "schema format=%d\n", format)
 	for _, e := range m.entries {
 		out := &b
@@ -213,6 +222,9 @@ func (m *model) durable() string {
 		}
 		if e.retain > 0 {
 			fmt.Fprintf(out, " retain=%s", []string{1: "1s", 61: "61s"}[e.retain])
+		}
+		if e.old {
+			fmt.Fprint(out, " old=on")
 		}
 		fmt.Fprintf(out, " id=%d\n", e.id)
 		for _, c := range e.columns {
@@ -249,6 +261,9 @@ func randomStatement(r *rand.Rand) Statement {
 		}
 		if st.SaysIDs = st.SaysIDs || p < 11; st.SaysIDs {
 			st.IDs = namedIDs[r.IntN(3)].ids
+		}
+		if st.SaysOld = r.IntN(3) == 0; st.SaysOld {
+			st.Old = r.IntN(2) == 0
 		}
 		if st.SaysRetain = r.IntN(3) == 0; st.SaysRetain {
 			st.Retain = []int64{0, 1, 61}[r.IntN(3)]

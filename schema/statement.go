@@ -10,11 +10,11 @@ type Op uint8
 
 // The statements there are. The zero Op is none of them.
 const (
-	AddCounter   Op = iota + 1 // Counter, and how its posts carry age
+	AddCounter   Op = iota + 1 // Counter, and its attributes
 	AddColumn                  // Counter, Column and everything else
 	DropColumn                 // Counter, Column
 	DropCounter                // Counter
-	AlterCounter               // Counter, and how its posts carry age
+	AlterCounter               // Counter, and its attributes
 	AlterColumn                // Counter, Column, and the length of its top list
 )
 
@@ -48,9 +48,10 @@ type Statement struct {
 	SaysTop bool
 
 	// Of AddCounter and AlterCounter. An attribute that is not said stays as it is.
-	IDs                 IDs
-	Retain              int64 // in seconds; 0: off
-	SaysIDs, SaysRetain bool
+	IDs                          IDs
+	Retain                       int64 // in seconds; 0: off
+	Old                          bool
+	SaysIDs, SaysRetain, SaysOld bool
 }
 
 // ParseStatement reads the words of one statement: those of a command, or of a
@@ -97,7 +98,7 @@ func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
 	}
 	switch st.Op {
 	case AddCounter, AlterCounter:
-		if err := parseAging(&st, words[3:]); err != nil {
+		if err := parseCounter(&st, words[3:]); err != nil {
 			return Statement{}, err
 		}
 	case AlterColumn:
@@ -118,39 +119,6 @@ const headMax = 2 * MaxName
 
 // head is the beginning of a word.
 func head[W ~string | ~[]byte](w W) string { return cut(w, headMax) }
-
-// parseAging reads the words behind the name of a counter.
-func parseAging[W ~string | ~[]byte](st *Statement, words []W) error {
-	for _, w := range words {
-		word := head(w)
-		key, value, assigned := strings.Cut(word, "=")
-		var said *bool
-		switch strings.ToLower(key) {
-		case "ids":
-			said = &st.SaysIDs
-		case "retain":
-			said = &st.SaysRetain
-		default:
-			return fail(ErrSyntax, key, "unknown attribute %s of a counter: want ids= or retain=", quote(key))
-		}
-		if *said {
-			return fail(ErrAttribute, key, "attribute %s is given twice", key)
-		}
-		if !assigned {
-			return fail(ErrAttribute, key, "attribute %s needs a value: want %s=VALUE", key, key)
-		}
-		var err error
-		if *said = true; said == &st.SaysIDs {
-			st.IDs, err = parseIDs(value)
-		} else {
-			st.Retain, err = parseRetain(value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // parseAttributes reads what follows the name of a column.
 func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
@@ -284,7 +252,7 @@ func (st *Statement) check() error {
 		return st.checkSuffix()
 	}
 	if st.Op == AddCounter || st.Op == AlterCounter {
-		return st.checkAging()
+		return st.checkCounter()
 	}
 	if err := st.checkTop(); err != nil {
 		return err
@@ -321,20 +289,6 @@ func (st *Statement) checkSuffix() error {
 		}
 	}
 	return nil
-}
-
-// checkAging holds the attributes of a counter to the rules that need no schema.
-func (st *Statement) checkAging() error {
-	if st.Op == AlterCounter && !st.SaysIDs && !st.SaysRetain {
-		return fail(ErrAttribute, "", "nothing to alter of counter %s: want ids= or retain=", st.Counter)
-	}
-	if !st.SaysIDs && st.IDs != (IDs{}) || !st.SaysRetain && st.Retain != 0 {
-		return fail(ErrAttribute, "", "counter %s has a value that is not said", st.Counter)
-	}
-	if err := st.IDs.check(); err != nil {
-		return err
-	}
-	return checkRetain(st.Retain)
 }
 
 // checkNames holds the names of st, and that it is a statement, to the rules.
@@ -406,6 +360,9 @@ func (st *Statement) append(dst []byte) []byte {
 	if st.SaysRetain {
 		dst = appendRetain(append(dst, " retain="...), st.Retain)
 	}
+	if st.SaysOld {
+		dst = appendOld(append(dst, " old="...), st.Old)
+	}
 	if st.Op == AlterColumn {
 		return st.appendTop(dst)
 	}
@@ -443,5 +400,5 @@ func columnStatement(counter string, c *Column) Statement {
 
 // counterStatement adds c.
 func counterStatement(c *Counter) Statement {
-	return Statement{Op: AddCounter, Counter: c.Name, IDs: c.IDs, SaysIDs: c.IDs != (IDs{}), Retain: c.Retain, SaysRetain: c.Retain != 0}
+	return Statement{Op: AddCounter, Counter: c.Name, IDs: c.IDs, SaysIDs: c.IDs != (IDs{}), Retain: c.Retain, SaysRetain: c.Retain != 0, Old: c.Old, SaysOld: c.Old}
 }
