@@ -22,6 +22,10 @@ type (
 	FeedChange = feed.Change
 	// FeedPart is the part of a change that concerns one post, or all of them.
 	FeedPart = feed.Part
+	// FeedValue is a column and a value of it.
+	FeedValue = feed.Value
+	// FeedOld has the values before a part of a change.
+	FeedOld = feed.Old
 	// FeedKind says what a part of a change did.
 	FeedKind = feed.Kind
 	// FeedLatest merges changes to the last values of each post.

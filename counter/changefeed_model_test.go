@@ -65,6 +65,7 @@ func (f *feedPlay) run(t *testing.T, p *pair, step func(*pair, *testing.T)) {
 			return // A consumer that begins needs a log that has everything: this one's schema is before its first record.
 		}
 		p.reach(t)
+		r.olds.damaged = p.counts["damaged"] > 0
 		safe := min(p.common(t), p.nodes[0].s.data.Log.Durable(), p.nodes[1].s.data.Log.Durable())
 		err := r.read(t, n.s, safe)
 		if lost() && (errors.As(err, new(*FeedGoneError)) || errors.As(err, new(*FeedHistoryError))) {

@@ -23,9 +23,12 @@ type feedReader struct {
 	shown  []string // the changes, as text
 	seen   []uint64 // their offsets
 	filter FeedFilter
+	olds   oldCheck
 }
 
-func newFeedReader() *feedReader { return &feedReader{sch: schema.Empty(), posts: model{}} }
+func newFeedReader() *feedReader {
+	return &feedReader{sch: schema.Empty(), posts: model{}, filter: FeedFilter{Old: true}}
+}
 
 // read reads all changes up to an offset, from a feed that is opened by the text of the position.
 func (r *feedReader) read(t testing.TB, s *Store, safe uint64) error {
@@ -76,6 +79,7 @@ func (r *feedReader) take(t testing.TB, c *FeedChange) {
 	r.shown = append(r.shown, changeText(c))
 	for i := range c.Parts {
 		p := &c.Parts[i]
+		r.olds.check(t, r, c, p)
 		switch p.Kind {
 		case FeedFlush:
 			for name := range r.posts {
@@ -143,6 +147,12 @@ func changeText(c *FeedChange) string {
 			fmt.Fprintf(&b, " %s:%d", p.Counter.Name, p.Mid)
 		}
 		for _, v := range p.Values {
+			fmt.Fprintf(&b, " %s=%d", p.Counter.Columns[v.Column].Name, v.Value)
+		}
+		if p.Old.Told {
+			fmt.Fprint(&b, " old")
+		}
+		for _, v := range p.Old.Values {
 			fmt.Fprintf(&b, " %s=%d", p.Counter.Columns[v.Column].Name, v.Value)
 		}
 		if p.Text != "" {

@@ -317,10 +317,13 @@ func (p *player) update(b *Batch, op Op) error {
 		changes = append(changes, Change{Kind: OpAdd, Column: other, Arg: 1})
 	}
 	u, err := NewUpdate(q, changes, Returning(p.rng.IntN(2)))
+	if err != nil {
+		return except(err, ErrOutOfRange)
+	}
 	for done := false; err == nil && !done; {
 		done, err = u.Step(b)
 	}
-	if u != nil && u.Changed() > 1 {
+	if u.Changed() > 1 {
 		return fmt.Errorf("%d posts were changed", u.Changed())
 	}
 	return except(err, ErrOutOfRange)
@@ -330,13 +333,16 @@ func (p *player) update(b *Batch, op Op) error {
 func (p *player) updateWhole(b *Batch, op Op) error {
 	change := Change{Kind: op.Kind, Column: op.Column, Arg: op.Arg}
 	u, err := NewUpdate(query.Query{Counter: op.Counter, To: op.Mid, Where: []query.Condition{{Column: op.Column, Op: query.Less, Value: 9}}}, []Change{change}, ReturnNothing)
+	if err != nil {
+		return errors.Join(except(err, ErrOutOfRange), b.BeginExclusive())
+	}
 	for done := false; err == nil && !done; b.End() {
 		if err = b.Begin(); err == nil {
 			done, err = u.Gather(b)
 		}
 	}
 	err = errors.Join(except(err, ErrOutOfRange), b.BeginExclusive())
-	if u != nil && err == nil {
+	if err == nil {
 		err = u.Apply(b)
 	}
 	return err
@@ -351,7 +357,7 @@ func (p *player) mid() uint64 {
 	}
 }
 
-const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a vh window=1d/1d of=v top=2\nadd column a vd decay=1h of=v*2 top=3"
+const playSchemaScript = "add counter a old=on\nadd column a v hint=3 max=20 suffix=v top=2\nadd column a w hint=8 max=40 default=2 suffix=w\nadd column a vh window=1d/1d of=v top=2\nadd column a vd decay=1h of=v*2 top=3"
 
 func newPlayer(t testing.TB, seed uint64, sim *vfs.Sim) (*player, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))

@@ -73,7 +73,7 @@
 //     (internal/hot/items.go), or the overlay for a cold one (block/overlay.go).
 //  6. The stretch encodes the value after the change as a record, and appends the records of up to 16 blocks to the log at
 //     once. Only then are those blocks unlocked: the order of the log is the order of the effects.
-//  7. Batch.End leaves the gate. Batch.Commit, or an Ack for several batches (core/ack.go), waits until the log has the record
+//  7. Batch.End leaves the gate. Batch.Commit, or an Ack for several batches (core/sight.go), waits until the log has the record
 //     as safe as appendfsync and the in-sync set ask for. Then the caller answers.
 //
 // A reader sees a change before it is safe. So a batch remembers how far the log must be for what it has read, and Commit

@@ -480,6 +480,8 @@ func playSchema(t *testing.T, rng *rand.Rand, s *Store, m model, added *int) {
 		if err != nil && !errors.Is(err, schema.ErrLimit) {
 			t.Fatal(err)
 		}
+	case rng.IntN(4) == 0:
+		script = fmt.Sprintf("alter counter %s old=%s", def.Name, []string{"on", "off"}[rng.IntN(2)])
 	case len(def.Columns) < 60:
 		*added++
 		width := 1 + rng.IntN(64)

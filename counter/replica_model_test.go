@@ -78,7 +78,7 @@ func (m model) clone() model {
 	return c
 }
 
-const pairSchemaScript = `add counter a
+const pairSchemaScript = `add counter a old=on
 add column a v hint=3 max=20 suffix=v top=3
 add column a w hint=64 max=64 default=9 suffix=w
 add column a v1h window=1h/5m of=v

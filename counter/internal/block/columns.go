@@ -16,11 +16,13 @@ import (
 type Columns struct {
 	Def  *schema.Counter
 	Tops *toplist.Lists // top lists of columns; nil: none has one
-	// Watched: a change of a post concerns more than the post: a top list, or a derived column. An INCR asks this alone.
+	// Watched: a change of a post concerns more than the post: a top list, or a derived column.
 	Watched bool
-	Layout  *schema.Layout // of hot blocks made from now on
-	Over    *schema.Layout // of overlays made from now on: a column of row states before the others
-	Rest    func()         // see hot.RestBuckets: of a private copy, whose user plans beside clients; nil: planning does not rest
+	// Noted: Watched, or the log has old values of the posts. An INCR asks this alone.
+	Noted  bool
+	Layout *schema.Layout // of hot blocks made from now on
+	Over   *schema.Layout // of overlays made from now on: a column of row states before the others
+	Rest   func()         // see hot.RestBuckets: of a private copy, whose user plans beside clients; nil: planning does not rest
 }
 
 // Define puts a definition of the counter in force. REQUIRES Store.gate held exclusively.
@@ -34,6 +36,7 @@ func (cs *Columns) Define(def *schema.Counter) error {
 	}
 	cs.Def, cs.Tops = def, toplist.For(def, cs.Tops)
 	cs.Watched = cs.Tops != nil || len(def.Derived) > 0
+	cs.Noted = cs.Watched || def.Old
 	return nil
 }
 

@@ -52,6 +52,7 @@ type Batch struct {
 	tops       topNotes
 	windows    windows
 	watched    watchedAdds
+	old        oldValues
 }
 
 // Begin opens the batch for operations, beside other batches.
@@ -196,10 +197,6 @@ func (b *Batch) Rows(ops []Op) (values []uint64, n int) {
 	end := first + int32(n)*columns
 	return b.rows[first:end:end], n
 }
-
-// retainedOps is how large a batch may stay: a pipeline of thousands must not cost an idle connection memory.
-// 1,000 rows are what loads send in a command.
-const retainedOps = 1280
 
 // Reset forgets all operations and results.
 func (b *Batch) Reset() {
@@ -421,6 +418,7 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 		if op.Err = b.refused; op.Err != nil {
 			return blk
 		}
+		b.old.keepRow(blk, op, p)
 		derives := len(op.Counter.Derived) > 0 && !b.follows
 		if derives {
 			if op.Err = b.windows.beginRemoval(blk, op.Counter, op.Mid); op.Err != nil {
@@ -442,7 +440,7 @@ func (b *Batch) apply(blk *block.Block, op *Op) *block.Block {
 		case b.silent:
 			blk.Logged = max(blk.Logged, b.applied)
 		case b.data.Log != nil:
-			b.stretch.delete(blk, op.Counter.ID, op.Mid)
+			b.stretch.delete(blk, op)
 		}
 		op.Done = true
 	}

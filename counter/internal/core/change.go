@@ -69,7 +69,7 @@ func lookNeighbours(b *Batch, ops []Op, blk *block.Block) (done int) {
 // changes to be taken, and a log.
 func addNeighbours(b *Batch, ops []Op, blk *block.Block) (done int) {
 	s, ks := &b.stretch, ops[0].ks
-	if ks.Watched {
+	if ks.Noted {
 		return b.watched.run(b, ops, blk)
 	}
 	if blk.Shape != ks.Layout || blk.Cold != nil {
@@ -132,6 +132,8 @@ func (b *Batch) change(blk *block.Block, op *Op, p block.Location) *block.Block 
 			b.data.ReadErrors.Add(1)
 			return blk
 		}
+	} else if op.Found {
+		op.row = notKept
 	}
 
 	// Every refusal comes before the first change.

@@ -193,6 +193,7 @@ func (r *changeSets) runChanges(g changeSet) {
 	}
 	defer r.noteSeen() // a refusal says nothing of what the blocks hold
 	r.number = b.data.changeSets.Add(1)
+	b.old.beginSet(g)
 	silent := b.silent
 	b.silent = true // the change set logs itself, in one piece: b.applied is 0
 	b.tops.held = true
@@ -405,40 +406,4 @@ func (r *changeSets) unmakeUnchanged(g changeSet) {
 	}
 	r.made = gone
 	r.unmake()
-}
-
-// log appends the change set's changes to the log, several columns of an item as one record.
-func (r *changeSets) log(g changeSet, once *Once) {
-	b := r.b
-	r.records = r.records[:0]
-	if once != nil {
-		r.prefix(once, b.ops[g.from].Mid, false)
-	}
-	records := 0
-	for i := g.from; i < g.to && b.data.Log != nil; {
-		op := &b.ops[i]
-		if i++; !op.Done {
-			continue
-		}
-		records++
-		if op.Kind == OpDelete {
-			r.records = format.AppendDelete(r.records, op.Counter.ID, op.Mid)
-			continue
-		}
-		if op.Kind == OpSetRow {
-			r.records = b.changeSets.appendRow(r.records, op)
-			continue
-		}
-		r.columns = append(r.columns[:0], op.result())
-		for ; i < g.to && len(r.columns) < format.MaxColumns; i++ {
-			next := &b.ops[i]
-			if !next.Done || next.Kind != op.Kind || next.Mid != op.Mid || next.Counter != op.Counter {
-				break
-			}
-			r.columns = append(r.columns, next.result())
-		}
-		r.records = appendValues(r.records, op.Counter.ID, op.Mid, r.columns)
-	}
-	r.records = append(r.records, b.windows.records...)
-	appendRecords(r, records, once)
 }

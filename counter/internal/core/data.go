@@ -155,7 +155,7 @@ func (d *Data) NewBatch() *Batch {
 	b := &Batch{data: d, door: d.Gate.Door(), seen: sight{data: d, here: true}}
 	b.changeSets.b = b
 	b.stretch.b, b.stretch.most = b, maxStretch
-	b.windows.b = b
+	b.windows.b, b.old.b = b, b
 	return b
 }
 

@@ -15,11 +15,13 @@
 //	errors.go                  whether changes are taken; why not
 //	schemachange.go            changes of the schema, and of all posts at once
 //	moving.go                  groups of hash slots: which clients may touch, which are on their way
-//	batch.go op.go ack.go      operations, run together; their acknowledgement
+//	batch.go op.go             operations, run together
 //	change.go                  a new value of a column; additions, and their bounds; neighbouring operations of a block
 //	setrow.go                  several columns of a post at once
 //	locate.go                  the blocks of operations, and the pages of cold files that a batch waits for
-//	stretch.go sight.go        changes that are logged at once; how far the log must be for the results
+//	stretch.go                 changes that are logged at once
+//	sight.go                   how far the log must be for the results, and their acknowledgement
+//	old.go                     records with the values before a change
 //	changeset.go setlock.go    operations that stand or fall together; the locks of their blocks, and large ones that cannot fail
 //	longread.go                very many reads of one moment; pages of a pipeline, read group by group of hash slots
 //	once.go ledger.go          numbered changes; the table of their producers, and which of these a number in the log stood for

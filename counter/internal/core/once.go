@@ -42,6 +42,7 @@ type Once struct {
 	Room     int    // most bytes that the result's blob may have; with more it is kept as ResultGone
 	Mid      uint64 // by whose hash slot it is kept; Run takes that of the first operation
 	Tag      int    // the caller's, for Make
+	Changes  int    // of a transaction: the most changes that it makes; 0: MaxOnceChanges
 	First, N int    // its operations: set by Batch.Once
 	// Each: ErrOutOfRange of an OpAdd is a part of the result. Without it an operation alone that is out of range leaves
 	// no entry, like any other that was refused.
@@ -122,6 +123,7 @@ func (b *Batch) TryOnce(o *Once) bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	b.changeSets.pending = b.changeSets.try(o)
+	b.old.beginOnce(o)
 	return b.changeSets.pending
 }
 
@@ -380,6 +382,13 @@ func (r *changeSets) keepOne(o *Once, op *Op, i int) {
 	r.prefix(o, op.Mid, set && o.Result.Kind == ResultInt && o.Result.N == value.Value)
 	switch log := r.b.data.Log; {
 	case log == nil:
+	case set && r.b.old.keeps(op.ks):
+		if old, ok := r.b.old.before(op); ok {
+			r.records = r.b.old.appendSet(r.records, op.Counter.ID, value.Column, op.Mid, value.Value, op.Found, old)
+		} else {
+			r.records = format.AppendSet(r.records, op.Counter.ID, value.Column, op.Mid, value.Value)
+		}
+		r.append(1)
 	case set:
 		r.b.pos = log.AppendOnceSet(r.records, op.Counter.ID, value.Column, op.Mid, value.Value)
 	default:
@@ -388,7 +397,7 @@ func (r *changeSets) keepOne(o *Once, op *Op, i int) {
 		case op.Done && op.Kind == OpSetRow:
 			r.records = r.appendRow(r.records, op)
 		case op.Done:
-			r.records = format.AppendDelete(r.records, op.Counter.ID, op.Mid)
+			r.records = r.b.old.appendDelete(r.records, op)
 		default:
 			changes = 0
 		}

@@ -139,6 +139,10 @@ func (op *Op) hash() uint32 { return uint32(op.row) }
 // forget clears the results of a read.
 func (op *Op) forget() { op.Value, op.Found, op.Err = 0, false, nil }
 
+// retainedOps is how large a batch may stay: a pipeline of thousands must not cost an idle connection memory.
+// 1,000 rows are what loads send in a command.
+const retainedOps = 1280
+
 // largeOps has the memory of operations of large batches. To take 8 MB from the heap, which clears them, keeps a processor for a
 // millisecond, and so does no command that finds them here.
 var largeOps slicepool.Pool[Op]

@@ -139,7 +139,7 @@ func (r *changeSets) addSeries(g changeSet, first int, blk *block.Block) (_ *blo
 	b, s := r.b, &r.b.stretch
 	ops := b.ops[first:min(g.to, first+r.series.fresh)]
 	ks := ops[0].ks
-	if ks.Watched || blk.Shape != ks.Layout {
+	if ks.Noted || blk.Shape != ks.Layout {
 		return blk, 0
 	}
 	seq := r.onces[g.once-1].Seq + uint64(first-g.from)

@@ -180,7 +180,7 @@ func deletesOnly(r *changeSets, g changeSet) bool {
 	}
 	ops := b.ops[g.from:g.to]
 	for i := range ops {
-		if op := &ops[i]; op.Kind != OpDelete || op.ks.Watched {
+		if op := &ops[i]; op.Kind != OpDelete || op.ks.Noted {
 			return false
 		}
 	}
@@ -244,7 +244,7 @@ func setAll(r *changeSets, g changeSet) bool {
 				return false
 			}
 			ref, found := op.block.Tab.FindAt(op.home)
-			if !found || op.ks.Watched || op.block.Shape != op.ks.Layout {
+			if !found || op.ks.Noted || op.block.Shape != op.ks.Layout {
 				return false
 			}
 			r.refs = append(r.refs, ref)
@@ -279,6 +279,45 @@ func setAll(r *changeSets, g changeSet) bool {
 		}
 	}
 	return true
+}
+
+// log appends the change set's changes to the log, several columns of an item as one record.
+func (r *changeSets) log(g changeSet, once *Once) {
+	b := r.b
+	r.records = r.records[:0]
+	if once != nil {
+		r.prefix(once, b.ops[g.from].Mid, false)
+	}
+	records := 0
+	for i := g.from; i < g.to && b.data.Log != nil; {
+		op := &b.ops[i]
+		if i++; !op.Done {
+			continue
+		}
+		records++
+		if op.Kind == OpDelete {
+			r.records = b.old.appendDelete(r.records, op)
+			continue
+		}
+		if op.Kind == OpSetRow {
+			r.records = b.changeSets.appendRow(r.records, op)
+			continue
+		}
+		r.columns = append(r.columns[:0], op.result())
+		for ; i < g.to && len(r.columns) < format.MaxColumns; i++ {
+			next := &b.ops[i]
+			if !next.Done || next.Kind != op.Kind || next.Mid != op.Mid || next.Counter != op.Counter {
+				break
+			}
+			r.columns = append(r.columns, next.result())
+		}
+		var kept bool
+		if r.records, kept = b.old.appendChanges(r.records, b.ops[i-len(r.columns):i], r.columns); !kept {
+			r.records = appendValues(r.records, op.Counter.ID, op.Mid, r.columns)
+		}
+	}
+	r.records = append(r.records, b.windows.records...)
+	appendRecords(r, records, once)
 }
 
 // appendRecords appends r.records, which are so many, to the log.

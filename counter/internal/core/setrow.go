@@ -20,6 +20,7 @@ type rowSets struct {
 	shapes  []rowShape
 	columns []int16 // of all shapes
 	values  []uint64
+	before  []uint64 // beside values, of posts that keep old values: the values before; unknown as the first of a post: they are not known
 }
 
 // rowShape is where the columns of a shape are, and which they are: a bit for each.
@@ -69,12 +70,12 @@ func MaxRows(columns int) int {
 // reset forgets all.
 func (r *rowSets) reset() {
 	if cap(r.values) > 4*retainedOps {
-		r.values = nil
+		r.values, r.before = nil, nil
 	}
 	if cap(r.columns) > 4*retainedOps {
 		r.shapes, r.columns = nil, nil
 	}
-	r.shapes, r.columns, r.values = r.shapes[:0], r.columns[:0], r.values[:0]
+	r.shapes, r.columns, r.values, r.before = r.shapes[:0], r.columns[:0], r.values[:0], r.before[:0]
 }
 
 // of returns what an OpSetRow gives.
@@ -110,6 +111,7 @@ func (b *Batch) setRow(blk *block.Block, op *Op, p block.Location) *block.Block 
 		op.Err = ErrMaxMemory
 		return blk
 	}
+	b.old.keepColumns(blk, op, p)
 	if !p.Readable() {
 		if op.Err = ks.Builder.ReserveOverlay(blk, ks.Over, 1); op.Err != nil {
 			return blk
@@ -170,6 +172,10 @@ func (r *changeSets) appendRow(dst []byte, op *Op) []byte {
 	r.columns = r.columns[:0]
 	for i, c := range columns {
 		r.columns = append(r.columns, format.ColumnValue{Column: op.Counter.Columns[c].ID, Value: values[i]})
+	}
+	dst, kept := r.b.old.appendSetRow(dst, op, r.columns)
+	if kept {
+		return dst
 	}
 	return appendValues(dst, op.Counter.ID, op.Mid, r.columns)
 }

@@ -92,9 +92,9 @@ func (s *stretch) set(blk *block.Block, counter uint32, column uint16, mid, valu
 	s.keep(blk)
 }
 
-// delete is set for an item that was removed.
-func (s *stretch) delete(blk *block.Block, counter uint32, mid uint64) {
-	s.records = format.AppendDelete(s.records, counter, mid)
+// delete is set for an OpDelete.
+func (s *stretch) delete(blk *block.Block, op *Op) {
+	s.records = s.b.old.appendDelete(s.records, op)
 	s.keep(blk)
 }
 
@@ -147,17 +147,21 @@ func changed(b *Batch, blk *block.Block, op *Op, old, value uint64) {
 	if op.ks.Watched {
 		watchedChanged(b, blk, op, old, value)
 	}
-	logSet(b, blk, op, value)
+	logSet(b, blk, op, old, value)
 	if op.Done = true; op.ks.Watched && len(b.windows.crowded) > 0 {
 		b.windows.widen(blk)
 	}
 }
 
-// logSet notes for the log that op gave its column a value.
-func logSet(b *Batch, blk *block.Block, op *Op, value uint64) {
+// logSet notes for the log that op gave its column a value instead of old.
+func logSet(b *Batch, blk *block.Block, op *Op, old, value uint64) {
 	switch {
 	case b.silent:
 		blk.Logged = max(blk.Logged, b.applied)
+	case op.ks.Noted && old != unknown && b.old.keeps(op.ks):
+		s := &b.stretch
+		s.records = b.old.appendSet(s.records, op.Counter.ID, op.ks.Def.Columns[op.Column].ID, op.Mid, value, op.Found, old)
+		s.keep(blk)
 	case b.data.Log != nil:
 		b.stretch.set(blk, op.Counter.ID, op.ks.Def.Columns[op.Column].ID, op.Mid, value)
 	}

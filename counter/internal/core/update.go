@@ -356,10 +356,12 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 		return nil
 	}
 	deletes := u.changes[0].Kind == OpDelete
-	if !deletes || u.ret == ReturnOld {
-		if u.row, err = ks.AppendRow(u.row[:0], blk, mid, p); err != nil {
+	known := false
+	if keeps := b.old.keeps(ks); !deletes || u.ret == ReturnOld || keeps {
+		if u.row, err = ks.AppendRow(u.row[:0], blk, mid, p); err != nil && (!deletes || u.ret == ReturnOld) {
 			return s.Damage(mid, mid, err)
 		}
+		known = keeps && err == nil
 	}
 	if b.refused != nil {
 		return b.refused
@@ -388,7 +390,12 @@ func (u *Update) updateItem(b *Batch, mid uint64) error {
 		}
 		mark(b, blk, mid)
 		b.windows.remove(mid, true)
-		b.windows.log(blk, format.AppendDelete(u.records[:0], ks.Def.ID, mid))
+		if u.records = u.records[:0]; known {
+			u.records = b.old.appendRemoved(u.records, ks, mid, u.row)
+		} else {
+			u.records = format.AppendDelete(u.records, ks.Def.ID, mid)
+		}
+		b.windows.log(blk, u.records)
 		if ks.Tops != nil {
 			topGone(b, ks.Tops, mid)
 			tellTops(b, b.pos)

@@ -74,6 +74,8 @@ func (u *Update) setColumns(b *Batch, ks *block.Keyspace, blk *block.Block, mid 
 	b.windows.apply(mid, true)
 	switch u.records = u.records[:0]; {
 	case b.data.Log == nil:
+	case b.old.keeps(ks):
+		u.records = b.old.appendUpdate(u.records, ks, mid, values, places, u.row)
 	case len(b.windows.records) > 0: // one append, so that a crash keeps both or neither
 		u.records = format.AppendSetItem(u.records, ks.Def.ID, mid, values)
 	case len(values) == 1:
@@ -105,7 +107,7 @@ const updateAhead = 8
 func (u *Update) updateNeighbours(b *Batch, mids []uint64) int {
 	s := &u.Search
 	ks := s.Space.Of(mids[0])
-	if u.changes[0].Kind == OpDelete || b.refused != nil || b.data.Log == nil || b.data.Own.Some || ks.Watched || ks.Tops != nil || len(ks.Def.Derived) > 0 {
+	if u.changes[0].Kind == OpDelete || b.refused != nil || b.data.Log == nil || b.data.Own.Some || ks.Noted {
 		return 0
 	}
 	blk := ks.Lock(mids[0])

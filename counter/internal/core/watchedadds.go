@@ -79,7 +79,11 @@ func (a *watchedAdds) run(b *Batch, ops []Op, blk *block.Block) (done int) {
 		for i := range a.places {
 			a.add(b, w, &a.places[i], op, &mid)
 		}
-		s.records = format.AppendSetOf(s.records, op.Counter.ID, ks.Def.Columns[op.Column].ID, &mid, value)
+		if ks.Def.Old {
+			s.records = b.old.appendSet(s.records, op.Counter.ID, ks.Def.Columns[op.Column].ID, op.Mid, value, true, old)
+		} else {
+			s.records = format.AppendSetOf(s.records, op.Counter.ID, ks.Def.Columns[op.Column].ID, &mid, value)
+		}
 		if !s.held {
 			s.blocks, s.held = append(s.blocks, blk), true
 		}

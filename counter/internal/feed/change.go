@@ -33,6 +33,14 @@ type Value struct {
 	Value  uint64
 }
 
+// Old has the values before a part of a change. The zero Old tells nothing: the log does not have them.
+type Old struct {
+	Told  bool
+	There bool // the post existed
+	// The columns that the part sets, or of a Del all of them, as far as they are shown: one at least. None if the post did not exist.
+	Values []Value
+}
+
 // Part is the part of a change that concerns one post, or all of them.
 type Part struct {
 	Kind    Kind
@@ -40,6 +48,7 @@ type Part struct {
 	Mid     uint64          // Set, Del; Drop: the first mid of the range
 	End     uint64          // Drop: the mid behind the last, up to 2^63
 	Values  []Value         // Set; none if all columns were dropped since, and the post was made nevertheless
+	Old     Old             // Set, Del; with Filter.Old
 	Text    string          // Schema: the whole schema in its durable form; Gain, Lose: the move
 	Groups  *slot.Set       // Gain, Lose; Drop: posts of other groups stay. nil: there are none
 	// Of a Gain, if the log tells: nothing of the groups follows in the log of this shard from the offset on. The offset is 0 where it is not known.

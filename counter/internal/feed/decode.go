@@ -2,6 +2,7 @@ package feed
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
@@ -24,6 +25,7 @@ type decoder struct {
 	rec    format.Record
 	change Change
 	values []Value
+	olds   []Value // of Old
 
 	numbers numbers
 }
@@ -78,10 +80,10 @@ func (d *decoder) record() error {
 // next decodes the next change of the frame into change, which has no parts if nothing of it is shown. REQUIRES a frame.
 func (d *decoder) next() error {
 	c := &d.change
-	if cap(c.Parts) > retained || cap(d.values) > retained {
-		c.Parts, d.values = nil, nil
+	if cap(c.Parts) > retained || cap(d.values) > retained || cap(d.olds) > retained {
+		c.Parts, d.values, d.olds = nil, nil, nil
 	}
-	c.Parts, d.values = c.Parts[:0], d.values[:0]
+	c.Parts, d.values, d.olds = c.Parts[:0], d.values[:0], d.olds[:0]
 	c.Numbered, c.Producer, c.Seq = false, "", 0
 	for more := true; more && len(d.src) > 0; {
 		if err := d.record(); err != nil {
@@ -174,7 +176,7 @@ func (d *decoder) post() {
 		return
 	}
 	if rec.Kind == format.KindDelete {
-		d.add(Part{Kind: Del, Counter: v.def, Mid: rec.Mid})
+		d.add(Part{Kind: Del, Counter: v.def, Mid: rec.Mid, Old: d.old()})
 		return
 	}
 	from, dropped := len(d.values), false
@@ -186,8 +188,41 @@ func (d *decoder) post() {
 	}
 	if len(d.values) > from || dropped && v.hidden == nil {
 		// If values moves when it grows, this part keeps the old array, in which nothing changes any more.
-		d.add(Part{Kind: Set, Counter: v.def, Mid: rec.Mid, Values: d.values[from:len(d.values):len(d.values)]})
+		d.add(Part{Kind: Set, Counter: v.def, Mid: rec.Mid, Values: d.values[from:len(d.values):len(d.values)], Old: d.old()})
 	}
+}
+
+// old has the values before the change, if the record tells them and one of the columns is shown.
+func (d *decoder) old() Old {
+	told, v, from := &d.rec.Old, &d.view, len(d.olds)
+	if !d.filter.Old || !told.Told || !told.There {
+		return Old{Told: d.filter.Old && told.Told}
+	}
+	if d.rec.Kind == format.KindDelete { // columns that the record does not name had their defaults
+		for i := range v.def.Columns {
+			if v.hidden == nil || !v.hidden[i] {
+				d.olds = append(d.olds, Value{i, v.def.Columns[i].Default})
+			}
+		}
+	}
+	for _, c := range told.Columns {
+		i := v.def.Index(c.Column)
+		if i < 0 || v.hidden != nil && v.hidden[i] {
+			continue
+		}
+		have := d.olds[from:]
+		at := slices.IndexFunc(have, func(v Value) bool { return v.Column == i })
+		switch {
+		case at < 0:
+			d.olds = append(d.olds, Value{i, c.Value})
+		case d.rec.Kind == format.KindDelete: // else it was set twice, and the first value is that before the change
+			have[at].Value = c.Value
+		}
+	}
+	if len(d.olds) == from {
+		return Old{}
+	}
+	return Old{Told: true, There: true, Values: d.olds[from:len(d.olds):len(d.olds)]} // an old array stays as it is, as that of a part
 }
 
 // value adds a column, if it is shown. It is false where the column was dropped since.

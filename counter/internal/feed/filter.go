@@ -13,6 +13,7 @@ type Filter struct {
 	Columns  []string // names; nil: all. A set of other columns alone is left out
 	// Mids from From on and below To; To 0: no bound.
 	From, To uint64
+	Old      bool // values before the changes, too
 }
 
 // mid tells whether a post may pass.

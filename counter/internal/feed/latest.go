@@ -1,6 +1,10 @@
 package feed
 
-import "github.com/counterd/counterd/schema"
+import (
+	"slices"
+
+	"github.com/counterd/counterd/schema"
+)
 
 // Latest merges changes to the last values of each post. It is for consumers that keep the present values alone, as caches and
 // search indexes do. It takes memory for each post, not for each change.
@@ -28,6 +32,7 @@ type merged struct {
 	prev, next int  // in list; -1: none
 	deleted    bool // and then perhaps made again
 	there      bool
+	old        Old // that of the first change, and columns of later ones
 }
 
 // Len is the number of merged changes.
@@ -59,13 +64,17 @@ func (l *Latest) merge(c *Change, p *Part) {
 	if !known {
 		at = len(l.list)
 		l.index[key] = at
-		l.list = append(l.list, merged{counter: p.Counter, mid: p.Mid, values: l.room(len(p.Values))})
+		l.list = append(l.list, merged{counter: p.Counter, mid: p.Mid, values: l.room(len(p.Values)), old: p.Old})
+		l.list[at].old.Values = slices.Clone(p.Old.Values)
 	}
 	l.moveLast(at, known)
 	m := &l.list[at]
 	m.position, m.timeMS = c.Position, c.TimeMS
 	if m.counter != p.Counter {
 		m.rename(p.Counter)
+	}
+	if known && !m.deleted {
+		m.before(&p.Old)
 	}
 	if p.Kind == Del {
 		m.deleted, m.there, m.values = true, false, m.values[:0]
@@ -117,7 +126,31 @@ func (m *merged) rename(next *schema.Counter) {
 			kept = append(kept, Value{i, v.Value})
 		}
 	}
+	var old []Value
+	for _, v := range m.old.Values {
+		if i := next.Index(m.counter.Columns[v.Column].ID); i >= 0 {
+			old = append(old, Value{i, v.Value})
+		}
+	}
+	if m.old.Values = old; m.old.There && len(old) == 0 {
+		m.old = Old{}
+	}
 	m.counter, m.values = next, kept
+}
+
+// before adds the values before a later change of the post, of columns that no earlier one has set. The post was not deleted between them.
+func (m *merged) before(later *Old) {
+	switch {
+	case !m.old.Told || !m.old.There:
+	case !later.Told:
+		m.old = Old{}
+	default:
+		for _, v := range later.Values {
+			if !slices.ContainsFunc(m.old.Values, func(have Value) bool { return have.Column == v.Column }) {
+				m.old.Values = append(m.old.Values, v)
+			}
+		}
+	}
 }
 
 func (m *merged) set(v Value) {
@@ -137,10 +170,11 @@ func (l *Latest) Each(fn func(c *Change)) {
 		m := &l.list[at]
 		at = m.next
 		if m.deleted {
-			c.Parts = append(c.Parts, Part{Kind: Del, Counter: m.counter, Mid: m.mid})
+			c.Parts = append(c.Parts, Part{Kind: Del, Counter: m.counter, Mid: m.mid, Old: m.old})
+			m.old = Old{Told: m.old.Told} // a set behind it makes the post
 		}
 		if m.there {
-			c.Parts = append(c.Parts, Part{Kind: Set, Counter: m.counter, Mid: m.mid, Values: m.values})
+			c.Parts = append(c.Parts, Part{Kind: Set, Counter: m.counter, Mid: m.mid, Values: m.values, Old: m.old})
 		}
 		if at >= 0 && l.list[at].position == m.position { // the consumer may stop behind this change
 			continue

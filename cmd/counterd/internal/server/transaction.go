@@ -161,7 +161,7 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 	if changes > counter.MaxOnceChanges { // a crash between two frames of the log would leave those of the first to be made again
 		return nil, errTooManyChanges
 	}
-	o.Hash = h.Sum()
+	o.Hash, o.Changes = h.Sum(), changes
 	return o, ""
 }
 
