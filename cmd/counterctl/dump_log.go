@@ -117,6 +117,19 @@ func (d *dumper) early(f *format.Frame) bool {
 	return !d.from.Time.IsZero() && f.TimeMS <= d.from.Time.UnixMilli()
 }
 
+// printOld prints the values before a change, if the record tells them.
+func (d *dumper) printOld(r *format.Record) {
+	switch old := &r.Old; {
+	case !old.Told:
+	case !old.There:
+		d.printf(" old none")
+	case len(old.Columns) == 0:
+		d.printf(" old defaults")
+	default:
+		d.printf(" old %s", d.names.values(r.Counter, old.Columns))
+	}
+}
+
 func (d *dumper) printRecord(f *format.Frame, pos uint64, r *format.Record) error {
 	switch r.Kind {
 	case format.KindSchema:
@@ -149,6 +162,10 @@ func (d *dumper) printRecord(f *format.Frame, pos uint64, r *format.Record) erro
 		d.printf(" %s %d %s", name, r.Mid, d.names.values(r.Counter, r.Columns))
 	case format.KindDelete:
 		d.printf(" %s %d", name, r.Mid)
+	}
+	switch r.Kind {
+	case format.KindSet, format.KindSetItem, format.KindDelete:
+		d.printOld(r)
 	case format.KindDefine:
 		d.printf(" %d %q epoch %d base %d", r.Number, r.Text, r.Epoch, r.Seq)
 	case format.KindOnce:

@@ -51,7 +51,8 @@ counterctl cursors --delete NAME when the sink is no longer needed.
 
 A line is {"position":"...","time":1700000000000,"parts":[{"kind":"set","counter":"weibo","mid":"102","values":{"comment":5}}]}.
 docs/reference/feed-json.md describes it. Values are those after the change. With --latest, changes that are read together are
-merged to the last values of each post.
+merged to the last values of each post. With --with-old, a part also has the values before it, "old":{"comment":4}, of counters with
+old=on: see ALTER COUNTER.
 
 A sink that was away for too long ends the command with status 1: the node keeps the log of the last changes (aof-retain), and of those
 behind a cursor (feed-retain).`,
@@ -64,6 +65,7 @@ behind a cursor (feed-retain).`,
 		flags.StringSliceVar(&f.counters, "counters", nil, "counters, separated by commas (default: all)")
 		flags.StringSliceVar(&f.columns, "columns", nil, "columns, separated by commas (default: all)")
 		flags.BoolVar(&f.latest, "latest", false, "merge the changes of a post that are read together")
+		flags.BoolVar(&f.old, "with-old", false, "write the values before each change, too, which the log has of counters with old=on")
 		flags.IntVar(&f.safe, "safe", 0, "write only changes that `N` replicas have")
 		flags.BoolVar(&f.untilCaughtUp, "until-caught-up", false, "end behind the changes that were acknowledged before")
 		f.reach = connect.AddFlags(flags)
@@ -83,7 +85,7 @@ type feeding struct {
 	to, from, state   string
 	cursor            string
 	counters, columns []string
-	latest            bool
+	latest, old       bool
 	safe              int
 	untilCaughtUp     bool
 	reach, reachSink  *connect.Flags
@@ -117,7 +119,7 @@ func (f *feeding) run(ctx context.Context, out output, addrs []string) error {
 	log := newFollowLog(out.Stderr)
 	done, err := feed.Run(ctx, feed.Options{
 		Addrs: addrs, TLS: f.reach.TLS, Dial: dial, Place: place, Cursor: f.cursor, From: from,
-		Counters: f.counters, Columns: f.columns, Latest: f.latest, Safe: f.safe,
+		Counters: f.counters, Columns: f.columns, Latest: f.latest, Old: f.old, Safe: f.safe,
 		UntilCaughtUp: f.untilCaughtUp, MarkEvery: markEvery, Log: log.printf, Progress: (&feedProgress{log: log}).show,
 	})
 	log.mu.Lock()

@@ -39,10 +39,17 @@ type FeedPart struct {
 	End     uint64   // of drop, the id behind the last, up to 2^63
 	Columns []string // of set
 	Values  []int64  // of Columns, after the change
+	Old     *FeedOld // of set and del, with FeedWithOld; nil: the log does not tell
 	Text    string   // of schema, the schema; of gain and lose, the move
 	Groups  string   // of gain and lose; of drop, the groups of hash slots whose posts are gone. Empty: all
 	From    uint64   // of gain, the shard that had the groups; 0: not known
 	Offset  uint64   // of gain, the offset of that shard's log from which on it has nothing of the groups
+}
+
+// FeedOld has the values before a part of a change. Without columns the post was not there.
+type FeedOld struct {
+	Columns []string // those that the part sets; of del all
+	Values  []int64  // of Columns, before the change
 }
 
 // PositionError says that a node cannot go on from a position. The changes behind it are gone, or some that were seen were taken
@@ -72,16 +79,24 @@ type FeedOption func(*feedOptions)
 // feedOptions are the options of a feed.
 type feedOptions struct {
 	safe int
+	old  bool
 }
 
 // FeedSafe has Feed give only changes that a number of replicas have acknowledged, as WAIT counts them. With Sentinel, no failover to one of
 // these replicas takes back a change that was given. In a cluster no failover does, without this option.
 func FeedSafe(replicas int) FeedOption { return func(o *feedOptions) { o.safe = replicas } }
 
+// FeedWithOld has the parts of a Feed tell the values before them, as far as the log has these: of counters with old=on. The server refuses if there is
+// no such counter.
+func FeedWithOld() FeedOption { return func(o *feedOptions) { o.old = true } }
+
 // words are the options as COUNTER.FEED takes them.
 func (o *feedOptions) words() (words []any) {
 	if o.safe > 0 {
 		words = append(words, "SAFE", o.safe)
+	}
+	if o.old {
+		words = append(words, "WITH", "OLD")
 	}
 	return words
 }
@@ -240,13 +255,27 @@ func parseID(v any) uint64 {
 	return n
 }
 
+// parseValues reads columns with their values.
+func parseValues(fields []any) (columns []string, values []int64) {
+	for at := 0; at < len(fields); at += 2 {
+		columns, values = append(columns, fields[at].(string)), append(values, fields[at+1].(int64))
+	}
+	return columns, values
+}
+
 func parsePart(fields []any) FeedPart {
 	p := FeedPart{Kind: fields[0].(string)}
 	switch p.Kind {
 	case "set", "del":
 		p.Counter, p.Mid = fields[1].(string), uint64(fields[2].(int64))
-		for at := 3; at < len(fields); at += 2 {
-			p.Columns, p.Values = append(p.Columns, fields[at].(string)), append(p.Values, fields[at+1].(int64))
+		if rest := fields[3:]; len(rest)%2 == 1 {
+			p.Columns, p.Values = parseValues(rest[:len(rest)-1])
+			if old, told := rest[len(rest)-1].([]any); told {
+				p.Old = new(FeedOld)
+				p.Old.Columns, p.Old.Values = parseValues(old)
+			}
+		} else {
+			p.Columns, p.Values = parseValues(rest)
 		}
 	case "drop":
 		p.Counter, p.Mid, p.End = fields[1].(string), parseID(fields[2]), parseID(fields[3])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -91,6 +92,39 @@ func TestFeedNumbered(t *testing.T) {
 	}
 	if _, _, err := parseFeed([]any{"1", []any{[]any{"1", int64(1), []any{}, "p", "x"}}}); !errors.Is(err, errFeedReply) {
 		t.Errorf("a number that is none: %v", err)
+	}
+}
+
+// TestFeedOld: a part has the values before it, if the log tells.
+func TestFeedOld(t *testing.T) {
+	post := func(kind string, rest ...any) []any { return append([]any{kind, "weibo", int64(7)}, rest...) }
+	for _, c := range []struct {
+		part []any
+		want FeedPart
+	}{
+		{post("set", "repost", int64(5)), FeedPart{Columns: []string{"repost"}, Values: []int64{5}}},
+		{post("set", "repost", int64(5), nil), FeedPart{Columns: []string{"repost"}, Values: []int64{5}}},
+		{post("set", "repost", int64(5), []any{}), FeedPart{Columns: []string{"repost"}, Values: []int64{5}, Old: &FeedOld{}}},
+		{post("set", "repost", int64(5), []any{"repost", int64(4)}), FeedPart{Columns: []string{"repost"}, Values: []int64{5}, Old: &FeedOld{[]string{"repost"}, []int64{4}}}},
+		{post("set", []any{}), FeedPart{Old: &FeedOld{}}},
+		{post("del"), FeedPart{}},
+		{post("del", nil), FeedPart{}},
+		{post("del", []any{"repost", int64(4), "comment", int64(0)}), FeedPart{Old: &FeedOld{[]string{"repost", "comment"}, []int64{4, 0}}}},
+	} {
+		c.want.Kind, c.want.Counter, c.want.Mid = c.part[0].(string), "weibo", 7
+		_, changes, err := parseFeed([]any{"1", []any{[]any{"1", int64(1), []any{c.part}}}})
+		if err != nil || len(changes) != 1 || !reflect.DeepEqual(changes[0].Value.Parts, []FeedPart{c.want}) {
+			t.Errorf("%v: got %+v, %v", c.part, changes, err)
+		}
+	}
+	if _, _, err := parseFeed([]any{"1", []any{[]any{"1", int64(1), []any{post("set", "repost", int64(5), []any{"repost"})}}}}); !errors.Is(err, errFeedReply) {
+		t.Errorf("a column without a value: %v", err)
+	}
+	var o feedOptions
+	FeedWithOld()(&o)
+	FeedSafe(2)(&o)
+	if got := o.words(); !slices.Equal(got, []any{"SAFE", 2, "WITH", "OLD"}) {
+		t.Errorf("words %v", got)
 	}
 }
 

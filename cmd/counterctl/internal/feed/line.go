@@ -14,6 +14,8 @@ import (
 //	  {"kind":"gain","move":"...","groups":"...","shard":1,"offset":5}, {"kind":"lose","move":"...","groups":"..."}],
 //	  "producer":"app-1","seq":"42"}
 //
+// With old values, set and del have "old":{"comment":4} behind the rest if the log tells them, which is {} if the post was not there.
+//
 // All behind the position and the shard is written from the bytes of the reply, in one pass. The position comes first: that is how a line
 // is known. It is known last, as that of a cluster has the places of all shards. shard is there in a cluster only.
 //

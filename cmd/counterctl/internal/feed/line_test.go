@@ -126,10 +126,15 @@ func TestLines(t *testing.T) {
 	schema := lineSchema(t)
 	const position = "1-00112233445566aa-0-100+12-3f2a"
 	bulk := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
-	text := "*2\r\n" + bulk("1-00112233445566aa-0-200-3f2a") + "*1\r\n*4\r\n" + bulk(position) + ":1795200000123\r\n*10\r\n" +
+	text := "*2\r\n" + bulk("1-00112233445566aa-0-200-3f2a") + "*1\r\n*4\r\n" + bulk(position) + ":1795200000123\r\n*15\r\n" +
 		"*7\r\n" + bulk("set") + bulk("weibo") + ":9223372036854775807\r\n" + bulk("comment") + ":5\r\n" + bulk("a\"b") + ":-1\r\n" +
 		"*3\r\n" + bulk("set") + bulk("weibo") + ":3\r\n" +
 		"*3\r\n" + bulk("del") + bulk("weibo") + ":7\r\n" +
+		"*6\r\n" + bulk("set") + bulk("weibo") + ":3\r\n" + bulk("comment") + ":5\r\n" + "*2\r\n" + bulk("comment") + ":4\r\n" +
+		"*6\r\n" + bulk("set") + bulk("weibo") + ":3\r\n" + bulk("comment") + ":5\r\n" + "*0\r\n" +
+		"*6\r\n" + bulk("set") + bulk("weibo") + ":3\r\n" + bulk("comment") + ":5\r\n" + "*-1\r\n" +
+		"*4\r\n" + bulk("del") + bulk("weibo") + ":7\r\n" + "*4\r\n" + bulk("comment") + ":5\r\n" + bulk("repost") + ":0\r\n" +
+		"*4\r\n" + bulk("del") + bulk("weibo") + ":7\r\n" + "*-1\r\n" +
 		"*1\r\n" + bulk("flush") +
 		"*4\r\n" + bulk("drop") + bulk("weibo") + bulk("0") + bulk("9223372036854775808") +
 		"*5\r\n" + bulk("drop") + bulk("weibo") + bulk("7") + bulk("8") + bulk("0-3") +
@@ -156,6 +161,11 @@ func TestLines(t *testing.T) {
 	want := map[string]any{"position": position, "time": json.Number("1795200000123"), "parts": []any{
 		map[string]any{"kind": "set", "counter": "weibo", "mid": "9223372036854775807", "values": map[string]any{"comment": json.Number("5"), "a\"b": json.Number("-1")}},
 		map[string]any{"kind": "set", "counter": "weibo", "mid": "3", "values": map[string]any{}},
+		map[string]any{"kind": "del", "counter": "weibo", "mid": "7"},
+		map[string]any{"kind": "set", "counter": "weibo", "mid": "3", "values": map[string]any{"comment": json.Number("5")}, "old": map[string]any{"comment": json.Number("4")}},
+		map[string]any{"kind": "set", "counter": "weibo", "mid": "3", "values": map[string]any{"comment": json.Number("5")}, "old": map[string]any{}},
+		map[string]any{"kind": "set", "counter": "weibo", "mid": "3", "values": map[string]any{"comment": json.Number("5")}},
+		map[string]any{"kind": "del", "counter": "weibo", "mid": "7", "old": map[string]any{"comment": json.Number("5"), "repost": json.Number("0")}},
 		map[string]any{"kind": "del", "counter": "weibo", "mid": "7"},
 		map[string]any{"kind": "flush"},
 		map[string]any{"kind": "drop", "counter": "weibo", "from": "0", "to": "9223372036854775808"},

@@ -223,7 +223,7 @@ func (r *reader) part(p *page, c *change) error {
 	p.text = append(p.text, kind...)
 	p.text = append(p.text, '"')
 	switch {
-	case kind == "set" && n >= 3 && n%2 == 1, kind == "del" && n == 3:
+	case kind == "set" && n >= 3, kind == "del" && (n == 3 || n == 4):
 		err = r.post(p, kind == "set", n-3)
 	case kind == "flush" && n == 1:
 	case kind == "drop" && n == 4:
@@ -275,7 +275,7 @@ func (r *reader) fields(p *page, names ...string) error {
 	return nil
 }
 
-// post reads the counter and the id of a post, and columns with their values.
+// post reads the counter and the id of a post, columns with their values, and the values before, which are one more word.
 func (r *reader) post(p *page, set bool, words int) error {
 	if err := r.fields(p, "counter"); err != nil {
 		return err
@@ -285,11 +285,28 @@ func (r *reader) post(p *page, set bool, words int) error {
 		return err
 	}
 	p.text = appendMid(p.text, mid)
-	if !set {
+	if set {
+		if err := r.values(p, `,"values":{`, words/2); err != nil {
+			return err
+		}
+	}
+	if words%2 == 0 {
 		return nil
 	}
-	p.text = append(p.text, `,"values":{`...)
-	for i := range words / 2 {
+	n, told, err := r.conn.ReadArray()
+	switch {
+	case err != nil || !told:
+		return err
+	case n%2 != 0:
+		return fmt.Errorf("%w: old values of %d words", wire.ErrProtocol, n)
+	}
+	return r.values(p, `,"old":{`, n/2)
+}
+
+// values reads n columns with their values.
+func (r *reader) values(p *page, begin string, n int) error {
+	p.text = append(p.text, begin...)
+	for i := range n {
 		name, _, err := r.conn.ReadBulk()
 		if err != nil {
 			return err

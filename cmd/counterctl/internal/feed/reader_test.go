@@ -47,10 +47,11 @@ func TestReplies(t *testing.T) {
 	}
 	for text, want := range map[string]error{
 		"*1\r\n$1\r\nx\r\n": wire.ErrProtocol,
-		"*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$1\r\np\r\n:5\r\n":                              wire.ErrProtocol,
-		"*2\r\n$1\r\nx\r\n*1\r\n*3\r\n$1\r\np\r\n:5\r\n*1\r\n*1\r\n$3\r\nset\r\n":     wire.ErrProtocol,
-		"*2\r\n$1\r\nx\r\n*1\r\n*3\r\n$1\r\np\r\n:5\r\n*1\r\n*1\r\n$5\r\nmerge\r\n":   wire.ErrProtocol,
-		"*2\r\n$1\r\nx\r\n*1\r\n*3\r\n$1\r\np\r\n:5\r\n*1\r\n*2\r\n$5\r\nflush\r\n:1": wire.ErrProtocol,
+		"*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$1\r\np\r\n:5\r\n":                                                            wire.ErrProtocol,
+		"*2\r\n$1\r\nx\r\n*1\r\n*3\r\n$1\r\np\r\n:5\r\n*1\r\n*1\r\n$3\r\nset\r\n":                                   wire.ErrProtocol,
+		"*2\r\n$1\r\nx\r\n*1\r\n*3\r\n$1\r\np\r\n:5\r\n*1\r\n*1\r\n$5\r\nmerge\r\n":                                 wire.ErrProtocol,
+		"*2\r\n$1\r\nx\r\n*1\r\n*3\r\n$1\r\np\r\n:5\r\n*1\r\n*2\r\n$5\r\nflush\r\n:1":                               wire.ErrProtocol,
+		"*2\r\n$1\r\nx\r\n*1\r\n*3\r\n$1\r\np\r\n:5\r\n*1\r\n*4\r\n$3\r\ndel\r\n$1\r\nc\r\n:7\r\n*1\r\n$1\r\na\r\n": wire.ErrProtocol,
 	} {
 		r := scripted(t, text)
 		if _, err := r.Read(t.Context(), feedjoin.Oldest); !errors.Is(err, want) {

@@ -23,7 +23,8 @@ type Options struct {
 
 	Counters, Columns []string // nil: all
 	Latest            bool
-	Safe              int // replicas that have a change before it is shown; 0: as the node's settings say
+	Old               bool // the values before each change, too
+	Safe              int  // replicas that have a change before it is shown; 0: as the node's settings say
 
 	UntilCaughtUp bool // end behind the changes that were acknowledged before
 	MarkEvery     time.Duration
@@ -164,6 +165,9 @@ func (o *Options) words() (words []string) {
 	}
 	if o.Latest {
 		words = append(words, "LATEST")
+	}
+	if o.Old {
+		words = append(words, "WITH", "OLD")
 	}
 	return words
 }

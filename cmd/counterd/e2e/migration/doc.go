@@ -10,6 +10,7 @@
 //	follow_test.go                          a redis-server that is followed
 //	download_test.go export_test.go         exports and downloads
 //	feed_test.go                            counterctl feed: each kind of sink, killed together with the node and the tool; exports with a position
+//	feed_old_test.go                        old values in the feed, for counterctl feed and dump
 //	windows_test.go                         tools beside a column that counts in a window of time
 //	built_test.go                           directories that counterctl build makes
 package migration

@@ -58,7 +58,7 @@ var extras = map[string]extra{
 		example: "COUNTER.MSET weibo 7 1 2 3 8 4 50 6;COUNTER.DROPRANGE weibo 0 8;EXISTS 7 8"},
 	"counter.scrub": {reply: "A status text", differs: "not in Redis", example: "COUNTER.SCRUB"},
 	"add":           {reply: "`OK`", errors: "`ERR` if the column exists with another definition", differs: "not in Redis", example: "ADD COUNTER pages;ADD COLUMN pages views hint=16 suffix=views;INCR pages:1.views;DROP COUNTER pages"},
-	"alter": {reply: "`OK`", errors: "`ERR` if the counter or column does not exist, or if the counter would have `retain` without `ids`", differs: "not in Redis. See [Posts are kept for a time](../concepts/memory-and-disk.md#posts-are-kept-for-a-time) and [Top lists](../concepts/queries.md#top-lists)",
+	"alter": {reply: "`OK`", errors: "`ERR` if the counter or column does not exist, or if the counter would have `retain` without `ids`", differs: "not in Redis. See [Posts are kept for a time](../concepts/memory-and-disk.md#posts-are-kept-for-a-time), [Values before a change](../concepts/feed.md#values-before-a-change) and [Top lists](../concepts/queries.md#top-lists)",
 		example: "ADD COUNTER pages ids=snowflake retain=730d;ALTER COUNTER pages retain=365d;SCHEMA;ALTER COUNTER pages retain=off;DROP COUNTER pages;ALTER COLUMN weibo repost top=100;ALTER COLUMN weibo repost top=off"},
 	"drop":         {reply: "`OK`", errors: "`ERR` if it does not exist", differs: "not in Redis"},
 	"schema":       {reply: "Array of lines", differs: "not in Redis", example: "SCHEMA"},

@@ -19,13 +19,17 @@ import (
 )
 
 // TestClusterFeed has half of the groups move to another shard and back while clients increment posts. A consumer that ends now and then, and
-// goes on from its last position, sees each value of each post once, in order.
+// goes on from its last position, sees each value of each post once, in order, with the value before.
 func TestClusterFeed(t *testing.T) {
 	t.Parallel()
 	k := joinTwoShards(t)
 	conns := [2]*wireClient{wireDial(t, k.nodes[0], 2), wireDial(t, k.nodes[1], 2)}
 	for _, c := range conns {
 		c.want("CONFIG SET appendfsync always", "+OK")
+	}
+	conns[0].want("ALTER COUNTER weibo old=on", "+OK")
+	for _, c := range conns {
+		until(t, "old values on both shards", func() bool { return strings.Contains(c.do("SCHEMA").String(), "old=on") })
 	}
 	const posts = 64
 	var written [posts]int64
@@ -63,7 +67,7 @@ func TestClusterFeed(t *testing.T) {
 		position := counting.FeedOldest
 		for ctx.Err() == nil {
 			n := 0
-			for change, err := range c.Feed(ctx, position) {
+			for change, err := range c.Feed(ctx, position, counting.FeedWithOld()) {
 				if err != nil {
 					if ctx.Err() == nil {
 						t.Errorf("the feed ended: %v", err)
@@ -80,6 +84,12 @@ func TestClusterFeed(t *testing.T) {
 					}
 					if p.Kind != "set" {
 						continue
+					}
+					old := p.Old
+					if old == nil || (len(old.Values) == 0) != (seen[p.Mid] == 0) || len(old.Values) > 0 && old.Values[0] != seen[p.Mid] {
+						t.Errorf("post %d had %+v, want %d; of shard %d at %s", p.Mid, old, seen[p.Mid], change.Shard, change.Position)
+						cancel()
+						return
 					}
 					if seen[p.Mid]++; p.Values[0] != seen[p.Mid] {
 						t.Errorf("post %d has %d, want %d; of shard %d at %s", p.Mid, p.Values[0], seen[p.Mid], change.Shard, change.Position)

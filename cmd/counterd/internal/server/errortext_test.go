@@ -26,10 +26,10 @@ type errorLiteral struct {
 // noErrors are texts that begin like one.
 var noErrors = []string{"TCP port for TLS alone, on the same addresses, 0 for none; --port 0 leaves only this one", "PRIVATE KEY", "ENCRYPTED PRIVATE KEY",
 	"HTTPS there, with the certificate of tls-cert-file; tls-auth-clients says who must show one", "TCP port for reads only, on the same addresses, 0 for none", "RETURNING NEW", "RETURNING OLD: DEL leaves nothing",
-	"FROM position [COUNT count] [BLOCK milliseconds] [SAFE replicas] [COUNTERS counter [counter ...]] [COLUMNS column [column ...]] [MID operator mid [AND MID operator mid ...]] [LATEST]",
+	"FROM position [COUNT count] [BLOCK milliseconds] [SAFE replicas] [COUNTERS counter [counter ...]] [COLUMNS column [column ...]] [MID operator mid [AND MID operator mid ...]] [LATEST] [WITH OLD]",
 	"LIMIT with RETURNING", "OLD or NEW", "FULLRESYNC %s %d", "HTTP request refused, connection closed", "TCP port, 0 for none", "YES | NO",
-	"COUNTER counter | COLUMN counter name", "COUNTER counter [ids=layout|none] [retain=time|off] | COLUMN counter name top=n|off",
-	"COUNTER counter [ids=layout] [retain=time] | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [top=n] [primarykey] | COLUMN counter name window=length/bucket of=column [suffix=suffix] [top=n] | COLUMN counter name decay=halflife of=column[*weight][+column[*weight]...] [suffix=suffix] [top=n]"}
+	"COUNTER counter | COLUMN counter name", "COUNTER counter [ids=layout|none] [retain=time|off] [old=on|off] | COLUMN counter name top=n|off",
+	"COUNTER counter [ids=layout] [retain=time] [old=on|off] | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [top=n] [primarykey] | COLUMN counter name window=length/bucket of=column [suffix=suffix] [top=n] | COLUMN counter name decay=halflife of=column[*weight][+column[*weight]...] [suffix=suffix] [top=n]"}
 
 // errorLiterals finds in the production code of the server and of what is beside it all texts of error replies: those
 // that begin with a word of package errclass. A text that begins with another word in capitals, and is no name of a

@@ -104,6 +104,70 @@ func TestFeedCommand(t *testing.T) {
 	}
 }
 
+// TestFeedWithOld: the values before each change, of a counter with old=on, in both versions of the protocol, on a replica too.
+func TestFeedWithOld(t *testing.T) {
+	primary, replica := replPair(t, counter.SyncAlways)
+	for _, proto := range []int{2, 3} {
+		c, r := primary.dial(), replica.dial()
+		for _, w := range []*wireClient{c, r} {
+			w.proto = proto
+			w.do(fmt.Sprint("HELLO ", proto))
+		}
+		c.want("FLUSHALL", "+OK")
+		at, _ := feedOf(t, c.do("COUNTER.FEED FROM NOW"))
+		c.want("INCR 1.cntcm", ":1")
+		c.want("ALTER COUNTER weibo old=on", "+OK")
+		c.want("INCR 1.cntcm", ":2")
+		c.want("INCRBY 2.cntcm 5", ":5")
+		c.want("HSET 1 comment 7 repost 6", ":0")
+		c.want("SET 2.cntrn 9", "+OK")
+		c.want(fmt.Sprintf("INCR 2.cntcm IDMP p%d 1", proto), ":6")
+		c.want("MULTI", "+OK")
+		c.want("DECR 1.cntcm", "+QUEUED")
+		c.want("DEL 2", "+QUEUED")
+		c.want("EXEC", "[:6 :1]")
+		c.want("COUNTER.MSET weibo 1 8 9 3 4 5 COLUMNS comment repost", ":2")
+		c.want("COUNTER.UPDATE weibo MID >= 3 INCR comment 1", ":1")
+		c.want("ALTER COUNTER weibo old=off", "+OK")
+		c.want("INCR 1.cntcm", ":9")
+		c.want("ALTER COUNTER weibo old=on", "+OK")
+		want := []string{`[["set" "weibo" :1 "comment" :1 nil]]`, `schema`, `[["set" "weibo" :1 "comment" :2 ["comment" :1]]]`, `[["set" "weibo" :2 "comment" :5 []]]`,
+			`[["set" "weibo" :1 "comment" :7 "repost" :6 ["comment" :2 "repost" :0]]]`, `[["set" "weibo" :2 "repost" :9 ["repost" :0]]]`,
+			`[["set" "weibo" :2 "comment" :6 ["comment" :5]]] ` + fmt.Sprintf(`"p%d" :1`, proto),
+			`[["set" "weibo" :1 "comment" :6 ["comment" :7]] ["del" "weibo" :2 ["comment" :6 "repost" :9]]]`,
+			`[["set" "weibo" :1 "comment" :8 "repost" :9 ["comment" :6 "repost" :6]] ["set" "weibo" :3 "comment" :4 "repost" :5 []]]`,
+			`[["set" "weibo" :3 "comment" :5 ["comment" :4]]]`, `schema`, `[["set" "weibo" :1 "comment" :9 nil]]`, `schema`}
+		read := func(w *wireClient, words string, want ...string) {
+			t.Helper()
+			var changes []string
+			until(t, "all changes", func() bool {
+				_, changes = feedOf(t, w.do("COUNTER.FEED FROM "+at+words))
+				return len(changes) >= len(want)
+			})
+			for i := range changes {
+				if strings.HasPrefix(changes[i], `[["schema"`) {
+					changes[i] = "schema"
+				}
+			}
+			if strings.Join(changes, "\n") != strings.Join(want, "\n") {
+				t.Errorf("RESP%d%s: got %q, want %q", proto, words, changes, want)
+			}
+		}
+		read(c, " WITH OLD", want...)
+		read(c, " with old COUNTERS weibo MID >= 3", `schema`, `[["set" "weibo" :3 "comment" :4 "repost" :5 []]]`, want[9], `schema`, `schema`)
+		read(c, " COLUMNS repost WITH OLD MID < 3", `schema`, `[["set" "weibo" :1 "repost" :6 ["repost" :0]]]`, `[["set" "weibo" :2 "repost" :9 ["repost" :0]]]`,
+			`[["del" "weibo" :2 ["repost" :9]]]`, `[["set" "weibo" :1 "repost" :9 ["repost" :6]]]`, `schema`, `schema`)
+		read(r, " WITH OLD", want...)
+		begin := at // behind the first change of the schema all changes have old values
+		for range 2 {
+			begin, _ = feedOf(t, c.do("COUNTER.FEED COUNT 1 FROM "+begin))
+		}
+		at = begin
+		read(c, " LATEST WITH OLD", `[["del" "weibo" :2 []]]`, `[["set" "weibo" :1 "comment" :8 "repost" :9 ["comment" :1 "repost" :0]]]`, `[["set" "weibo" :3 "comment" :5 "repost" :5 []]]`)
+		c.want("ALTER COUNTER weibo old=off", "+OK")
+	}
+}
+
 // TestFeedBlocks: a client that waits is told of the next change, and of nothing that it does not want.
 func TestFeedBlocks(t *testing.T) {
 	s := feedServe(t)
@@ -386,12 +450,15 @@ func provokeFeeds(p provoker) {
 	c := wireDial(p, s, 2)
 	begin, _ := feedOf(p, c.do("COUNTER.FEED FROM OLDEST COUNT 1 BLOCK 60000")) // behind a change: all logs agree at offset 0
 	for _, words := range []string{"", " FROM", " FROM x", " FROM NOW COUNT 0", " FROM NOW COUNT x", " FROM NOW BLOCK -1", " FROM NOW SAFE 0", " FROM NOW FROM NOW", " FROM NOW COUNTERS", " FROM NOW COUNTERS nosuch",
-		" FROM NOW COLUMNS nosuch", " FROM NOW COUNTERS weibo COLUMNS nosuch", " FROM NOW MID > 5", " FROM NOW MID >= x", " FROM NOW MID < 0", " FROM NOW MID >= 1 MID >= 2", " FROM NOW WITH OLD", " COUNT 5", " FROM " + begin[:len(begin)-1],
+		" FROM NOW COLUMNS nosuch", " FROM NOW COUNTERS weibo COLUMNS nosuch", " FROM NOW MID > 5", " FROM NOW MID >= x", " FROM NOW MID < 0", " FROM NOW MID >= 1 MID >= 2", " FROM NOW WITH OLD", " FROM NOW WITH", " FROM NOW WITH NEW", " FROM NOW WITH OLD WITH OLD", " FROM NOW COUNTERS weibo WITH OLD", " COUNT 5", " FROM " + begin[:len(begin)-1],
 		" FROM NOW COUNT 10001", " FROM NOW MID >= 1 AND", " FROM NOW MID >= 1 AND COUNT 5", " FROM NOW MID >= 1 AND 5", " FROM NOW AND MID >= 1", " FROM NOW MID >= 1 AND AND MID < 5"} {
 		p.refused(s, c, "COUNTER.FEED"+words, "ERR ")
 	}
 	p.refused(s, c, "COUNTER.FEED FROM NOW COLUMNS nosuch", "ERR syntax error: got 'nosuch' behind COLUMNS, want columns that one of the counters has")
 	p.refused(s, c, "COUNTER.FEED FROM NOW COUNTERS weibo COLUMNS nosuch", "ERR no column 'nosuch' in counter 'weibo' (see SCHEMA)")
+	p.refused(s, c, "COUNTER.FEED FROM NOW WITH", "ERR syntax error: got the end behind WITH, want OLD")
+	p.refused(s, c, "COUNTER.FEED FROM NOW COUNTERS weibo WITH OLD", "ERR the log has no old values of counter 'weibo', which WITH OLD asks for: run ALTER COUNTER weibo old=on")
+	p.refused(s, c, "COUNTER.FEED WITH OLD FROM NOW", "ERR the log has no old values of any counter, which WITH OLD asks for: run ALTER COUNTER weibo old=on")
 	c.want("ADD COLUMN weibo hot decay=1h of=repost*2+comment", "+OK")
 	p.refused(s, c, "COUNTER.FEED FROM NOW COUNTERS weibo COLUMNS comment hot",
 		"ERR syntax error: got 'hot' behind COLUMNS, want columns that are not derived: hot has no changes of its own, and counts the additions to repost, comment")

@@ -15,7 +15,8 @@ import (
 // the names of counters and columns.
 type changes struct {
 	out    resp.Replies
-	n      int // how many
+	n      int  // how many
+	old    bool // with the values before
 	texts  counter.FeedPositions
 	text   []byte
 	timeMS int64              // of the last change
@@ -35,9 +36,10 @@ type names struct {
 // byte twice.
 var spare = sync.Pool{New: func() any { return new(changes) }}
 
-// newChanges returns no changes, for a version of the protocol.
-func newChanges(proto int) *changes {
+// newChanges returns no changes, for a version of the protocol, with old values or without.
+func newChanges(proto int, old bool) *changes {
 	w := spare.Get().(*changes)
+	w.old = old
 	w.out.SetProtocol(proto)
 	return w
 }
@@ -79,9 +81,7 @@ func (w *changes) add(change *counter.FeedChange) {
 		case counter.FeedSet:
 			w.set(p)
 		case counter.FeedDel:
-			out.Array(3)
-			out.Raw(w.of(p.Counter).del)
-			out.Uint(p.Mid)
+			w.del(p)
 		default:
 			w.marker(p)
 		}
@@ -99,10 +99,46 @@ func (w *changes) add(change *counter.FeedChange) {
 // set encodes columns of a post.
 func (w *changes) set(p *counter.FeedPart) {
 	out, names := &w.out, w.of(p.Counter)
-	out.Array(3 + 2*len(p.Values))
+	n := 3 + 2*len(p.Values)
+	if w.old {
+		n++
+	}
+	out.Array(n)
 	out.Raw(names.set)
 	out.Uint(p.Mid)
 	for _, v := range p.Values {
+		out.Raw(names.column(v.Column))
+		out.Uint(v.Value)
+	}
+	if w.old {
+		w.before(p, names)
+	}
+}
+
+// del encodes a post that is gone.
+func (w *changes) del(p *counter.FeedPart) {
+	out, names := &w.out, w.of(p.Counter)
+	if w.old {
+		out.Array(4)
+	} else {
+		out.Array(3)
+	}
+	out.Raw(names.del)
+	out.Uint(p.Mid)
+	if w.old {
+		w.before(p, names)
+	}
+}
+
+// before encodes the values before a part, its last element.
+func (w *changes) before(p *counter.FeedPart, names *names) {
+	out := &w.out
+	if !p.Old.Told {
+		out.NullArray()
+		return
+	}
+	out.Array(2 * len(p.Old.Values))
+	for _, v := range p.Old.Values {
 		out.Raw(names.column(v.Column))
 		out.Uint(v.Value)
 	}

@@ -2,12 +2,14 @@
 // log. Package feed of counter/internal reads the log and says what a change is; here are the arguments, the replies, and how a client
 // waits.
 //
-//	COUNTER.FEED FROM position|NOW|OLDEST [COUNT n] [BLOCK ms] [SAFE n] [COUNTERS c...] [COLUMNS c...] [MID >= a] [AND] [MID < b] [LATEST]
+//	COUNTER.FEED FROM position|NOW|OLDEST [COUNT n] [BLOCK ms] [SAFE n] [COUNTERS c...] [COLUMNS c...] [MID >= a] [AND] [MID < b] [LATEST] [WITH OLD]
 //
 //	reply     [position, [change ...]]
 //	change    [position, time in ms, [part ...]]     [position, time in ms, [part ...], producer, number]
 //	part      [set, counter, mid, column, value, ...]     [del, counter, mid]     [flush]     [schema, text]
 //	          [gain, move, groups, shard, offset]     [lose, move, groups]
+//	          with OLD: [set, counter, mid, column, value, ..., old]     [del, counter, mid, old]
+//	old       null: the log does not tell     []: the post was not there     [column, value before, ...]
 //
 // The replies are the same arrays in both versions of the protocol. A client goes on from the position of the reply, or from that
 // of any change in it. The first is behind changes that were not wanted too.

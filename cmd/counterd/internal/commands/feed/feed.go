@@ -19,7 +19,7 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 		"A container for commands about named cursors of the feed of changes.", cursorRows(on)...)
 	return []*command.Row[C]{cursor, {Name: "counter.feed", Arity: -3, Flags: command.ReadOnly | command.NoMulti | command.Blocking | command.NoScript, Group: "counterd", Since: "0.1.0",
 		Complexity: "O(N) in the log that is read", Summary: "Returns the changes behind a position, in the order of the log.",
-		Syntax: "FROM position [COUNT count] [BLOCK milliseconds] [SAFE replicas] [COUNTERS counter [counter ...]] [COLUMNS column [column ...]] [MID operator mid [AND MID operator mid ...]] [LATEST]",
+		Syntax: "FROM position [COUNT count] [BLOCK milliseconds] [SAFE replicas] [COUNTERS counter [counter ...]] [COLUMNS column [column ...]] [MID operator mid [AND MID operator mid ...]] [LATEST] [WITH OLD]",
 		Asks:   asks, Run: func(c C, args [][]byte) { run(on(c), args) }}}
 }
 
@@ -62,7 +62,7 @@ func run(conn Conn, args [][]byte) {
 		conn.Call().StoreError(err)
 		return
 	}
-	c := &call{conn: conn, req: req, store: store, changes: newChanges(conn.Call().Out.Protocol())}
+	c := &call{conn: conn, req: req, store: store, changes: newChanges(conn.Call().Out.Protocol(), req.filter.Old)}
 	defer c.changes.done()
 	defer func() {
 		if c.feed != nil {

@@ -35,7 +35,7 @@ type request struct {
 }
 
 // words are the keywords, each of which ends a list of names before it.
-var words = []string{"FROM", "COUNT", "BLOCK", "SAFE", "COUNTERS", "COLUMNS", "MID", "LATEST"}
+var words = []string{"FROM", "COUNT", "BLOCK", "SAFE", "COUNTERS", "COLUMNS", "MID", "LATEST", "WITH"}
 
 // parser goes over the arguments behind the command's name.
 type parser struct {
@@ -45,7 +45,7 @@ type parser struct {
 	req  request
 }
 
-// parse reads the arguments. Errors are a *query.SyntaxError, *query.LimitError or *query.UnknownError, or match
+// parse reads the arguments. Errors are a *query.SyntaxError, *query.LimitError, *query.UnknownError or *NoOldError, or match
 // counter.ErrFeedMalformed.
 func parse(sch *schema.Schema, args [][]byte) (request, error) {
 	p := parser{args: args, seen: make(map[string]bool), req: request{count: DefaultCount}}
@@ -74,7 +74,7 @@ func keyword(word []byte) string {
 func (p *parser) clause() (err error) {
 	word := keyword(p.args[0])
 	if word == "" {
-		return &query.SyntaxError{After: p.last, Got: resp.Printable(p.args[0], 64), Want: "FROM, COUNT, BLOCK, SAFE, COUNTERS, COLUMNS, MID or LATEST"}
+		return &query.SyntaxError{After: p.last, Got: resp.Printable(p.args[0], 64), Want: "FROM, COUNT, BLOCK, SAFE, COUNTERS, COLUMNS, MID, LATEST or WITH OLD"}
 	}
 	if p.seen[word] && word != "MID" {
 		return &query.SyntaxError{After: p.last, Got: word, Want: word + " once"}
@@ -99,6 +99,8 @@ func (p *parser) clause() (err error) {
 		err = p.mid()
 	case "LATEST":
 		p.req.latest = true
+	case "WITH":
+		err = p.with()
 	}
 	return err
 }
@@ -127,6 +129,19 @@ func (p *parser) from() error {
 		p.req.from, err = counter.ParseFeedPosition(string(word))
 	}
 	return err
+}
+
+// with reads the word behind WITH.
+func (p *parser) with() error {
+	word, err := p.next("OLD")
+	if err != nil {
+		return err
+	}
+	if !resp.EqualFold(word, "OLD") {
+		return &query.SyntaxError{After: p.last, Got: resp.Printable(word, 64), Want: "OLD"}
+	}
+	p.req.filter.Old = true
+	return nil
 }
 
 func (p *parser) number(least, most int) (int, error) {
@@ -208,12 +223,52 @@ func (p *parser) and() error {
 	return nil
 }
 
+// NoOldError says that WITH OLD was asked of counters whose old values are not logged.
+type NoOldError struct {
+	Named   bool   // it is the counter that COUNTERS names; else no counter has old values
+	Counter string // empty: there is none at all
+}
+
+// Error names the statement that has old values logged.
+func (e *NoOldError) Error() string {
+	switch {
+	case e.Named:
+		return "the log has no old values of counter '" + e.Counter + "', which WITH OLD asks for: run ALTER COUNTER " + e.Counter + " old=on"
+	case e.Counter == "":
+		return "there is no counter whose old values the log has, which WITH OLD asks for"
+	}
+	return "the log has no old values of any counter, which WITH OLD asks for: run ALTER COUNTER " + e.Counter + " old=on"
+}
+
+// checkOld tells whether the log has old values of the named counters, or of one at all.
+func (p *parser) checkOld(sch *schema.Schema) error {
+	f := &p.req.filter
+	for _, name := range f.Counters {
+		if !sch.Counter(name).Old {
+			return &NoOldError{Named: true, Counter: name}
+		}
+	}
+	if f.Counters != nil || slices.ContainsFunc(sch.Counters(), func(def *schema.Counter) bool { return def.Old }) {
+		return nil
+	}
+	first := ""
+	if all := sch.Counters(); len(all) > 0 {
+		first = all[0].Name
+	}
+	return &NoOldError{Counter: first}
+}
+
 // check tells whether the named counters and columns are there.
 func (p *parser) check(sch *schema.Schema) error {
 	f := &p.req.filter
 	for _, name := range f.Counters {
 		if sch.Counter(name) == nil {
 			return &query.UnknownError{Counter: resp.Printable([]byte(name), 64)}
+		}
+	}
+	if f.Old {
+		if err := p.checkOld(sch); err != nil {
+			return err
 		}
 	}
 	for _, name := range f.Columns {
