@@ -36,9 +36,10 @@ type Options struct {
 	Shards  int    // of the cluster; 0: it is none
 	Cells   []Cell // to which clients add one at a time
 	Pages   []Page
-	Repeats bool // a change may set the value that is there: a read that only a primary answers is INCRBY 0
-	GiveUp  bool // the owner of a page may give a version up, which comes later
-	Undo    bool // changes may be taken back
+	Repeats bool     // a change may set the value that is there: a read that only a primary answers is INCRBY 0
+	Growing []string // counters whose posts clients make all the time, beside Cells
+	GiveUp  bool     // the owner of a page may give a version up, which comes later
+	Undo    bool     // changes may be taken back
 }
 
 // View is the values of all counters by a feed. The faults that its methods return are sentences.
@@ -50,6 +51,7 @@ type View struct {
 	pages   map[Cell]*Page
 	owners  [slot.Groups]uint64 // the shard that has each group of hash slots, by gains and losses; 0: not known
 	numbers map[string]bool     // of numbered changes
+	gap     bool                // changes were not seen, maybe of cells that are not known
 	journal []step              // which Undo takes back
 	changes int
 }
@@ -106,8 +108,10 @@ func (v *View) Changes() int { return v.changes }
 
 // Value is that of a cell by the feed.
 func (v *View) Value(of Cell) (value int64, known bool) {
-	s := v.cells[of]
-	return s.value, !s.free
+	if s := v.cells[of]; s != nil {
+		return s.value, !s.free
+	}
+	return 0, !v.gap // of a growing counter
 }
 
 // Take takes a change of a shard, which ends at an offset of its log.
@@ -206,6 +210,9 @@ func (v *View) before(offset uint64, of Cell) *seen {
 
 // put notes a new value.
 func (v *View) put(offset uint64, of Cell, value int64) (fault string) {
+	if v.cells[of] == nil && slices.Contains(v.o.Growing, of.Counter) {
+		v.cells[of] = &seen{free: v.gap}
+	}
 	s := v.before(offset, of)
 	if s == nil {
 		return ""
@@ -252,6 +259,7 @@ func (v *View) Gap() {
 	if v.o.Shards > 1 {
 		clear(v.owners[:])
 	}
+	v.gap = true
 	for of := range v.cells {
 		s := v.before(math.MaxUint64, of)
 		s.free, s.flushes = true, nil

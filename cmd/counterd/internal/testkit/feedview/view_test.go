@@ -115,6 +115,42 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// TestGrowing: a post of a growing counter is known from its first change on, which is not checked behind a gap. Posts of other counters are not
+// looked at.
+func TestGrowing(t *testing.T) {
+	v := New(Options{Growing: []string{one.Counter}})
+	take := func(c Change) string { return strings.Join(v.Take(0, 1, &c), "\n") }
+	if fault := take(turn(9, 7, 8)); fault != "" {
+		t.Error(fault)
+	}
+	for value := int64(1); value < 3; value++ {
+		if fault := take(incr(value)); fault != "" {
+			t.Error(fault)
+		}
+	}
+	if take(incr(4)) == "" {
+		t.Error("4 behind 2 is no fault")
+	}
+	if value, known := v.Value(Cell{one.Counter, one.Mid + 1, one.Column}); value != 0 || !known {
+		t.Errorf("a post without changes is %d, %v", value, known)
+	}
+	drop := Change{Parts: []Part{{Kind: "drop", Counter: one.Counter, Mid: 0, End: one.Mid + 1}}}
+	if take(drop); take(incr(2)) == "" {
+		t.Error("2 behind a drop is no fault")
+	}
+	v = New(Options{Growing: []string{one.Counter}})
+	v.Gap()
+	if _, known := v.Value(one); known {
+		t.Error("the value behind a gap is known")
+	}
+	if fault := take(incr(7)); fault != "" {
+		t.Error(fault)
+	}
+	if take(incr(9)) == "" {
+		t.Error("9 behind 7 is no fault")
+	}
+}
+
 // TestMoved: a flush of one shard leaves posts whose groups have moved to another.
 func TestMoved(t *testing.T) {
 	v := New(Options{Shards: 2, Cells: []Cell{one}})

@@ -51,6 +51,7 @@ type Config struct {
 	Late          bool   // the consumer falls behind, and a cursor keeps the log for it
 	Window        string // of column w, which counts the additions to n; empty: there is none
 	Top           int    // length of the top lists; 0: there are none
+	Aging         bool   // the primary drops posts of counter r by age
 }
 
 // Draw draws a configuration.
@@ -108,19 +109,20 @@ func (c *Config) more(d *Dice) {
 	if d.Chance(300) {
 		c.clocks(d)
 	}
-	if c.Flushes = c.Flushes || d.Chance(200); c.Sentinel { // which may lose one, as any change
+	if c.Flushes = c.Flushes || d.Chance(200); c.Sentinel || c.Aging { // Sentinel may lose one, as any change
 		c.Flushes = false
 	}
 	if d.Chance(100) && !c.Quiet && c.Scene == "" {
 		c.evictions(d)
 	}
-	if d.Chance(150) && c.Scene != "decay" && c.Scene != "both-in-sync" { // older nodes give less to a node that heals
+	if d.Chance(150) && c.Scene != "decay" && c.Scene != "both-in-sync" && c.Scene != "aging" { // older nodes give less to a node that heals
 		c.age(d)
 	}
 	c.Feed = c.Feed || d.Chance(500)
 	c.Cursor = c.Feed && (d.Chance(500) || c.Cursor)
 	c.Window = Pick(d, []string{longWindow, hourWindow, shortWindow, ""})
 	c.Top = Pick(d, []int{0, 1, 2, 5, 20})
+	c.Aging = (d.Chance(300) || c.Aging) && c.ages()
 }
 
 // calm makes it the configuration of a production cluster that is hardly used: the defaults of settings, a command each few seconds, and
@@ -154,8 +156,8 @@ func (c *Config) watched(d *Dice) {
 func (c *Config) hangs(d *Dice) { c.DiskHangs, c.Weights[diskHangs] = true, 3+d.N(10) }
 
 func (c *Config) String() string {
-	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys and %d pages, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, segments of %d, links %+v, etcd faults %t, sentinel %t, decay %t, hangs %t, tiers %t, clocks %d, flushes %t, strangers %d, older %d, released %t, %s with a fault each %s, scenes %q, quiet %t, feed %t, cursor %t, late %t, window %q, top %d",
-		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Pages, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Segment, c.Network, c.EtcdFaults, c.Sentinel, c.Decay, c.DiskHangs, c.Tiers, c.Drift, c.Flushes, c.Strangers, c.Older, c.Released, c.Lasts, c.Every, c.Scene, c.Quiet, c.Feed, c.Cursor, c.Late, c.Window, c.Top)
+	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys and %d pages, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, segments of %d, links %+v, etcd faults %t, sentinel %t, decay %t, hangs %t, tiers %t, clocks %d, flushes %t, strangers %d, older %d, released %t, %s with a fault each %s, scenes %q, quiet %t, feed %t, cursor %t, late %t, window %q, top %d, aging %t",
+		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Pages, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Segment, c.Network, c.EtcdFaults, c.Sentinel, c.Decay, c.DiskHangs, c.Tiers, c.Drift, c.Flushes, c.Strangers, c.Older, c.Released, c.Lasts, c.Every, c.Scene, c.Quiet, c.Feed, c.Cursor, c.Late, c.Window, c.Top, c.Aging)
 }
 
 // server is the configuration of a node.

@@ -67,6 +67,9 @@ func newView(r *Run) *feedview.View {
 		}
 		o.Pages = append(o.Pages, page)
 	}
+	if conf.Aging {
+		o.Growing = []string{"r"}
+	}
 	return feedview.New(o)
 }
 
@@ -435,7 +438,7 @@ func (c *consumer) lacks() string {
 			}
 		}
 	}
-	return ""
+	return c.lacksAged()
 }
 
 func (c *consumer) differs(of feedview.Cell, value int64) string {

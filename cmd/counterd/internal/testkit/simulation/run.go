@@ -35,6 +35,7 @@ type Run struct {
 	operator    *client
 	sentinel    *sentinel    // nil: there is none
 	consumer    *consumer    // of the feed; nil: there is none
+	author      *author      // of posts that are dropped by age; nil: there is none
 	victims     []*Machine   // whose disks decay
 	flushes     History      // FLUSHALL, by the empty name
 	heap        atomic.Int64 // in bytes, see weigh
@@ -147,6 +148,10 @@ func (r *Run) Play(skip map[int]bool) {
 		c := newClient(r, 50+i, true)
 		working.Go(func() { c.comeAndGo(ctx) })
 	}
+	if r.Config.Aging {
+		r.author = newAuthor(r)
+		working.Go(func() { r.author.work(ctx) })
+	}
 	if r.Config.Sentinel {
 		r.sentinel = newSentinel(r)
 		r.lives.Go(func() { r.sentinel.work(watching) })
@@ -165,6 +170,7 @@ func (r *Run) Play(skip map[int]bool) {
 	if passes(r) {              // and their buckets come around
 		time.Sleep(2 * shortLength)
 	}
+	healthy = healthy && r.aged()
 	cancel()
 	if !healthy {
 		close(r.done)
@@ -246,7 +252,7 @@ func (r *Run) addSchema() bool {
 	top := r.Config.listed()
 	lines := []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n" + top, "ADD COLUMN c m hint=8 max=32 suffix=m" + top,
 		"ADD COUNTER p", "ADD COLUMN p pa hint=4 max=32 suffix=pa" + top, "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
-	lines = append(lines, derivedLines(r)...)
+	lines = append(append(lines, derivedLines(r)...), agedLines(r)...)
 	for _, line := range lines {
 		if !r.await(line, func() string {
 			if _, err := r.operator.say(r.Machines[0].host, strings.Fields(line)...); err != nil {
@@ -369,6 +375,7 @@ func (r *Run) verify() {
 	verifyWindows(r)
 	verifySums(r)
 	verifyDerivedPages(r)
+	verifyAging(r)
 	verifyLists(r)
 	r.verifyFeed()
 	for _, message := range differences {
@@ -401,6 +408,9 @@ func (r *Run) same() string {
 	names := []string{"c", "p"}
 	if r.Config.Released {
 		names = append(names, releasedCounter)
+	}
+	if r.Config.Aging {
+		names = append(names, "r")
 	}
 	for _, name := range names {
 		if text := r.sameOf(name); text != "" {

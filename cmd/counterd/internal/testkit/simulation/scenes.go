@@ -40,6 +40,7 @@ var scenes = []scene{
 	{"last-copy", shapeLastCopy, (*nemesis).loseLastCopy},
 	{"both-in-sync", shapeBothInSync, (*nemesis).loseBoth},
 	{"alone", shapeAlone, losePowerAlone},
+	{"aging", shapeAging, dropAndDie},
 }
 
 // SceneNames are the kinds of scenes.
