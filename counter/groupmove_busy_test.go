@@ -238,7 +238,7 @@ func (b *busyMovers) restore(t *testing.T) {
 }
 
 // TestGroupMovesBusy moves groups to and fro between two stores with producers that give their places up all the time,
-// clocks that are set forward and back, FLUSHALL, updates by condition, snapshots, tiers, a compressed log and losses of
+// clocks that are set forward and back, FLUSHALL, dropped ranges, updates by condition, snapshots, tiers, a compressed log and losses of
 // power. Each post is served by its owner with its last value. A number that is sent again within the promised time is not made
 // again, wherever its post is by then. A directory that is restored to a moment holds the posts of that moment.
 func TestGroupMovesBusy(t *testing.T) {
@@ -249,7 +249,7 @@ func TestGroupMovesBusy(t *testing.T) {
 		runs = 300
 	}
 	all := map[string]int{}
-	for run := range testseed.Rounds(t, runs, all, "evicted", "full", "repeat", "flush", "flush refused", "flush of a source", "update beside a move",
+	for run := range testseed.Rounds(t, runs, all, "evicted", "full", "repeat", "flush", "drop", "flush refused", "flush of a source", "update beside a move",
 		"restored", "restored with groups on their way or gone", "moved", "canceled", "crash", "clock set", "move found no place") {
 		b := newBusyMovers(t, rand.New(rand.NewPCG(*seed, uint64(run))))
 		for range 900 {
@@ -261,8 +261,10 @@ func TestGroupMovesBusy(t *testing.T) {
 				b.repeat(t)
 			case n < 52:
 				b.flush(t)
-			case n < 57:
+			case n < 56:
 				b.update(t)
+			case n < 57:
+				b.drop(t)
 			case n < 86:
 				b.advance(t)
 			case n < 91:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -67,6 +68,8 @@ func (w *Work) Change(s *counter.Store) error {
 	case k < 92:
 		w.Counts["flush"]++
 		return exclusive(s, func(b *counter.Batch) error { return b.Whole().Clear() })
+	case k < 95:
+		return w.drop(s, mid)
 	default:
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
 		return w.tick(s)
@@ -98,6 +101,24 @@ func (w *Work) tick(s *counter.Store) error {
 		}
 	}
 	return nil
+}
+
+// drop drops the posts of a range of mids, now and then of all below one.
+func (w *Work) drop(s *counter.Store, mid uint64) error {
+	if err := s.Replication().AdmitCursors(); err != nil {
+		return err
+	}
+	from := mid
+	if w.Rng.IntN(2) == 0 {
+		from = 0
+	}
+	return exclusive(s, func(b *counter.Batch) error {
+		drop, err := b.Whole().DropRange(b.Schema().Counter("w"), from, mid+1+w.Rng.Uint64N(40), slot.AllGroups())
+		if err == nil && drop.Posts > 0 {
+			w.Counts["drop"]++
+		}
+		return err
+	})
 }
 
 func exclusive(s *counter.Store, do func(b *counter.Batch) error) error {

@@ -19,7 +19,7 @@ import (
 )
 
 // TestUpgrade opens the data directories that releases left behind when they were killed: every post has the values it
-// had, changes go on, a snapshot and another kill keep all of them, and counterctl check reports no problem. testdata/releases
+// had, changes go on, a snapshot and another kill keep all of them, a range of posts is dropped, and counterctl check reports no problem. testdata/releases
 // has one directory of each release whose file formats differ, from 0.1.0 on. Make the next one as the first one was made: 1,500 posts of weibo.schema as
 // wasBefore has them, BGSAVE behind the first values and behind the changes, a column added, and kill -9.
 func TestUpgrade(t *testing.T) {
@@ -43,7 +43,15 @@ func TestUpgrade(t *testing.T) {
 			harness.SaveInBackground(t, c)
 			s.Kill()
 			harness.WantCtl(t, 0, []string{"check", dir})
-			wantBefore(t, harness.StartIn(t, dir).Dial(t), 20)
+			s = harness.StartIn(t, dir)
+			c = s.Dial(t)
+			wantBefore(t, c, 20)
+			last, _ := wasBefore(1400) // it was deleted
+			c.Want(":99\r\n", "COUNTER.DROPRANGE", "weibo", last, "9223372036854775808")
+			s.Kill()
+			harness.WantCtl(t, 0, []string{"check", dir})
+			c = harness.StartIn(t, dir).Dial(t)
+			c.Want(":1387\r\n", "DBSIZE")
 		})
 	}
 }

@@ -98,7 +98,7 @@ func (b *importBeside) replica(state string) {
 	b.note(state + " replica")
 }
 
-// crowd makes numbered changes of a post of its own, each as another producer, and updates by condition.
+// crowd makes numbered changes of a post of its own, each as another producer, and updates by condition. It drops a post of its own with a range of ids.
 func (b *importBeside) crowd(stop <-chan struct{}) {
 	for i := 0; ; i++ {
 		select {
@@ -114,6 +114,9 @@ func (b *importBeside) crowd(stop <-chan struct{}) {
 		}
 		if i%4 == 0 && strings.HasPrefix(b.ask(0, "COUNTER.UPDATE", "weibo", "WHERE", "repost", ">", "0", "SET", "comment", "7", "LIMIT", "200"), ":") {
 			b.note("update")
+		}
+		if i%10 == 5 && strings.HasPrefix(b.ask(0, "HINCRBY", "weibo:5", "attitude", "1"), ":") && b.ask(0, "COUNTER.DROPRANGE", "weibo", "2", "9") == ":1\r\n" {
+			b.note("dropped range")
 		}
 		if i%20 == 0 && strings.HasPrefix(b.ask(i/20%2, "BGSAVE"), "+") {
 			b.note("snapshot")
@@ -229,7 +232,7 @@ func TestImportBeside(t *testing.T) {
 		return true
 	})
 	t.Log(counts)
-	for what, least := range map[string]int64{"FAILOVER": 2, "same replica": 1, "damaged replica": 1, "empty replica": 1, "importer killed": 1, "place found": 6, "no place": 1, "update": 1, "snapshot": 1, "restored backup": 2} {
+	for what, least := range map[string]int64{"FAILOVER": 2, "same replica": 1, "damaged replica": 1, "empty replica": 1, "importer killed": 1, "place found": 6, "no place": 1, "update": 1, "dropped range": 2, "snapshot": 1, "restored backup": 2} {
 		if counts[what] < least {
 			t.Errorf("%s: %d beside the import, want %d: %v", what, counts[what], least, counts)
 		}
