@@ -4,12 +4,14 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/counterd/counterd/internal/testkit/cutproxy"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/internal/testkit/seed"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // TestForwardOnce has clients of the forward port increment numbers of all shards while the links between the nodes are
@@ -212,5 +215,95 @@ func TestForwardExecInDoubt(t *testing.T) {
 		}
 		c.want("CLIENT IDMP OFF", "+OK")
 		c.want("GET "+there+".cntcm", fmt.Sprintf("%q", fmt.Sprint(5*(i+1))))
+	}
+}
+
+// late takes connections for a node. Behind a call of keep it keeps the next commands that it reads, and ends the connection that they came by. release gives the node
+// the kept commands, as a session that was busy reads what it got before the connection was lost.
+func late(t *testing.T, node int) (port int, keep, release func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	armed, kept := make(chan struct{}, 1), make(chan func(), 1)
+	serve := func(link, server net.Conn) {
+		go func() { _, _ = io.Copy(link, server) }()
+		b := make([]byte, 1<<16)
+		for {
+			n, err := link.Read(b)
+			if err != nil {
+				return
+			}
+			if bytes.HasPrefix(b[:n], []byte("*3\r\n$12\r\nCOUNTER.LINK\r\n$1\r\n")) { // a new link introduces itself
+				_, _ = server.Write(b[:n])
+				continue
+			}
+			select {
+			case <-armed:
+				_ = link.Close()
+				kept <- func() { _, _ = server.Write(b[:n]) }
+				return
+			default:
+				_, _ = server.Write(b[:n])
+			}
+		}
+	}
+	go func() {
+		for {
+			link, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", node))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { link.Close(); server.Close() })
+			go serve(link, server)
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port, func() { armed <- struct{}{} }, func() { (<-kept)() }
+}
+
+// TestForwardRefusedLater: the connection of a change is lost, and its repeat is refused, as the disk fails meanwhile. The shard makes the change all the same when it comes to
+// what it got by the first connection. So the client must not be told that nothing was changed.
+func TestForwardRefusedLater(t *testing.T) {
+	k, disk := serveOnFaulty(t)
+	direct := k.dial(0, 2)
+	port, keep, release := late(t, k.nodes[0].Port)
+	k.nodes[0].Port = port
+	k.hurry(100 * time.Millisecond)
+	w := k.forward(1, 2)
+	key := fmt.Sprintf("{%d}.cntcm", k.mid(0, 0))
+	made := 0
+	for _, commands := range [][]string{{"INCR KEY"}, {"INCR KEY", "INCR KEY"}, {"MULTI", "INCR KEY", "EXEC"}, {"INCRBY KEY 1 IDMP p 1"}, {"COUNTER.UPDATE weibo INCR comment 1 IDMP p 2"}} {
+		for i := range commands {
+			commands[i] = strings.ReplaceAll(commands[i], "KEY", key)
+		}
+		w.want("INCRBY "+key+" 0", fmt.Sprint(":", made)) // it connects
+		disk.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.EIO})
+		if got := direct.do(fmt.Sprintf("INCR {%d}.cntrn", k.mid(0, 1))).String(); !strings.HasPrefix(got, "-UNCERTAIN ") {
+			t.Fatalf("the disk fails: got %s", got)
+		}
+		until(t, "changes are refused", func() bool {
+			return strings.HasPrefix(direct.do(fmt.Sprintf("INCR {%d}.cntrn", k.mid(0, 1))).String(), "-MISCONF ")
+		})
+		keep()
+		for i, got := range w.pipeline(commands...) {
+			if commands[i] == "MULTI" || commands[len(commands)-1] == "EXEC" && i < len(commands)-1 {
+				continue
+			}
+			if !strings.HasPrefix(got, "-UNCERTAIN ") {
+				t.Errorf("%q: got %s, want an error in doubt", commands[i], got)
+			}
+			made++
+		}
+		disk.Clear()
+		until(t, "changes are made again", func() bool { return direct.do(fmt.Sprintf("INCR {%d}.cntrn", k.mid(0, 1))).String()[0] == ':' })
+		release()
+		until(t, "the first copy is made", func() bool { return direct.do("GET "+key).String() == fmt.Sprintf("%q", fmt.Sprint(made)) })
 	}
 }

@@ -129,7 +129,7 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 			said = string(bytes.TrimRight(reply[1:], "\r\n"))
 			named += ": " + said
 			said = refusedBy(s, said)
-			doubt = doubt && retriable(reply) || uncertain(reply)
+			doubt = doubt || uncertain(reply)
 		}
 		again = again && why == nil && retriable(reply)
 		if doubt && unsure == "" {

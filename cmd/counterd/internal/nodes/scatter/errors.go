@@ -6,6 +6,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
+	"github.com/counterd/counterd/internal/errclass"
 )
 
 // The errors of parts: which may be asked again, and which a client gets.
@@ -22,6 +23,24 @@ func retriable(reply []byte) bool {
 		return true
 	}
 	return false
+}
+
+// passing tells whether a reply is an error that says that nothing was changed, and that the command may be made later.
+func passing(reply []byte) bool {
+	if reply[0] != '-' {
+		return false
+	}
+	class, known := errclass.Of(string(bytes.TrimRight(reply, "\r\n")))
+	return known && class == errclass.Transient
+}
+
+// refusal is a reply, or the error of a change in doubt if the reply is an error. A node reads what it got by a connection that is lost when its session comes to that: a copy of
+// the command that was sent before may be made behind the refusal of a later one.
+func (p *part) refusal(reply []byte) []byte {
+	if reply[0] != '-' || !p.doubt || uncertain(reply) {
+		return reply
+	}
+	return inDoubt(string(reply[1 : len(reply)-2]))
 }
 
 // unanswered is the error of a part that was not answered.

@@ -163,7 +163,7 @@ func collectParts(f *Scatter) (again bool) {
 			} else {
 				p.ask, again = nil, true
 			}
-		case retriable(reply):
+		case retriable(reply) || (doubt || p.doubt) && passing(reply):
 			if doubt {
 				p.doubt = true
 				if p.kind == gather.Change {
@@ -181,7 +181,8 @@ func collectParts(f *Scatter) (again bool) {
 				p.reply = reply
 			}
 		default:
-			if p.reply = reply; p.posts > 0 && reply[0] != '-' {
+			p.doubt = p.doubt || doubt
+			if p.reply = p.refusal(reply); p.posts > 0 && reply[0] != '-' {
 				p.rows = p.ask.Rows(p.i, p.posts)
 			}
 		}
@@ -361,7 +362,7 @@ func (f *Scatter) executeHere(p *part) {
 	}
 	p.ask, p.local = nil, false
 	if !retriable(reply) {
-		p.reply = reply
+		p.reply = p.refusal(reply)
 	}
 }
 
