@@ -103,7 +103,7 @@ func (w *Work) tick(s *counter.Store) error {
 	return nil
 }
 
-// drop drops the posts of a range of mids, now and then of all below one.
+// drop drops the posts of a range of mids, now and then of all mids below an end.
 func (w *Work) drop(s *counter.Store, mid uint64) error {
 	if err := s.Replication().AdmitCursors(); err != nil {
 		return err

@@ -219,7 +219,7 @@ func TestForwardExecInDoubt(t *testing.T) {
 }
 
 // late takes connections for a node. Behind a call of keep it keeps the next commands that it reads, and ends the connection that they came by. release gives the node
-// the kept commands, as a session that was busy reads what it got before the connection was lost.
+// the kept commands: a session that was busy reads commands that came before its connection was lost.
 func late(t *testing.T, node int) (port int, keep, release func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -269,7 +269,7 @@ func late(t *testing.T, node int) (port int, keep, release func()) {
 }
 
 // TestForwardRefusedLater: the connection of a change is lost, and its repeat is refused, as the disk fails meanwhile. The shard makes the change all the same when it comes to
-// what it got by the first connection. So the client must not be told that nothing was changed.
+// the copy of the first connection. So the client must not be told that nothing was changed.
 func TestForwardRefusedLater(t *testing.T) {
 	k, disk := serveOnFaulty(t)
 	direct := k.dial(0, 2)

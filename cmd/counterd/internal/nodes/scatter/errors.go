@@ -25,7 +25,7 @@ func retriable(reply []byte) bool {
 	return false
 }
 
-// passing tells whether a reply is an error that says that nothing was changed, and that the command may be made later.
+// passing tells whether a reply is an error of class Transient: nothing was changed, and the command may be made later.
 func passing(reply []byte) bool {
 	if reply[0] != '-' {
 		return false
@@ -34,8 +34,8 @@ func passing(reply []byte) bool {
 	return known && class == errclass.Transient
 }
 
-// refusal is a reply, or the error of a change in doubt if the reply is an error. A node reads what it got by a connection that is lost when its session comes to that: a copy of
-// the command that was sent before may be made behind the refusal of a later one.
+// refusal is a reply, or the error of a change in doubt if the reply is an error. The session of a lost connection may be busy, and read an earlier copy of the command
+// later: the copy is then made behind the refusal of its repeat.
 func (p *part) refusal(reply []byte) []byte {
 	if reply[0] != '-' || !p.doubt || uncertain(reply) {
 		return reply

@@ -14,7 +14,7 @@ import (
 )
 
 // Posts of counter r are kept for some seconds (retain=): the primary of each shard drops older ones each second. One client makes new posts all the time, adds
-// to those that are young, reads them, and now and then adds to one that is dropped. These rules hold, whatever happens to nodes and their clocks:
+// to those that are young, reads them, and now and then adds to a post that is dropped. These rules hold, whatever happens to nodes and their clocks:
 //
 //   - A post that is younger than keptFor is there, with all additions that were acknowledged. Its time is that of the run, and no post is newer, so a clock
 //     that is ahead drops nothing too early.
@@ -26,6 +26,14 @@ const (
 	agedBits  = 4               // of a mid, behind its time
 	agedNext  = 100 * time.Millisecond
 )
+
+// growing are the counters whose posts are made all the time.
+func (c *Config) growing() []string {
+	if !c.Aging {
+		return nil
+	}
+	return []string{"r"}
+}
 
 // agedLines are the statements that add the counter.
 func agedLines(r *Run) []string {
@@ -54,7 +62,7 @@ func shapeAging(c *Config, d *Dice) {
 	}
 }
 
-// dropped is what a primary logs when it has dropped posts by age.
+// dropped is the line that a primary logs when it has dropped posts by age.
 const dropped = "posts were dropped by age"
 
 // dropAndDie ends a primary about when it drops posts, which takes some milliseconds of each second, or has it lose its role, its groups or its clock then.
@@ -94,7 +102,7 @@ type author struct {
 	posts []agedPost // in the order of their mids
 }
 
-// agedPost is what its author knows of a post.
+// agedPost is a post as its author knows it.
 type agedPost struct {
 	mid           uint64
 	made          time.Duration // since the run's beginning
@@ -190,7 +198,7 @@ func (a *author) read(p *agedPost) {
 	a.derived(p)
 }
 
-// wrong tells what is wrong with the value of a post that is young.
+// wrong describes the fault in the value of a post that is young.
 func (p *agedPost) wrong(r *Run, value int64) string {
 	least := p.acked
 	if r.lossy {
@@ -222,7 +230,7 @@ func (a *author) derived(p *agedPost) {
 	}
 }
 
-// verifyAging compares the posts that are kept with what their author knows. The author has ended.
+// verifyAging compares the posts that are kept with the knowledge of their author. The author has ended.
 func verifyAging(r *Run) {
 	if r.author == nil {
 		return
@@ -272,7 +280,7 @@ func (c *consumer) lacksAged() string {
 
 // aged waits until no node has a post that is much older than keptFor, counted from the 32nd newest: two periods of a second, and a second until the keeper
 // looks. A primary makes its first cut keptFor behind its start. The author makes posts meanwhile, so that time passes.
-func (r *Run) aged() bool {
+func aged(r *Run) bool {
 	if r.author == nil || !rightClocks(r) {
 		return true
 	}

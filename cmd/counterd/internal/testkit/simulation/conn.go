@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -127,3 +128,191 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline is of net.Conn: writes never wait.
 func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
+
+// half is one direction of a connection: what one end has written and the other has not read.
+type half struct {
+	net      *Network
+	from, to *Stack
+
+	mu      sync.Mutex
+	queue   []packet // under way, in order
+	last    time.Time
+	armed   bool // a timer runs for the first of the queue
+	held    time.Duration
+	ready   []byte // has arrived
+	ended   error  // what a read finds behind ready; nil: more may come
+	broken  error  // what a write finds; nil: it is taken
+	gone    bool   // the sender's host is off: nothing of the queue is sent again
+	changed chan struct{}
+}
+
+// packet is what was written at once, or the end.
+type packet struct {
+	at   time.Time // when it arrives
+	data []byte
+	end  error // io.EOF or a reset; nil: there is data
+}
+
+// giveUp is how long a sender tries to get a packet across.
+const giveUp = 60 * time.Second
+
+func newHalf(n *Network, from, to *Stack) *half {
+	return &half{net: n, from: from, to: to, changed: make(chan struct{})}
+}
+
+// notify wakes all readers. REQUIRES mu.
+func (h *half) notify() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// write takes a copy of b.
+func (h *half) write(b []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.broken != nil {
+		return 0, h.broken
+	}
+	h.push(packet{data: append([]byte(nil), b...)})
+	return len(b), nil
+}
+
+// push puts a packet behind all others. REQUIRES mu.
+func (h *half) push(p packet) {
+	p.at = time.Now().Add(h.net.travel(h.from.host, h.to.host))
+	if p.at.Before(h.last) {
+		p.at = h.last
+	}
+	h.last = p.at
+	h.queue = append(h.queue, p)
+	h.arm(time.Until(p.at))
+}
+
+// arm looks at the queue again after some time. REQUIRES mu.
+func (h *half) arm(after time.Duration) {
+	if !h.armed {
+		h.armed = true
+		time.AfterFunc(max(after, 0), h.deliver)
+	}
+}
+
+// deliver moves what has arrived to ready.
+func (h *half) deliver() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.armed = false
+	if len(h.queue) == 0 {
+		return
+	}
+	there := h.net.stack(h.to.host)
+	switch {
+	case there == nil || h.net.link(h.from.host, h.to.host).Cut:
+		if h.gone { // nobody sends it again
+			h.queue = nil
+			return
+		}
+		again := min(max(h.held, 200*time.Millisecond), 5*time.Second)
+		if h.held += again; h.held > giveUp {
+			h.drop(syscall.ETIMEDOUT)
+			return
+		}
+		h.arm(again)
+		return
+	case there != h.to: // another process: it knows nothing of the connection, and says so
+		h.drop(syscall.ECONNRESET)
+		return
+	}
+	h.held = 0
+	now := time.Now()
+	for len(h.queue) > 0 && !h.queue[0].at.After(now) {
+		p := h.queue[0]
+		h.queue = h.queue[1:]
+		if h.ended == nil {
+			h.ready = append(h.ready, p.data...)
+			if h.ended = p.end; p.end == syscall.ECONNRESET {
+				h.ready, h.broken = nil, syscall.EPIPE
+			}
+		}
+	}
+	h.notify()
+	if len(h.queue) > 0 {
+		h.arm(time.Until(h.queue[0].at))
+	}
+}
+
+// drop ends the connection on the sender's side. REQUIRES mu.
+func (h *half) drop(err error) {
+	h.queue, h.broken = nil, err
+	for _, c := range h.from.of(h) {
+		go c.in.fail(err)
+	}
+}
+
+// of finds the connections of a process that write to a half.
+func (s *Stack) of(h *half) (found []*Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if c.out == h {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// fail ends reading at once.
+func (h *half) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended == nil || h.ended == io.EOF {
+		h.ended = err
+	}
+	h.ready = nil
+	h.notify()
+}
+
+// finish ends the half behind what was written, or in the place of it.
+func (h *half) finish(reset bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.broken != nil {
+		return
+	}
+	end := io.EOF
+	if reset {
+		h.queue, end = nil, syscall.ECONNRESET
+	}
+	h.broken = syscall.EPIPE
+	h.push(packet{end: end})
+}
+
+// vanish ends the half without a word: packets under way arrive, nothing is sent again.
+func (h *half) vanish() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gone, h.broken = true, syscall.EPIPE
+}
+
+// read reads what is ready; none: it returns what to wait for.
+func (h *half) read(b []byte) (n int, more <-chan struct{}, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.ready) > 0 {
+		n = copy(b, h.ready)
+		if h.ready = h.ready[n:]; len(h.ready) == 0 {
+			h.ready = nil
+		}
+		return n, nil, nil
+	}
+	if h.ended != nil {
+		return 0, nil, h.ended
+	}
+	return 0, h.changed, nil
+}
+
+// atEnd tells whether a read would find the end.
+func (h *half) atEnd() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ready) == 0 && h.ended != nil
+}

@@ -27,7 +27,7 @@
 //   - The derived columns of a page are those of its additions since it was deleted last, the same of all of its posts (pages.go).
 //   - A top list has the posts with the largest values, on each node and at each moment; an answer of COUNTER.TOP reads its
 //     posts, and the posts that are missing where it has fewer than it was asked for (toplists.go).
-//   - A post that is not too old is there, and no node keeps one that is, wherever a clock stands (aging.go).
+//   - A post that is not too old is there, and no node keeps a post that is too old, wherever a clock stands (aging.go).
 //   - A feed gives each change once, in the order of its post, and no change that is taken back (package feedview).
 //   - No command is answered by an error that says nothing of its class.
 //
@@ -66,7 +66,7 @@
 //	toplists.go                  top lists of columns, compared with the posts
 //	aging.go                     posts that the primary drops by age
 //	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys, and columns derived from them
-//	network.go half.go conn.go   hosts, links, connections
+//	network.go conn.go           hosts, links, connections
 //	feed.go                      a consumer of the feed of changes
 //	scenes_clients.go            faults beside producers that wait too long, or come and go, and consumers of the feed that fall behind
 //	dice.go story.go             random numbers; what happened

@@ -51,7 +51,7 @@ func newConsumer(r *Run) *consumer {
 // newView is the view of a consumer that begins before the clients.
 func newView(r *Run) *feedview.View {
 	conf := &r.Config
-	o := feedview.Options{Repeats: conf.Standalone, GiveUp: conf.MinIdle > 0, Undo: conf.Sentinel}
+	o := feedview.Options{Repeats: conf.Standalone, GiveUp: conf.MinIdle > 0, Undo: conf.Sentinel, Growing: conf.growing()}
 	if !conf.Standalone {
 		o.Shards = conf.Shards
 	}
@@ -66,9 +66,6 @@ func newView(r *Run) *feedview.View {
 			}
 		}
 		o.Pages = append(o.Pages, page)
-	}
-	if conf.Aging {
-		o.Growing = []string{"r"}
 	}
 	return feedview.New(o)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -357,4 +358,59 @@ func shardOf(r *Run, srv *server.Server) (id topology.ShardID, ok bool) {
 		return 0, false
 	}
 	return st.Shard.ID, true
+}
+
+// same tells which nodes of a shard hold different posts.
+func (r *Run) same() string {
+	names := []string{"c", "p"}
+	if r.Config.Released {
+		names = append(names, releasedCounter)
+	}
+	if r.Config.Aging {
+		names = append(names, "r")
+	}
+	for _, name := range names {
+		if text := r.sameOf(name); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func (r *Run) sameOf(name string) string {
+	return sameInShards(r, func(srv *server.Server) (d counter.Digest, wrong string) {
+		digests, err := srv.Store().Admin().Digests(name, 0, 1<<40, 1)
+		if err != nil {
+			return d, err.Error()
+		}
+		if d = digests[0]; name == releasedCounter && !r.Config.Flushes && d != r.inheritance {
+			wrong = fmt.Sprintf("%s of the posts of the release, want %s", d, r.inheritance)
+		}
+		return d, wrong
+	})
+}
+
+// sameInShards asks all nodes that have a shard, and tells which of them does not run, has something wrong, or has something else than another
+// node of its shard.
+func sameInShards[T any](r *Run, ask func(srv *server.Server) (has T, wrong string)) string {
+	first := make(map[topology.ShardID]T)
+	for _, m := range r.Machines {
+		srv := m.server()
+		if srv == nil {
+			return m.name + " does not run"
+		}
+		shard, ok := shardOf(r, srv)
+		if !ok {
+			continue
+		}
+		has, wrong := ask(srv)
+		if wrong != "" {
+			return m.name + ": " + wrong
+		}
+		if other, ok := first[shard]; ok && !reflect.DeepEqual(other, has) {
+			return fmt.Sprintf("%s has %v, another node of its shard %v", m.name, has, other)
+		}
+		first[shard] = has
+	}
+	return ""
 }

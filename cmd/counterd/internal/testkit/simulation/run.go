@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/server"
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
@@ -170,7 +168,7 @@ func (r *Run) Play(skip map[int]bool) {
 	if passes(r) {              // and their buckets come around
 		time.Sleep(2 * shortLength)
 	}
-	healthy = healthy && r.aged()
+	healthy = healthy && aged(r)
 	cancel()
 	if !healthy {
 		close(r.done)
@@ -401,59 +399,4 @@ func (r *Run) check(key string, final int64) []string {
 		}
 	}
 	return r.search(key, r.History.of(key), final)
-}
-
-// same tells which nodes of a shard hold different posts.
-func (r *Run) same() string {
-	names := []string{"c", "p"}
-	if r.Config.Released {
-		names = append(names, releasedCounter)
-	}
-	if r.Config.Aging {
-		names = append(names, "r")
-	}
-	for _, name := range names {
-		if text := r.sameOf(name); text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
-func (r *Run) sameOf(name string) string {
-	return sameInShards(r, func(srv *server.Server) (d counter.Digest, wrong string) {
-		digests, err := srv.Store().Admin().Digests(name, 0, 1<<40, 1)
-		if err != nil {
-			return d, err.Error()
-		}
-		if d = digests[0]; name == releasedCounter && !r.Config.Flushes && d != r.inheritance {
-			wrong = fmt.Sprintf("%s of the posts of the release, want %s", d, r.inheritance)
-		}
-		return d, wrong
-	})
-}
-
-// sameInShards asks all nodes that have a shard, and tells which of them does not run, has something wrong, or has something else than another
-// node of its shard.
-func sameInShards[T any](r *Run, ask func(srv *server.Server) (has T, wrong string)) string {
-	first := make(map[topology.ShardID]T)
-	for _, m := range r.Machines {
-		srv := m.server()
-		if srv == nil {
-			return m.name + " does not run"
-		}
-		shard, ok := shardOf(r, srv)
-		if !ok {
-			continue
-		}
-		has, wrong := ask(srv)
-		if wrong != "" {
-			return m.name + ": " + wrong
-		}
-		if other, ok := first[shard]; ok && !reflect.DeepEqual(other, has) {
-			return fmt.Sprintf("%s has %v, another node of its shard %v", m.name, has, other)
-		}
-		first[shard] = has
-	}
-	return ""
 }
