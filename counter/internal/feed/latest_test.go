@@ -2,6 +2,7 @@ package feed
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // TestLatest merges random changes, and applies the result to a copy that has half of them already: both ways lead to the
-// same posts.
+// same posts. The old values are those before the first change of a post.
 func TestLatest(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -48,6 +49,7 @@ func TestLatest(t *testing.T) {
 	for range 200 {
 		var l Latest
 		straight, merged := map[uint64]map[int]uint64{}, map[uint64]map[int]uint64{}
+		olds := oldWants{}
 		n := rng.IntN(40)
 		for i := range n {
 			c := Change{Position: Position{Frame: uint64(i + 1)}}
@@ -56,9 +58,14 @@ func TestLatest(t *testing.T) {
 				if rng.IntN(4) == 0 {
 					p.Kind, p.Values = Del, nil
 				}
+				row, there := straight[p.Mid]
+				if p.Old = oldOf(row, there, &p); rng.IntN(8) == 0 {
+					p.Old = Old{}
+				}
+				olds.add(&p, row, there)
 				c.Parts = append(c.Parts, p)
+				apply(straight, &Change{Parts: []Part{p}})
 			}
-			apply(straight, &c)
 			if i < n/2 {
 				apply(merged, &c) // as if the consumer had it, and is told again
 			}
@@ -76,6 +83,7 @@ func TestLatest(t *testing.T) {
 			posts := map[uint64]bool{}
 			for _, p := range c.Parts {
 				posts[p.Mid] = true
+				olds.check(t, &p)
 			}
 			seen += len(posts)
 			apply(merged, c)
@@ -83,5 +91,70 @@ func TestLatest(t *testing.T) {
 		if seen != l.Len() || fmt.Sprint(straight) != fmt.Sprint(merged) {
 			t.Fatalf("%d posts: got %v, want %v", seen, merged, straight)
 		}
+	}
+}
+
+// oldOf has the values before a part, of a post that has row.
+func oldOf(row map[int]uint64, there bool, p *Part) Old {
+	o := Old{Told: true, There: there}
+	if !there {
+		return o
+	}
+	if p.Kind == Del {
+		return Old{Told: true, There: true, Values: []Value{{0, row[0]}, {1, row[1]}, {2, row[2]}}}
+	}
+	for _, v := range p.Values {
+		o.Values = append(o.Values, Value{v.Column, row[v.Column]})
+	}
+	return o
+}
+
+// oldWants are the posts as they were before their first changes.
+type oldWants map[uint64]*oldWant
+
+type oldWant struct {
+	told, there, deleted bool
+	row                  map[int]uint64
+	columns              map[int]bool // that the changes up to the first deletion have set
+}
+
+// add takes a change of a post that has row.
+func (w oldWants) add(p *Part, row map[int]uint64, there bool) {
+	want := w[p.Mid]
+	if want == nil {
+		want = &oldWant{told: true, there: there, row: maps.Clone(row), columns: map[int]bool{}}
+		want.told = p.Old.Told
+		w[p.Mid] = want
+	}
+	if want.deleted {
+		return
+	}
+	want.told = want.told && (p.Old.Told || !want.there)
+	for _, v := range p.Values {
+		want.columns[v.Column] = true
+	}
+	if p.Kind == Del {
+		want.deleted, want.columns = true, map[int]bool{0: true, 1: true, 2: true}
+	}
+}
+
+// check compares a merged part with the post before.
+func (w oldWants) check(t *testing.T, p *Part) {
+	t.Helper()
+	want := w[p.Mid]
+	there := want.there && !(p.Kind == Set && want.deleted)
+	if p.Old.Told != want.told || want.told && (p.Old.There != there || (len(p.Old.Values) > 0) != there) {
+		t.Fatalf("%s of %d: old %+v, want %+v", p.Kind, p.Mid, p.Old, want)
+	}
+	if !want.told || !there {
+		return
+	}
+	for _, v := range p.Old.Values {
+		if !want.columns[v.Column] || v.Value != want.row[v.Column] {
+			t.Fatalf("%s of %d: old %+v, want %+v", p.Kind, p.Mid, p.Old, want)
+		}
+	}
+	if len(p.Old.Values) != len(want.columns) {
+		t.Fatalf("%s of %d: old %+v, want %+v", p.Kind, p.Mid, p.Old, want)
 	}
 }
