@@ -5,7 +5,9 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
@@ -203,8 +205,13 @@ func (p *oldPlayer) large() error {
 	def := b.Schema().Counters()[p.rng.IntN(2)]
 	kind := []OpKind{OpSet, OpSetRow, OpDelete}[p.rng.IntN(3)]
 	column := int16(p.rng.IntN(len(def.Columns)))
+	mids := slices.Sorted(maps.Keys(p.r.posts[def.Name]))
+	there := len(mids) > 0 && p.rng.IntN(3) > 0
 	for range 64 + p.rng.IntN(20) {
 		mid, arg := p.mid(), p.rng.Uint64N(2)
+		if there {
+			mid = mids[p.rng.IntN(len(mids))]
+		}
 		if kind == OpSetRow {
 			b.SetRow(def, mid, b.Shape([]int16{column}, 1))[0] = arg
 			continue

@@ -225,22 +225,20 @@ func (p *parser) and() error {
 
 // NoOldError says that WITH OLD was asked of counters whose old values are not logged.
 type NoOldError struct {
-	Named   bool   // it is the counter that COUNTERS names; else no counter has old values
-	Counter string // empty: there is none at all
+	Named   bool // it is the counter that COUNTERS names; else no counter has old values
+	Counter string
 }
 
 // Error names the statement that has old values logged.
 func (e *NoOldError) Error() string {
-	switch {
-	case e.Named:
+	if e.Named {
 		return "the log has no old values of counter '" + e.Counter + "', which WITH OLD asks for: run ALTER COUNTER " + e.Counter + " old=on"
-	case e.Counter == "":
-		return "there is no counter whose old values the log has, which WITH OLD asks for"
 	}
 	return "the log has no old values of any counter, which WITH OLD asks for: run ALTER COUNTER " + e.Counter + " old=on"
 }
 
-// checkOld tells whether the log has old values of the named counters, or of one at all.
+// checkOld tells whether the log has old values of the named counters, or of one at all. A node that has no counters yet, as it is empty and
+// waits for its copy, refuses nothing.
 func (p *parser) checkOld(sch *schema.Schema) error {
 	f := &p.req.filter
 	for _, name := range f.Counters {
@@ -251,11 +249,10 @@ func (p *parser) checkOld(sch *schema.Schema) error {
 	if f.Counters != nil || slices.ContainsFunc(sch.Counters(), func(def *schema.Counter) bool { return def.Old }) {
 		return nil
 	}
-	first := ""
 	if all := sch.Counters(); len(all) > 0 {
-		first = all[0].Name
+		return &NoOldError{Counter: all[0].Name}
 	}
-	return &NoOldError{Counter: first}
+	return nil
 }
 
 // check tells whether the named counters and columns are there.

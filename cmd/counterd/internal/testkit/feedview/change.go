@@ -23,9 +23,11 @@ type Part struct {
 	End     uint64 // of a drop: behind the last
 	Columns []string
 	Values  []int64
-	Groups  string // of hash slots; of a drop, empty: all
-	From    uint64 // of a gain: the shard that had the groups; 0: it is not known
-	Offset  uint64 // of a gain: where that shard's log has all of the groups
+	Told    bool             // the values before are known
+	Old     map[string]int64 // by column; none: the post was not there
+	Groups  string           // of hash slots; of a drop, empty: all
+	From    uint64           // of a gain: the shard that had the groups; 0: it is not known
+	Offset  uint64           // of a gain: where that shard's log has all of the groups
 }
 
 // Parse reads a change of a reply of COUNTER.FEED.
@@ -37,6 +39,10 @@ func Parse(v wire.Value) feedjoin.Change[Change] {
 		switch p.Kind {
 		case "set", "del":
 			p.Counter, p.Mid = words[1].Str, uint64(words[2].Int)
+			if len(words)%2 == 0 {
+				p.old(&words[len(words)-1])
+				words = words[:len(words)-1]
+			}
 			for i := 3; i < len(words); i += 2 {
 				p.Columns, p.Values = append(p.Columns, words[i].Str), append(p.Values, words[i+1].Int)
 			}
@@ -58,6 +64,14 @@ func Parse(v wire.Value) feedjoin.Change[Change] {
 		c.Value.Producer, c.Value.Seq = v.Array[3].Str, v.Array[4].Text()
 	}
 	return c
+}
+
+// old reads the values before a part.
+func (p *Part) old(v *wire.Value) {
+	p.Told, p.Old = !v.Null, map[string]int64{}
+	for i := 0; i+1 < len(v.Array); i += 2 {
+		p.Old[v.Array[i].Str] = v.Array[i+1].Int
+	}
 }
 
 // number is an id of a range; a text that is none is 0.

@@ -134,6 +134,9 @@ func (v *View) Take(shard, at uint64, c *Change) (faults []string) {
 				if page := v.pages[of]; page != nil && !slices.Contains(turned, page) {
 					turned = append(turned, page)
 				}
+				if fault := v.differs(of, p); fault != "" {
+					faults = append(faults, fault)
+				}
 				if fault := v.put(at, of, p.Values[k]); fault != "" {
 					faults = append(faults, fault)
 				}
@@ -206,6 +209,15 @@ func (v *View) before(offset uint64, of Cell) *seen {
 		v.journal = append(v.journal, step{offset, of, *s})
 	}
 	return s
+}
+
+// differs compares the old value of a part with that of a cell.
+func (v *View) differs(of Cell, p *Part) (fault string) {
+	s := v.cells[of]
+	if s == nil || s.free || !p.Told || p.Old[of.Column] == s.value {
+		return ""
+	}
+	return fmt.Sprintf("%s of %d was %d before a change that tells %v", of.Column, of.Mid, s.value, p.Old)
 }
 
 // put notes a new value.

@@ -45,6 +45,11 @@ func TestView(t *testing.T) {
 	flush := Change{Parts: []Part{{Kind: "flush"}}}
 	drop := Change{Parts: []Part{{Kind: "drop", Counter: "c", Mid: 100, End: 101}}}
 	beside := Change{Parts: []Part{{Kind: "drop", Counter: "c", Mid: 100, End: 101, Groups: strconv.Itoa(int(slot.Group(100)) ^ 1)}}}
+	after := func(value, old int64) Change {
+		c := incr(value)
+		c.Parts[0].Told, c.Parts[0].Old = true, map[string]int64{one.Column: old}
+		return c
+	}
 	strange := Change{Parts: []Part{{Kind: "set", Counter: "c", Mid: 100, Columns: []string{"x"}, Values: []int64{9}}}}
 	for _, c := range []struct {
 		name    string
@@ -52,6 +57,8 @@ func TestView(t *testing.T) {
 		want    string // in the fault of the last change; empty: none
 	}{
 		{"in order", []Change{incr(1), incr(2), turn(1, 7, 8), incr(3), strange}, ""},
+		{"with old values", []Change{after(1, 0), after(2, 1), drop, after(1, 0)}, ""},
+		{"with another old value", []Change{after(1, 0), after(2, 2)}, "was 1 before a change that tells map[n:2]"},
 		{"lost", []Change{incr(1), incr(3)}, "want 2"},
 		{"twice", []Change{incr(1), incr(1)}, "want 2"},
 		{"out of order", []Change{incr(2)}, "want 1"},

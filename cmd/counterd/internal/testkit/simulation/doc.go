@@ -22,6 +22,7 @@
 //   - A page of posts that each change set changes in all its counters is never seen half, on any node (pages.go).
 //   - The nodes of a shard hold the same posts.
 //   - A derived column whose window holds the whole run has as much as its source, in each answer and on each node (windows.go).
+//   - In every second run, each change of the feed has the values before it, which are those that the consumer knows (windows.go, package feedview).
 //   - The additions of the last seconds are in a short window, and leave it in time, where all clocks are right; a sum with a short half-life
 //     has the rest of its additions.
 //   - The derived columns of a page are those of its additions since it was deleted last, the same of all of its posts (pages.go).

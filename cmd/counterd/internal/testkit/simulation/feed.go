@@ -363,7 +363,7 @@ func (r *feedReader) Read(_ context.Context, from string) (reply feedjoin.Reply[
 	}
 	block := map[bool]time.Duration{false: time.Second, true: time.Minute}[r.c.run.Config.Quiet]
 	_ = r.conn.SetDeadline(time.Now().Add(block + r.c.run.Config.Patience))
-	v, err := r.conn.Do("COUNTER.FEED", "FROM", from, "COUNT", Pick(r.c.dice, []string{"1000", "100", "7", "1"}), "BLOCK", strconv.FormatInt(block.Milliseconds(), 10))
+	v, err := r.conn.Do(withOld(r.c.run, "COUNTER.FEED", "FROM", from, "COUNT", Pick(r.c.dice, []string{"1000", "100", "7", "1"}), "BLOCK", strconv.FormatInt(block.Milliseconds(), 10))...)
 	if err != nil {
 		r.c.unanswered(r.m, err, time.Now())
 		return reply, err

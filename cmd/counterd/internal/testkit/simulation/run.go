@@ -247,9 +247,9 @@ func (r *Run) begin() bool {
 
 // addSchema makes the counters that clients use: c of single posts, and p of pages.
 func (r *Run) addSchema() bool {
-	top := r.Config.listed()
-	lines := []string{"ADD COUNTER c", "ADD COLUMN c n hint=4 max=32 suffix=n" + top, "ADD COLUMN c m hint=8 max=32 suffix=m" + top,
-		"ADD COUNTER p", "ADD COLUMN p pa hint=4 max=32 suffix=pa" + top, "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
+	top, old := r.Config.listed(), oldOption(r)
+	lines := []string{"ADD COUNTER c" + old, "ADD COLUMN c n hint=4 max=32 suffix=n" + top, "ADD COLUMN c m hint=8 max=32 suffix=m" + top,
+		"ADD COUNTER p" + old, "ADD COLUMN p pa hint=4 max=32 suffix=pa" + top, "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
 	lines = append(append(lines, derivedLines(r)...), agedLines(r)...)
 	for _, line := range lines {
 		if !r.await(line, func() string {
@@ -261,7 +261,7 @@ func (r *Run) addSchema() bool {
 			return false
 		}
 	}
-	return r.Config.Window == "" || r.await("all nodes have the window", func() string { return windowed(r) })
+	return (r.Config.Window == "" || r.await("all nodes have the window", func() string { return windowed(r) })) && r.await("all nodes keep old values", func() string { return lacksOld(r) })
 }
 
 // fill makes all posts of a run with tiers, so that there are blocks for cold files from the beginning.

@@ -65,6 +65,36 @@ func windowed(r *Run) string {
 	return ""
 }
 
+// oldOption is the option of a counter of the schema, if the log of the run has old values: in every second run.
+func oldOption(r *Run) string {
+	if r.Seed%2 == 0 {
+		return " old=on"
+	}
+	return ""
+}
+
+// withOld is a command of the feed, with old values if the log has them.
+func withOld(r *Run, words ...string) []string {
+	if oldOption(r) == "" {
+		return words
+	}
+	return append(words, "WITH", "OLD")
+}
+
+// lacksOld tells which node does not know yet that the log has old values.
+func lacksOld(r *Run) string {
+	for _, m := range r.Machines {
+		srv := m.server()
+		if srv == nil {
+			return m.name + " does not run"
+		}
+		if def := srv.Store().Schema().Counter("p"); oldOption(r) != "" && (def == nil || !def.Old) {
+			return m.name + " does not know it"
+		}
+	}
+	return ""
+}
+
 // readWindow reads a post with its window, which are of one moment.
 func (c *client) readWindow(key string) {
 	mid, _, _ := strings.Cut(strings.TrimPrefix(key, "{"), "}")
