@@ -81,7 +81,7 @@ func (p *inSync) keep(leading bool) {
 		p.setDoubt(textTooFew, errTooFew)
 		p.require(s)
 	case p.late():
-		if p.parting.waits {
+		if p.parting.waits || p.doubt == textDisk && p.loop.failing.IsZero() { // etcd is asked behind the disk, and may answer
 			p.setDoubt(textDisk, errDisk)
 		} else {
 			p.setDoubt(textDoubt, errDoubt)
