@@ -38,6 +38,7 @@ type Ask struct {
 
 	round    *Round
 	link     *link
+	lane     *lane  // that gave its changes their numbers; nil: it has not been written
 	out      []byte // commands as they are sent
 	cmds     []command
 	numbers  int  // of kind Change
@@ -123,6 +124,16 @@ func (a *Ask) AddLike(kind Kind, head, arg []byte) int {
 	return a.added(kind, 1, false)
 }
 
+// firstNumber is the number of its first change. REQUIRES that it has one and was sent.
+func (a *Ask) firstNumber() uint64 {
+	for i := range a.cmds {
+		if a.cmds[i].kind == Change {
+			return a.cmds[i].seq
+		}
+	}
+	return 0
+}
+
 // Full tells whether the ask is to have no more changes.
 func (a *Ask) Full() bool { return a.numbers >= maxNumbers }
 
@@ -162,14 +173,14 @@ func (a *Ask) Answer(i int) []byte {
 func (a *Ask) Fine() bool { return len(a.ends) == len(a.cmds) && !a.refused }
 
 // Number is the number that the link gave command i, and whose it is. REQUIRES that it is of kind Change and was sent.
-func (a *Ask) Number(i int) (producer []byte, seq uint64) { return a.link.lane, a.cmds[i].seq }
+func (a *Ask) Number(i int) (producer []byte, seq uint64) { return a.lane.producer, a.cmds[i].seq }
 
 // Hold keeps the number of command i from being forgotten by its shard, until Release: what came of the command is being
 // asked for elsewhere.
-func (a *Ask) Hold(i int) { a.link.hold(a.cmds[i].seq) }
+func (a *Ask) Hold(i int) { a.link.hold(a.lane, a.cmds[i].seq) }
 
 // Release ends Hold.
-func (a *Ask) Release(i int) { a.link.release(a.cmds[i].seq) }
+func (a *Ask) Release(i int) { a.link.release(a.lane, a.cmds[i].seq) }
 
 // answered takes one reply over, and tells whether it was the last.
 func (a *Ask) answered(reply []byte) (done bool, err error) {

@@ -26,7 +26,7 @@
 // A link numbers its changes, as a producer of its own: see the link type. So a change that was sent and not answered is
 // sent again when there is a connection again, to the next primary after a failover too, and made once. At most 128 of a
 // link's numbers are without an answer, as no more are remembered. A change that was sent and is refused then by where it
-// was sent again (its posts were moved) keeps its number, which moves with the posts.
+// was sent again (its posts were moved) keeps its number, which moves with the posts. Other changes of the link have numbers of another producer meanwhile, where it needs more than those 128.
 //
 // What has a number of its client's is sent again with that. What has none and cannot have one is not sent again, and
 // answered as in doubt.
@@ -42,6 +42,7 @@
 // # Files
 //
 //	shards.go link.go conn.go   which shard owns what; a link; its connections
+//	lane.go                     a producer of a link
 //	round.go ask.go page.go     what a session asks
 //	reply.go                    where a reply ends, and what it is to a client
 //

@@ -19,13 +19,12 @@ const (
 // link is one connection to the primary of a shard after the other, and the commands that are sent by it. Sessions share
 // it; each sticks to one of a shard, so that its commands there are executed in its order.
 //
-// Its changes have numbers, of a producer of its own: the lane. The other side counts with it (CLIENT IDMP), so what
+// Its changes have numbers, of a producer of its own: a lane. The other side counts with it (CLIENT IDMP), so what
 // goes over the wire is the commands alone. Numbers are given as commands come to the wire, and stay with them: behind a
 // lost connection, or a failover, the first one that was not answered and all behind it are sent again, by the same
 // numbers, and those that were made are answered and not made again.
 type link struct {
 	shard *Shard
-	lane  []byte
 	loop  int           // number of the event loop that reads it; -1: a goroutine does
 	wake  chan struct{} // has an element when there is something to be asked
 	moved chan struct{} // has one when the address is another
@@ -33,10 +32,10 @@ type link struct {
 	mu       sync.Mutex // guards the rest; a leaf
 	queue    fifo       // not sent yet
 	flying   fifo       // sent, in order
-	numbered fifo       // of those, the ones with changes
+	numbered fifo       // of those, the ones with changes: all have numbers of lane
 	waiting  int        // bytes of all these
-	next     uint64     // number of the next change
-	held     []uint64   // numbers that are asked for elsewhere, in no order
+	lane     *lane      // gives the next number
+	lanes    []*lane    // all
 	theirs   uint64     // number that the other side gives next, unless foreign
 	foreign  bool       // the other side does not number by the lane, or not yet
 	conn     *conn      // nil: there is none
@@ -49,8 +48,9 @@ type link struct {
 	closed   bool
 }
 
-func newLink(s *Shard, lane string, loop int) *link {
-	return &link{shard: s, lane: []byte(lane), loop: loop, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), next: 1}
+func newLink(s *Shard, name string, loop int) *link {
+	first := newLane(name)
+	return &link{shard: s, lane: first, lanes: []*lane{first}, loop: loop, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
 }
 
 // enqueue takes an ask over. It is written by flush.
@@ -94,15 +94,15 @@ func rouse(c chan struct{}) {
 func (l *link) admit() {
 	for l.conn != nil {
 		a := l.queue.front()
-		if a == nil || a.numbers > 0 && l.next+uint64(a.numbers)-l.lowest() > window {
+		if a == nil || a.numbers > 0 && !l.numbers(uint64(a.numbers)) {
 			return
 		}
 		l.queue.pop()
-		a.flying = true
+		a.flying, a.lane = true, l.lane
 		for i := range a.cmds {
 			if c := &a.cmds[i]; c.kind == Change {
-				c.seq = l.next
-				l.next++
+				c.seq = l.lane.next
+				l.lane.next++
 			}
 		}
 		l.flying.push(a)
@@ -113,21 +113,30 @@ func (l *link) admit() {
 	}
 }
 
-// lowest is the first number that the other side has to remember. REQUIRES mu.
-func (l *link) lowest() uint64 {
-	lowest := l.next
-	if a := l.numbered.front(); a != nil {
-		for i := range a.cmds {
-			if a.cmds[i].kind == Change {
-				lowest = a.cmds[i].seq
-				break
-			}
+// numbers tells whether the lane has numbers for n changes. A lane that only waits for held numbers is put aside for another: a repeat whose number is held may
+// be queued behind these changes, or be one of them. REQUIRES mu, and n <= maxNumbers.
+func (l *link) numbers(n uint64) bool {
+	flying := l.numbered.front()
+	lowest := l.lane.lowest()
+	if flying != nil {
+		lowest = min(lowest, flying.firstNumber())
+	}
+	switch {
+	case l.lane.next+n-lowest <= window:
+		return true
+	case flying != nil:
+		return false
+	}
+	l.foreign = true
+	for _, other := range l.lanes {
+		if len(other.held) == 0 {
+			l.lane = other
+			return true
 		}
 	}
-	for _, seq := range l.held {
-		lowest = min(lowest, seq)
-	}
-	return lowest
+	l.lane = l.shard.of.furtherLane()
+	l.lanes = append(l.lanes, l.lane)
+	return true
 }
 
 // append appends to out what of a has no answer. REQUIRES mu.
@@ -154,7 +163,7 @@ func (l *link) append(a *Ask) {
 		c.extra = 0
 		if c.kind == Change {
 			if l.foreign || l.theirs != c.seq {
-				l.out = appendNumbering(l.out, l.lane, c.seq, 0)
+				l.out = appendNumbering(l.out, a.lane.producer, c.seq, 0)
 				c.extra = 1
 			}
 			l.foreign, l.theirs = false, c.seq+1
@@ -173,17 +182,15 @@ func (l *link) append(a *Ask) {
 }
 
 // hold and release: see Ask.Hold.
-func (l *link) hold(seq uint64) {
+func (l *link) hold(of *lane, seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held = append(l.held, seq)
+	of.hold(seq)
 }
 
-func (l *link) release(seq uint64) {
+func (l *link) release(of *lane, seq uint64) {
 	l.mu.Lock()
-	if i := slices.Index(l.held, seq); i >= 0 {
-		l.held = slices.Delete(l.held, i, i+1)
-	}
+	of.release(seq)
 	l.admit()
 	l.mu.Unlock()
 	l.flush()

@@ -61,7 +61,8 @@ const (
 type Shards struct {
 	settings func() Settings
 	log      *slog.Logger
-	process  string // random, of this process: lanes have it in their names
+	process  string        // random, of this process: lanes have it in their names
+	further  atomic.Uint64 // lanes of links, but for the first of each
 	view     atomic.Pointer[View]
 	ctx      context.Context
 	end      context.CancelFunc
