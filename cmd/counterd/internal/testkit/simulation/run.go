@@ -283,10 +283,14 @@ func (r *Run) fill() bool {
 	return true
 }
 
-// await waits until what is missing is empty. After ten minutes it is a fault: nothing takes so long in a healthy cluster.
+// await waits until what is missing is empty. After ten minutes it is a fault: nothing takes so long in a healthy cluster. Where clocks are set it is one after twenty
+// minutes: the time of a log follows a clock that went ahead by more than a day after ten, and a move to that node waits for it.
 func (r *Run) await(what string, missing func() string) bool {
-	text := ""
-	for began := time.Now(); time.Since(began) < 10*time.Minute && !r.ended(); time.Sleep(100 * time.Millisecond) {
+	text, most := "", 10*time.Minute
+	if r.Config.Weights[clockSet] > 0 {
+		most = 20 * time.Minute
+	}
+	for began := time.Now(); time.Since(began) < most && !r.ended(); time.Sleep(100 * time.Millisecond) {
 		if text = missing(); text == "" {
 			r.Story.Say("", "%s", what)
 			return true
@@ -295,7 +299,7 @@ func (r *Run) await(what string, missing func() string) bool {
 	if r.ended() {
 		return false
 	}
-	r.Fault("after ten minutes it is not so that %s: %s", what, text)
+	r.Fault("after %s it is not so that %s: %s", most, what, text)
 	return false
 }
 
