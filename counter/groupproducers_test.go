@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
@@ -112,5 +113,82 @@ func TestRememberBesideExport(t *testing.T) {
 		if len(got) != 1 || got[0].Entries != 1 || got[0].Floor != 150 {
 			t.Errorf("got %+v, want a producer with one entry that has forgotten all numbers below 150", got)
 		}
+	}
+}
+
+// TestIdleProducersTakeNoPlace: a store with few places for producers takes groups over from a store whose producers were idle for longer than their places are kept. One of
+// these goes on during the move: its change comes, too. Producers that were not idle come with their numbers, and where these have no place the groups do not come.
+func TestIdleProducersTakeNoPlace(t *testing.T) {
+	now := time.Unix(1_795_000_000, 0)
+	m := newMovers(t, rand.New(rand.NewPCG(7, 8)), func(o *Options) {
+		o.Producers, o.Now = ProducerLimits{Producers: 4, MinIdle: 60}, func() time.Time { return now }
+	})
+	source, destination := m.nodes[0], m.nodes[1]
+	defer func() {
+		for _, n := range m.nodes {
+			close1(t, n.s)
+		}
+	}()
+	destination.s.Admin().SetProducerLimits(ProducerLimits{Producers: 3, MinIdle: 60})
+	made := func(key string) {
+		t.Helper()
+		if _, done := m.try(t, Op{Kind: OpAdd, Mid: 7, Arg: 1}, key); !done || m.full {
+			t.Fatalf("%s: it was made before, or has no place", key)
+		}
+	}
+	for _, key := range []string{"idle0 1", "idle1 1", "idle2 1"} {
+		made(key)
+	}
+	now = now.Add(90 * time.Second)
+	made("active 1")
+	all := slot.AllGroups()
+	bring := func() (*GroupExport, *GroupImport, error) {
+		t.Helper()
+		x, err := source.s.Groups().Export(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, err := destination.s.Groups().Import("m", all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, _, err := x.Producers(0, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = i.Apply(records)
+		return x, i, err
+	}
+	numbers := func() string {
+		text := ""
+		for _, p := range destination.s.data.Producers.Table.List(9) {
+			text += fmt.Sprint(" ", p.ID, " ", p.Numbers)
+		}
+		return text
+	}
+	x, i, err := bring()
+	if err != nil || numbers() != " active 1" {
+		t.Fatalf("got%s, and %v, want the active producer alone", numbers(), err)
+	}
+	made("idle1 2")
+	records, _, _, err := x.Log(nil, x.From(), 1<<20)
+	if err == nil {
+		_, _, err = i.Apply(records)
+	}
+	if err != nil || numbers() != " active 1 idle1 1" && numbers() != " idle1 1 active 1" {
+		t.Fatalf("got%s, and %v, want the producer that has gone on, too", numbers(), err)
+	}
+	for _, key := range []string{"idle0 2", "idle2 2"} {
+		made(key)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x, _, err = bring()
+	if full := (*ProducersFullError)(nil); !errors.As(err, &full) {
+		t.Errorf("four active producers, and three places: got %v", err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

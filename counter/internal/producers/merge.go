@@ -12,10 +12,17 @@ import (
 // AppendGroups appends the table's memory of changes in groups as records of a log: of each producer its define, the onces
 // of these groups, and a floor where numbers have fallen out of its window, whatever groups they were of. mark is called
 // with the length of dst behind each producer.
-func (t *Table) AppendGroups(dst []byte, groups *slot.Set, mark func(n int)) []byte {
+//
+// A producer that was idle for MinIdle at now, and has no epoch, gets nothing but its define, and so takes no place in the other table. Any new producer may have its place
+// here, and if the other table had no place left, the groups could not come. With now 0 no producer counts as idle.
+func (t *Table) AppendGroups(dst []byte, groups *slot.Set, now int64, mark func(n int)) []byte {
 	for number := t.oldest; number != none; number = t.places[number].newer {
 		p := t.places[number]
 		dst = format.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))
+		if p.epoch == 0 && now-p.used >= t.limits.MinIdle {
+			mark(len(dst))
+			continue
+		}
 		for i := range p.ring.n {
 			e := p.ring.at(i)
 			if !groups.Has(e.group()) {

@@ -110,7 +110,7 @@ func TestMerge(t *testing.T) {
 		}
 		at := 0
 		var records []byte
-		records = a.AppendGroups(records, &groups, func(n int) {
+		records = a.AppendGroups(records, &groups, 0, func(n int) {
 			if n <= at {
 				t.Fatal("a mark that does not rise")
 			}

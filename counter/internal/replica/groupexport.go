@@ -106,7 +106,7 @@ func (g Groups) export(set slot.Set) (*GroupExport, error) {
 	l.Mu.Lock() // their records are logged under it
 	defer l.Mu.Unlock()
 	x.from = s.Log.Position()
-	x.producers = l.Table.AppendGroups(nil, &x.groups, func(n int) { x.marks = append(x.marks, n) })
+	x.producers = l.Table.AppendGroups(nil, &x.groups, l.Seconds(), func(n int) { x.marks = append(x.marks, n) })
 	return x, nil
 }
 

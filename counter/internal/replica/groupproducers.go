@@ -18,7 +18,7 @@ func (g Groups) Producers(set slot.Set, max int) (pieces [][]byte) {
 	defer l.Mu.Unlock()
 	begin, last := 0, 0
 	var marks []int
-	all := l.Table.AppendGroups(nil, &set, func(n int) {
+	all := l.Table.AppendGroups(nil, &set, 0, func(n int) {
 		if last > begin && n-begin > max {
 			marks, begin = append(marks, last), last
 		}

@@ -67,6 +67,9 @@ func (c *Config) evictions(d *Dice) {
 	c.Strangers, c.Clients = 1+d.N(2), max(2, c.Clients)
 	c.MinIdle = time.Minute
 	c.Producers = c.Clients/2 + 2 + d.N(4)
+	if c.Forward { // each link between nodes numbers its changes, as a producer
+		c.Producers += c.Nodes
+	}
 	c.Lasts = d.Between(2*c.MinIdle, 5*c.MinIdle)
 	c.DiskHangs, c.Weights[diskHangs] = false, 0
 }
