@@ -14,6 +14,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/internal/errclass"
+	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
@@ -131,4 +132,13 @@ func TestForwardOthersErrors(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestForwardAtReplica: a replica passes nothing on for a client of its forward port, as the change has a number and its key names no post. The error does not speak of a
+// replica to a client that knows of none.
+func TestForwardAtReplica(t *testing.T) {
+	k := startCluster(t, func(c *config.Config) { c.Cluster.ForwardPort = freeport.Take(t) }, 2)
+	w := k.forward(1, 2)
+	w.want("CLIENT IDMP p 1", "+OK")
+	w.want("INCR nosuch", "-CLUSTERDOWN The node is a replica")
 }

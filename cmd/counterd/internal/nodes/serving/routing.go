@@ -72,7 +72,7 @@ func (st *Standing) Route(k Asker, r *Routing) (text string, wait bool) {
 		}
 	}
 	switch {
-	case r.writes && !r.hasSlot && st.Shard != nil && !st.Primary:
+	case r.writes && !r.hasSlot && st.Shard != nil && !st.Primary && (k.Link || !k.Internal): // client libraries close a connection at READONLY
 		return items.ErrReadOnly, false
 	case r.writes && st.Writes != "":
 		return st.Writes, false
