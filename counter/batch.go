@@ -115,6 +115,9 @@ const ProducerNumbers = core.ProducerNumbers
 // MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce.
 const MaxOnceChanges = core.MaxOnceChanges
 
+// Expect tells a batch with everybody else kept out how many columns and posts it is going to change at most. See core.Expect.
+func Expect(b *Batch, changes int) { core.Expect(b, changes) }
+
 // OnceSeries makes each operation of a batch, from number first on, a numbered change of its own, as Batch.Once of one operation does. They are OpAdds of one
 // producer, and their numbers follow each other from seq on. See core.OnceSeries.
 func OnceSeries(b *Batch, first int, producer []byte, epoch, seq uint64) (o *Once, number int) {

@@ -8,10 +8,14 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
 )
 
 // oldCheck compares the old values of a feed with the posts that a consumer has of the changes before.
@@ -232,7 +236,7 @@ func (p *oldPlayer) transaction(t *testing.T) error {
 	}
 	id := "transaction"
 	p.seqs[id]++
-	o := Once{Producer: []byte(id), Seq: p.seqs[id], Changes: 100}
+	o := Once{Producer: []byte(id), Seq: p.seqs[id]}
 	numbered := p.rng.IntN(2) == 0
 	if numbered && !b.TryOnce(&o) {
 		t.Fatalf("%+v was refused", o)
@@ -356,50 +360,64 @@ func oldBlind(s *Store, mid uint64, kind OpKind, how int) error {
 	return errors.Join(b.Op(0).Err, b.Commit())
 }
 
+// wideMid is the first post of a wideStore.
+const wideMid = 1 << 50
+
+// wideStore has a counter w with old=on and many columns, all of which posts from wideMid on have large values of.
+func wideStore(t *testing.T, columns, posts int, more string) *Store {
+	t.Helper()
+	script := "add counter w old=on\n"
+	for i := range columns {
+		script += fmt.Sprintf("add column w c%d hint=8 max=60\n", i)
+	}
+	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, RetainBytes: 1 << 40, SnapshotGrowth: -1, AppendFsync: SyncAlways}, script+more)
+	b := s.NewBatch()
+	for mid := 0; mid < posts; {
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		def := b.Schema().Counter("w")
+		all := make([]int16, columns)
+		for i := range all {
+			all[i] = int16(i)
+		}
+		n := min(MaxRows(columns), posts-mid)
+		shape := b.Shape(all, n)
+		for range n {
+			values := b.SetRow(def, wideMid+uint64(mid), shape)
+			for i := range values {
+				values[i] = 1<<59 | uint64(mid)
+			}
+			mid++
+		}
+		b.ChangeSet(0)
+		b.Run()
+		b.End()
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
 // TestOldTooLong: a change set whose records would not fit in one frame with all old values has some of them without. So a change set of
 // any counter may have the same number of operations.
 func TestOldTooLong(t *testing.T) {
 	const posts = 30_000
-	script := "add counter w old=on\n"
-	for i := range 40 {
-		script += fmt.Sprintf("add column w c%d hint=8 max=60\n", i)
-	}
-	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, RetainBytes: 1 << 40, SnapshotGrowth: -1, AppendFsync: SyncAlways}, script)
+	s := wideStore(t, 40, posts, "")
 	b := s.NewBatch()
-	for _, kind := range []OpKind{OpSetRow, OpDelete} {
-		most := posts
-		if kind == OpSetRow {
-			most = MaxRows(40)
-		}
-		for from := 0; from < posts; from += most {
-			if err := b.Begin(); err != nil {
-				t.Fatal(err)
-			}
-			b.Reset()
-			def := b.Schema().Counter("w")
-			columns := make([]int16, 40)
-			for i := range columns {
-				columns[i] = int16(i)
-			}
-			n := min(most, posts-from)
-			shape := b.Shape(columns, n)
-			for mid := from; mid < from+n; mid++ {
-				if kind == OpDelete {
-					b.Add(Op{Kind: OpDelete, Counter: def, Mid: uint64(mid)})
-					continue
-				}
-				values := b.SetRow(def, uint64(mid), shape)
-				for i := range values {
-					values[i] = uint64(mid) << 40
-				}
-			}
-			b.ChangeSet(0)
-			b.Run()
-			b.End()
-			if err := b.Commit(); err != nil {
-				t.Fatal(err)
-			}
-		}
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	for mid := range posts {
+		b.Add(Op{Kind: OpDelete, Counter: b.Schema().Counter("w"), Mid: wideMid + uint64(mid)})
+	}
+	b.ChangeSet(0)
+	b.Run()
+	b.End()
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
 	}
 	r := newFeedReader()
 	r.olds.damaged = true
@@ -408,5 +426,121 @@ func TestOldTooLong(t *testing.T) {
 	}
 	if len(r.posts["w"]) > 0 || r.olds.untold == 0 || r.olds.told < 2*posts/3 || r.olds.made != posts {
 		t.Errorf("%d posts are left; %d parts with old values, %d of new posts, %d without", len(r.posts["w"]), r.olds.told, r.olds.made, r.olds.untold)
+	}
+}
+
+// TestOldTransaction: a transaction, with a number and without one, and a whole update stay in one frame of the log with old values,
+// as without: behind a crash all of it is there or nothing.
+func TestOldTransaction(t *testing.T) {
+	const posts, adds = 10_000, 2000
+	windows := ""
+	for i := range 8 {
+		windows += fmt.Sprintf("add column w h%d window=1h/5m of=c0\n", i)
+	}
+	for _, with := range []string{"transaction", "number", "number and windows", "update and windows"} {
+		t.Run(with, func(t *testing.T) {
+			more := ""
+			if strings.HasSuffix(with, "windows") {
+				more = windows
+			}
+			s := wideStore(t, 48, posts, more)
+			if err := s.Windows().Tick(time.Unix(1_800_000_000, 0), nil); err != nil {
+				t.Fatal(err)
+			}
+			b := s.NewBatch()
+			deleteAndAdd(t, b, false, 0, posts) // so that windows count each post
+			if err := b.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			r := newFeedReader()
+			r.olds.damaged = true
+			if err := r.read(t, s, s.data.Log.Durable()); err != nil {
+				t.Fatal(err)
+			}
+			if with == "update and windows" {
+				deleteWhole(t, b, s.Schema().Counter("w"))
+			} else {
+				deleteAndAdd(t, b, with != "transaction", posts, adds)
+			}
+			if err := b.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			f, err := s.Feeds().Open(r.at, FeedFilter{Old: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			c, err := f.Next(s.data.Log.Durable(), 1<<30)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if end := s.data.Log.Durable(); c.Position.Offset() != end {
+				t.Errorf("a change of %d parts ends at offset %d, and the log at %d, want one change", len(c.Parts), c.Position.Offset(), end)
+			}
+			told := 0
+			for i := range c.Parts {
+				if c.Parts[i].Old.Told {
+					told++
+				}
+			}
+			if least := map[bool]int{true: adds / 2, false: posts / 2}[more != ""]; told < least {
+				t.Errorf("%d parts with old values, want %d at least", told, least)
+			}
+			if err := r.read(t, s, s.data.Log.Durable()); err != nil {
+				t.Fatal(err)
+			}
+			checkStore(t, s, r.posts)
+		})
+	}
+}
+
+// deleteWhole removes all posts of a counter by a whole update.
+func deleteWhole(t *testing.T, b *Batch, def *schema.Counter) {
+	t.Helper()
+	u, err := NewUpdate(query.Query{Counter: def, To: 1 << 60}, []Change{{Kind: OpDelete}}, ReturnNothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := false; !done; b.End() {
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		if done, err = u.Gather(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.BeginExclusive(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	if err := u.Apply(b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deleteAndAdd removes the first posts of counter w and adds to those behind them, as one transaction.
+func deleteAndAdd(t *testing.T, b *Batch, numbered bool, posts, adds uint64) {
+	t.Helper()
+	if err := b.BeginExclusive(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	o := Once{Producer: []byte("transaction"), Seq: 1}
+	if numbered && !b.TryOnce(&o) {
+		t.Fatalf("%+v was refused", o)
+	}
+	b.Reset()
+	Expect(b, int(posts+adds))
+	def := b.Schema().Counter("w")
+	for i := range posts + adds {
+		op := Op{Kind: OpDelete, Counter: def, Mid: wideMid + i}
+		if i >= posts {
+			op.Kind, op.Arg = OpAdd, 1
+		}
+		b.Add(op)
+	}
+	b.Run()
+	if numbered {
+		b.KeepOnce(&o, Result{Kind: ResultOK})
 	}
 }

@@ -121,11 +121,13 @@ func (a *appender) AppendWhole(records []byte) (pos uint64, err error) {
 // HoldFrame keeps the records that are appended until ReleaseFrame in one frame of their own. After a crash all of them are
 // there or none, and the frame tells replicas that they are one change. Records of more than MaxFramePayload bytes take
 // more than one frame. Commit and Sync of such a record wait for ReleaseFrame, so the holder must not call them. REQUIRES:
-// one holder at a time, and no AppendFrame.
-func (a *appender) HoldFrame() {
+// one holder at a time, and no AppendFrame. It returns where that frame begins.
+func (a *appender) HoldFrame() (start uint64) {
 	a.mu.Lock()
 	a.tail.holdFrame()
+	start = a.tail.sealed
 	a.mu.Unlock()
+	return start
 }
 
 // ReleaseFrame ends HoldFrame.

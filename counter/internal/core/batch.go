@@ -79,7 +79,7 @@ func (b *Batch) BeginExclusive() error {
 	b.open, b.exclusive, b.number = true, true, b.data.changeSets.Add(1)
 	b.seen.startReading()
 	if b.data.Log != nil && !b.silent {
-		b.data.Log.HoldFrame()
+		b.old.frame, b.old.rest = b.data.Log.HoldFrame(), 0
 	}
 	return nil
 }

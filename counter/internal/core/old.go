@@ -18,13 +18,15 @@ import (
 // Where an old value is not known, as the page cannot be read, the record is one without old values. So is one for which there is no room.
 //
 // Records with old values may be longer than the longest ones without them. The limits of a change set and of a numbered transaction count with
-// the latter, and these must stay in one frame.
+// the latter, and these must stay in one frame. So must any transaction that would without old values.
 type oldValues struct {
-	b          *Batch
-	roomInSet  int // how many bytes more the records of the change set may have that is made
-	roomInOnce int // how many bytes more those of the numbered transaction may have that is executed
-	values     []uint64
-	columns    []format.ColumnValue
+	b         *Batch
+	roomInSet int    // how many bytes more the records of the change set may have that is made
+	frame     uint64 // where the frame of an exclusive batch begins
+	rest      int    // how many bytes the changes that Expect told, and that are not made yet, may take without old values
+	derived   int    // how many of these are changes of derived columns, for each change
+	values    []uint64
+	columns   []format.ColumnValue
 }
 
 // notKept is Op.row where the values before the change are not known.
@@ -35,15 +37,36 @@ func (o *oldValues) keeps(ks *block.Keyspace) bool {
 	return ks.Noted && ks.Def.Old && o.b.data.Log != nil && !o.b.follows
 }
 
-// takes tells whether a record of n bytes with old values may be logged, where the limits count with most bytes.
-func (o *oldValues) takes(n, most int) bool {
+// takes tells whether a record of n bytes with old values may be logged, where the limits count with most bytes. It is the last of waiting
+// bytes that the log does not have yet.
+func (o *oldValues) takes(waiting, n, most int) bool {
+	if o.b.exclusive {
+		o.rest -= most + o.derived
+		if int(o.b.data.Log.Position()-o.frame)+waiting+len(o.b.windows.records)+max(o.rest, 0) > format.FrameHeaderLen+format.MaxFramePayload-maxDefine-format.MaxOnceLen {
+			return false
+		}
+	}
 	more := n - most
-	if o.b.changeSets.number != 0 && more > o.roomInSet || o.b.changeSets.pending && more > o.roomInOnce {
+	if o.b.changeSets.number != 0 && more > o.roomInSet {
 		return false
 	}
 	o.roomInSet -= more
-	o.roomInOnce -= more
 	return true
+}
+
+// Expect tells, with everybody else kept out, how many columns and posts b is going to change at most, beside the changes that it was told before. Old values
+// leave room for the records of these changes in the frame of the log.
+func Expect(b *Batch, changes int) {
+	o := &b.old
+	o.derived = 0
+	for _, def := range b.Schema().Counters() {
+		n := 0
+		for i := range def.Derived {
+			n += format.SetItemLen(len(def.Derived[i].Space.Columns))
+		}
+		o.derived = max(o.derived, n)
+	}
+	o.rest = max(o.rest, 0) + changes*(format.MaxSetLen+o.derived)
 }
 
 // beginSet sets the room of the change set that is about to be made.
@@ -56,19 +79,10 @@ func (o *oldValues) beginSet(g changeSet) {
 	o.roomInSet = format.MaxAppend - maxDefine - format.MaxOnceLen - o.b.changeSets.derivedBytes(g) - most*(g.to-g.from)
 }
 
-// beginOnce sets the room of a numbered transaction.
-func (o *oldValues) beginOnce(once *Once) {
-	changes := once.Changes
-	if changes == 0 {
-		changes = MaxOnceChanges
-	}
-	o.roomInOnce = format.MaxFramePayload - maxDefine - format.MaxOnceLen - changes*format.MaxSetLen
-}
-
 // appendSet appends the record of one column of a post that had the value old; there: the post existed.
 func (o *oldValues) appendSet(dst []byte, counter uint32, column uint16, mid, value uint64, there bool, old uint64) []byte {
 	at := len(dst)
-	if dst = format.AppendSetOld(dst, counter, column, mid, value, there, old); o.takes(len(dst)-at, format.MaxSetLen) {
+	if dst = format.AppendSetOld(dst, counter, column, mid, value, there, old); o.takes(len(dst), len(dst)-at, format.MaxSetLen) {
 		return dst
 	}
 	return format.AppendSet(dst[:at], counter, column, mid, value)
@@ -80,7 +94,7 @@ func (o *oldValues) appendValues(dst []byte, counter uint32, mid uint64, values 
 		return o.appendSet(dst, counter, values[0].Column, mid, values[0].Value, there, old[0])
 	}
 	at := len(dst)
-	if dst = format.AppendSetItemOld(dst, counter, mid, values, there, old); o.takes(len(dst)-at, most) {
+	if dst = format.AppendSetItemOld(dst, counter, mid, values, there, old); o.takes(len(dst), len(dst)-at, most) {
 		return dst
 	}
 	return format.AppendSetItem(dst[:at], counter, mid, values)
@@ -95,7 +109,7 @@ func (o *oldValues) appendRemoved(dst []byte, ks *block.Keyspace, mid uint64, ro
 		}
 	}
 	at := len(dst)
-	if dst = format.AppendDeleteOld(dst, ks.Def.ID, mid, o.columns); o.takes(len(dst)-at, format.MaxSetLen) {
+	if dst = format.AppendDeleteOld(dst, ks.Def.ID, mid, o.columns); o.takes(len(dst), len(dst)-at, format.MaxSetLen) {
 		return dst
 	}
 	return format.AppendDelete(dst[:at], ks.Def.ID, mid)

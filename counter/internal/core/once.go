@@ -42,7 +42,6 @@ type Once struct {
 	Room     int    // most bytes that the result's blob may have; with more it is kept as ResultGone
 	Mid      uint64 // by whose hash slot it is kept; Run takes that of the first operation
 	Tag      int    // the caller's, for Make
-	Changes  int    // of a transaction: the most changes that it makes; 0: MaxOnceChanges
 	First, N int    // its operations: set by Batch.Once
 	// Each: ErrOutOfRange of an OpAdd is a part of the result. Without it an operation alone that is out of range leaves
 	// no entry, like any other that was refused.
@@ -123,7 +122,6 @@ func (b *Batch) TryOnce(o *Once) bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	b.changeSets.pending = b.changeSets.try(o)
-	b.old.beginOnce(o)
 	return b.changeSets.pending
 }
 

@@ -250,6 +250,7 @@ func (u *Update) Apply(b *Batch) error {
 	if err := u.attempt(b); err != nil {
 		return err
 	}
+	Expect(b, len(u.Pending)*len(u.changes))
 	for i := 0; i < len(u.Pending); {
 		if n := u.updateNeighbours(b, u.Pending[i:]); n > 0 {
 			i += n

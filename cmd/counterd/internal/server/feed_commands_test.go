@@ -168,6 +168,54 @@ func TestFeedWithOld(t *testing.T) {
 	}
 }
 
+// TestFeedExecWithOld: a transaction is one change of the feed though old values of all its posts would not fit in one frame of the log.
+func TestFeedExecWithOld(t *testing.T) {
+	const posts, columns = 10_000, 45
+	s := feedServe(t)
+	c := wireDial(t, s, 2)
+	c.want("ADD COUNTER wide old=on", "+OK")
+	names := []string{"COLUMNS"}
+	for i := range columns {
+		names = append(names, fmt.Sprint("c", i))
+		c.want(fmt.Sprintf("ADD COLUMN wide c%d hint=8 max=60", i), "+OK")
+	}
+	for _, exec := range []string{"EXEC", "EXEC IDMP wide 1"} {
+		for from := 0; from < posts; from += 1000 {
+			rows := []string{"COUNTER.MSET", "wide"}
+			for mid := range 1000 {
+				rows = append(append(rows, fmt.Sprint(from+mid)), slices.Repeat([]string{fmt.Sprint(1<<59 + mid)}, columns)...)
+			}
+			if got := c.sendArgs(append(rows, names...)...); got != ":1000" {
+				t.Fatal(got)
+			}
+		}
+		at, _ := feedOf(t, c.do("COUNTER.FEED FROM NOW"))
+		c.want("MULTI", "+OK")
+		set := []string{"MSET"}
+		for i := range posts {
+			if got := c.sendArgs("DEL", fmt.Sprint("wide:", i)); got != "+QUEUED" {
+				t.Fatal(got)
+			}
+			set = append(set, fmt.Sprintf("%d.cntcm", 1<<55+2*i), "1", fmt.Sprintf("%d.cntcm", 1<<55+2*i+1), "1")
+		}
+		if got := c.sendArgs(set...); got != "+QUEUED" {
+			t.Fatal(got)
+		}
+		if got := c.do(exec); len(got.List) != posts+1 {
+			t.Fatal(got)
+		}
+		var changes []string
+		until(t, "the change", func() bool {
+			_, changes = feedOf(t, c.do("COUNTER.FEED WITH OLD FROM "+at))
+			return len(changes) > 0
+		})
+		parts, told := strings.Count(changes[0], `"del"`)+strings.Count(changes[0], `"set"`), strings.Count(changes[0], `"c0"`)
+		if parts != 3*posts || told < posts/2 {
+			t.Errorf("%s: a change of %d parts, of which %d have old values, want %d and %d at least", exec, parts, told, 3*posts, posts/2)
+		}
+	}
+}
+
 // TestFeedBlocks: a client that waits is told of the next change, and of nothing that it does not want.
 func TestFeedBlocks(t *testing.T) {
 	s := feedServe(t)

@@ -110,6 +110,7 @@ func (x execution) exec(num idmp.Number) {
 		c.call.items.Out.SetProtocol(resp.Neutral)
 	}
 	size := c.call.items.Out.Len()
+	t.expect(c.call.items.Batch)
 	tooLong := x.execute()
 	if once != nil {
 		result := counter.Result{Kind: counter.ResultGone}
@@ -204,6 +205,7 @@ func (x execution) execLong() (done bool) {
 	}
 	c.srv.watches.Remove(&c.watch)
 	began := monotonic.Now()
+	t.expect(b)
 	b.Run()
 	k.touched()
 	b.End()

@@ -161,8 +161,20 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 	if changes > counter.MaxOnceChanges { // a crash between two frames of the log would leave those of the first to be made again
 		return nil, errTooManyChanges
 	}
-	o.Hash, o.Changes = h.Sum(), changes
+	o.Hash = h.Sum()
 	return o, ""
+}
+
+// expect tells a batch, with everybody else kept out, how much the queue changes, if the log has old values.
+func (t *transaction) expect(b *counter.Batch) {
+	if !slices.ContainsFunc(b.Schema().Counters(), func(def *schema.Counter) bool { return def.Old }) {
+		return
+	}
+	changes := 0
+	for cmd, args := range t.all() {
+		changes += changesOf(cmd, args)
+	}
+	counter.Expect(b, changes)
 }
 
 var errTooManyChanges = "ERR IDMP: a numbered transaction makes at most " + strconv.Itoa(counter.MaxOnceChanges) + " changes"

@@ -36,7 +36,7 @@ func updateOnce(c Conn, args [][]byte, once *counter.Once) {
 		c.Call().StoreError(tooMany(err, "IDMP"))
 		return
 	}
-	once.Room, once.Changes = idmp.MaxBlob(1), counter.MaxChangeSet // Gather finds items whose records are not longer than those of so many
+	once.Room = idmp.MaxBlob(1)
 	if u.q.Returning != counter.ReturnNothing {
 		once.Room = counter.MaxResult
 	}
