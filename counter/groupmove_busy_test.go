@@ -35,7 +35,9 @@ const busyIdle = 30 // seconds
 
 func newBusyMovers(t *testing.T, rng *rand.Rand) *busyMovers {
 	t.Helper()
-	b := &busyMovers{begun: time.Now(), when: map[string]time.Time{}}
+	now := time.Now() // but at noon: a day that ends takes the counts of a window of a day along, and such a window is not moved then
+	noon := now.UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)
+	b := &busyMovers{begun: setclock.By(now, noon.Sub(now.UTC().Truncate(time.Second))), when: map[string]time.Time{}}
 	i := -1
 	b.movers = newMovers(t, rng, func(o *Options) {
 		i++
