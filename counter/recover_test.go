@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/counter/internal/durable"
 
 	"github.com/counterd/counterd/counter/internal/block"
@@ -209,6 +210,79 @@ func TestNewerImage(t *testing.T) {
 			t.Errorf("%s: rows: got %v, want ErrUnsupportedFormat", c.what, err)
 		}
 	}
+}
+
+// TestNewerSchema: a schema that a newer program wrote into the log or a manifest is not damaged: the start is refused, so that neither an older
+// snapshot nor the data of another node takes the place of what is here, and no repair cuts the log.
+func TestNewerSchema(t *testing.T) {
+	for _, where := range []string{"log", "manifest"} {
+		t.Run(where, func(t *testing.T) {
+			dir := t.TempDir()
+			s := openDir(t, dir, Options{Manual: true}, seedScript)
+			for v := range uint64(2) {
+				if err := s.Set("5.cntrn", v); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Snapshot(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m := s.repl.Manifests()[0]
+			if where == "log" {
+				if _, err := s.data.Log.AppendSchema("schema format=999\nanything\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if where == "manifest" {
+				m.Schema[0] = "schema format=999"
+				if err := os.WriteFile(filepath.Join(dir, format.ManifestName(m.Generation)), m.Text(), 0o640); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, format.ErrUnsupportedFormat) || errors.Is(err, format.ErrCorrupt) {
+				t.Errorf("got %v, want ErrUnsupportedFormat", err)
+				if err == nil {
+					s.Close()
+				}
+			}
+			report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{})
+			if err == nil {
+				for _, p := range report.Problems {
+					err = errors.Join(err, p.Err)
+				}
+			}
+			if !errors.Is(err, format.ErrUnsupportedFormat) || errors.Is(err, format.ErrCorrupt) {
+				t.Errorf("check: got %v, want ErrUnsupportedFormat", err)
+			}
+			before := sumsOf(t, dir)
+			if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{}); !errors.Is(err, format.ErrUnsupportedFormat) {
+				t.Errorf("repair: got %v, want ErrUnsupportedFormat", err)
+			}
+			if after := sumsOf(t, dir); !slices.Equal(after, before) {
+				t.Errorf("a repair changed the directory from %q to %q", before, after)
+			}
+		})
+	}
+}
+
+// sumsOf has the files of a directory with their checksums.
+func sumsOf(t *testing.T, dir string) (sums []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(filepath.Join(dir, path))
+		sums = append(sums, fmt.Sprintf("%s %08x", path, format.Checksum(b)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums
 }
 
 // TestScrubImages: images that rot while the store runs are found and written anew, of whichever snapshot, before a

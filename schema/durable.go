@@ -71,6 +71,20 @@ const (
 	oldFormat     = 7 // a counter has Old
 )
 
+// NewestFormat is the newest format of the durable form that this program reads.
+const NewestFormat = oldFormat
+
+// FormatOf is the number in the first line of a durable form; 0: it has none.
+func FormatOf(text []byte) uint32 {
+	line, _, _ := bytes.Cut(text, []byte{'\n'})
+	number, _ := bytes.CutPrefix(line, []byte("schema format="))
+	n, err := strconv.ParseUint(string(number), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}
+
 // format is that of the durable form of s.
 func (s *Schema) format() uint64 {
 	format := uint64(durableFormat)

@@ -3,6 +3,8 @@ package format
 import (
 	"errors"
 	"fmt"
+
+	"github.com/counterd/counterd/schema"
 )
 
 // Sentinels. Every error of this package that a caller may want to tell apart matches one of them with errors.Is.
@@ -131,4 +133,12 @@ func WithDir(err error, dir string) error {
 		c.Dir = dir
 	}
 	return err
+}
+
+// checkSchema gives a *VersionError for the durable form of a schema that a newer program wrote.
+func checkSchema(file string, text []byte) error {
+	if found := schema.FormatOf(text); found > schema.NewestFormat {
+		return &VersionError{File: file, Found: found, Oldest: 1, Newest: schema.NewestFormat}
+	}
+	return nil
 }

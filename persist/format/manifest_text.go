@@ -136,6 +136,11 @@ func ParseManifest(name string, text []byte) (*Manifest, error) {
 	if p.fault != "" {
 		return nil, corrupt(end-len(p.rest), p.fault, strconv.Quote(clip(p.rest)))
 	}
+	if len(m.Schema) > 0 {
+		if err := checkSchema(name+" (schema)", []byte(m.Schema[0])); err != nil {
+			return nil, err
+		}
+	}
 	if err := m.Validate(); err != nil {
 		return nil, &CorruptError{File: name, Want: "a valid manifest", Got: "broken rules", Err: err}
 	}

@@ -312,7 +312,8 @@ const (
 )
 
 // DecodeRecord decodes the record at the start of src into rec and returns how many bytes it takes. rec keeps no
-// memory of src but the slices it names. A bad record gives a *RecordError; rec is then undefined.
+// memory of src but the slices it names. A bad record gives a *RecordError, and the schema of a newer program, behind which records may be of kinds that
+// are not known here, a *VersionError; rec is then undefined.
 func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 	if len(src) == 0 {
 		return 0, &RecordError{Fault: "no kind byte"}
@@ -375,6 +376,11 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 	}
 	if f.fault != "" {
 		return 0, &RecordError{rec.Kind, f.fault}
+	}
+	if rec.Kind == KindSchema {
+		if err := checkSchema("the log (schema)", rec.Text); err != nil {
+			return 0, err
+		}
 	}
 	return len(src) - len(f.src), nil
 }
