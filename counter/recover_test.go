@@ -213,7 +213,7 @@ func TestNewerImage(t *testing.T) {
 }
 
 // TestNewerSchema: a schema that a newer program wrote into the log or a manifest is not damaged: the start is refused, so that neither an older
-// snapshot nor the data of another node takes the place of what is here, and no repair cuts the log.
+// snapshot nor the data of another node takes the place of these files, and no repair cuts the log.
 func TestNewerSchema(t *testing.T) {
 	for _, where := range []string{"log", "manifest"} {
 		t.Run(where, func(t *testing.T) {
