@@ -142,3 +142,31 @@ func TestForwardAtReplica(t *testing.T) {
 	w.want("CLIENT IDMP p 1", "+OK")
 	w.want("INCR nosuch", "-CLUSTERDOWN The node is a replica")
 }
+
+// TestForwardExecPast: the shard of a node accepts no changes. A transaction on posts of another shard passes, as an INCR does, and one on the node's own posts is refused.
+func TestForwardExecPast(t *testing.T) {
+	k := serveForward(t, 2, nil)
+	k.change = func(i int, st *cluster.Standing) {
+		if i == 0 {
+			st.Writes = "CLUSTERDOWN as the test says"
+		}
+	}
+	k.hurry(100 * time.Millisecond)
+	w := k.forward(0, 2)
+	exec := func(shard int) string {
+		w.want("MULTI", "+OK")
+		w.want(fmt.Sprintf("INCR %d.cntcm", k.mid(shard, 0)), "+QUEUED")
+		return w.do("EXEC").String()
+	}
+	if got := exec(1); got != "[:1]" {
+		t.Errorf("posts of the other shard: got %s, want [:1]", got)
+	}
+	if got := exec(0); !strings.HasPrefix(got, "-CLUSTERDOWN ") {
+		t.Errorf("posts of the node itself: got %s, want CLUSTERDOWN", got)
+	}
+	k.change = nil
+	k.hurry(time.Second)
+	if got := exec(0); got != "[:1]" {
+		t.Errorf("the node's shard accepts changes again: got %s, want [:1]", got)
+	}
+}

@@ -59,14 +59,13 @@ func (f *Scatter) Exec(cmd *command.Access, t Transaction, num idmp.Number) bool
 }
 
 // Abroad tells whether other nodes decide on a command, whatever this node's role is: the command is for all posts and this
-// node leads no shard, or the command is queued by a transaction of the forward port, whose posts tell where it belongs
-// when it is executed.
+// node leads no shard, or the command is a transaction of the forward port, or queued by one: its posts tell where it belongs. Where they are this node's, executeHere decides.
 func (f *Scatter) Abroad(cmd *command.Access, queued bool) bool {
 	if f.forward && queued && cmd.Planned {
 		return true
 	}
 	v := f.shards.View()
-	return v.Map != nil && v.Local == nil && (!queued && !cmd.Planned && f.AsksAll(cmd) || f.forward && cmd.Is("exec"))
+	return v.Map != nil && (v.Local == nil && !queued && !cmd.Planned && f.AsksAll(cmd) || f.forward && cmd.Is("exec"))
 }
 
 // Refusal says why the connection's port does not accept a command; empty: the port accepts it.
