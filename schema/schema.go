@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // Schema is the set of counters of a server. It never changes, so any number of
 // goroutines may use it at once. The zero Schema is the empty one.
 //
@@ -35,6 +37,11 @@ func (s *Schema) IsEmpty() bool { return len(s.counters) == 0 && len(s.pending) 
 // Counters are the counters in the order they were added. The caller must not
 // change the slice.
 func (s *Schema) Counters() []*Counter { return s.counters }
+
+// HasOld tells whether the log has old values of a counter.
+func (s *Schema) HasOld() bool {
+	return slices.ContainsFunc(s.counters, func(c *Counter) bool { return c.Old })
+}
 
 // All are the counters and the spaces of derived columns, in rising order of their ids. The caller must not change the slice.
 func (s *Schema) All() []*Counter { return s.all }

@@ -68,15 +68,7 @@ func AppendSetItemOld(dst []byte, counter uint32, mid uint64, columns []ColumnVa
 
 // AppendDeleteOld appends a KindDeleteOld record to dst. REQUIRES: len(old) <= MaxColumns.
 func AppendDeleteOld(dst []byte, counter uint32, mid uint64, old []ColumnValue) []byte {
-	dst = append(dst, byte(KindDeleteOld))
-	dst = binary.AppendUvarint(dst, uint64(counter))
-	dst = binary.AppendUvarint(dst, mid)
-	dst = binary.AppendUvarint(dst, uint64(len(old)))
-	for _, c := range old {
-		dst = binary.AppendUvarint(dst, uint64(c.Column))
-		dst = binary.AppendUvarint(dst, c.Value)
-	}
-	return dst
+	return appendItem(dst, KindDeleteOld, counter, mid, old)
 }
 
 // old reads the fields of a record with old values, and gives it the kind without them.
@@ -110,9 +102,7 @@ func (f *fields) old(rec *Record) {
 	default:
 		rec.Kind = KindDelete
 		rec.Mid = f.uvarint("mid", maxUint64)
-		for n := f.uvarint("number of columns", MaxColumns); n > 0 && f.fault == ""; n-- {
-			o.Columns = append(o.Columns, ColumnValue{uint16(f.uvarint("column", maxUint16)), f.uvarint("value", maxUint64)})
-		}
+		o.Columns = f.columns(o.Columns)
 	}
 }
 

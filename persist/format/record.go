@@ -194,7 +194,12 @@ func SetItemLen(columns int) int { return MaxDeleteLen + 3 + columns*MaxColumnLe
 
 // AppendSetItem appends a KindSetItem record to dst. REQUIRES: len(columns) <= MaxColumns.
 func AppendSetItem(dst []byte, counter uint32, mid uint64, columns []ColumnValue) []byte {
-	dst = append(dst, byte(KindSetItem))
+	return appendItem(dst, KindSetItem, counter, mid, columns)
+}
+
+// appendItem appends a record that is a kind, an item, and columns with values.
+func appendItem(dst []byte, kind Kind, counter uint32, mid uint64, columns []ColumnValue) []byte {
+	dst = append(dst, byte(kind))
 	dst = binary.AppendUvarint(dst, uint64(counter))
 	dst = binary.AppendUvarint(dst, mid)
 	dst = binary.AppendUvarint(dst, uint64(len(columns)))
@@ -291,6 +296,15 @@ func (f *fields) uvarint(name string, max uint64) uint64 {
 	return v
 }
 
+// columns reads how many columns there are, and the columns with their values.
+func (f *fields) columns(dst []ColumnValue) []ColumnValue {
+	for n := f.uvarint("number of columns", MaxColumns); n > 0 && f.fault == ""; n-- {
+		c := uint16(f.uvarint("column", maxUint16))
+		dst = append(dst, ColumnValue{c, f.uvarint("value", maxUint64)})
+	}
+	return dst
+}
+
 // bytes reads n bytes.
 func (f *fields) bytes(name string, n uint64) []byte {
 	if f.fault != "" {
@@ -336,10 +350,7 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 	case KindSetItem:
 		rec.Counter = uint32(f.uvarint("counter", maxUint32))
 		rec.Mid = f.uvarint("mid", maxUint64)
-		for n := f.uvarint("number of columns", MaxColumns); n > 0 && f.fault == ""; n-- {
-			c := uint16(f.uvarint("column", maxUint16))
-			rec.Columns = append(rec.Columns, ColumnValue{c, f.uvarint("value", maxUint64)})
-		}
+		rec.Columns = f.columns(rec.Columns)
 	case KindDelete:
 		rec.Counter = uint32(f.uvarint("counter", maxUint32))
 		rec.Mid = f.uvarint("mid", maxUint64)

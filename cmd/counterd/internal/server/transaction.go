@@ -167,7 +167,7 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 
 // expect tells a batch, with everybody else kept out, how much the queue changes, if the log has old values.
 func (t *transaction) expect(b *counter.Batch) {
-	if !slices.ContainsFunc(b.Schema().Counters(), func(def *schema.Counter) bool { return def.Old }) {
+	if !b.Schema().HasOld() {
 		return
 	}
 	changes := 0

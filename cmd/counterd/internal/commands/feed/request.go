@@ -246,7 +246,7 @@ func (p *parser) checkOld(sch *schema.Schema) error {
 			return &NoOldError{Named: true, Counter: name}
 		}
 	}
-	if f.Counters != nil || slices.ContainsFunc(sch.Counters(), func(def *schema.Counter) bool { return def.Old }) {
+	if f.Counters != nil || sch.HasOld() {
 		return nil
 	}
 	if all := sch.Counters(); len(all) > 0 {
