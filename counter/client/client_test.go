@@ -224,7 +224,7 @@ func TestExact(t *testing.T) {
 	var mu sync.Mutex
 	var wg, stopper sync.WaitGroup
 	done := make(chan struct{})
-	stopper.Go(func() { // by what was done, and not by time: else a busy machine gets nothing done between two stops
+	stopper.Go(func() { // it counts changes and not seconds: a busy machine would make no change between two stops
 		for stopped := 0; ; {
 			select {
 			case <-done:

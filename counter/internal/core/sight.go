@@ -121,8 +121,8 @@ func (a *Ack) Write() {
 	}
 }
 
-// Await is Commit for a caller that does not wait: w is told when others have what they must have, or will not, and Commit is
-// to be called then. false: Commit may be called now, and does not wait for others.
+// Await prepares Commit for a caller that must not wait. It tells w when Commit no longer waits for other nodes: they have acknowledged the log, or will not.
+// false: Commit may be called now, and does not wait for other nodes.
 func (a *Ack) Await(w persist.Waiter) bool {
 	if a.log == nil || a.here || !a.log.Quorum().Required() || a.log.Waits(a.pos, a.seen) {
 		return false
@@ -133,7 +133,7 @@ func (a *Ack) Await(w persist.Waiter) bool {
 	return a.log.Quorum().Await(a.pos, a.seen, w)
 }
 
-// Commit is Batch.Commit for what was deferred to a.
+// Commit does what Batch.Commit would have done with the changes that were deferred to a.
 func (a *Ack) Commit() error {
 	if a.log == nil {
 		return nil

@@ -146,7 +146,7 @@ type half struct {
 	changed chan struct{}
 }
 
-// packet is what was written at once, or the end.
+// packet has the bytes of one write, or the end of the half.
 type packet struct {
 	at   time.Time // when it arrives
 	data []byte
@@ -196,7 +196,7 @@ func (h *half) arm(after time.Duration) {
 	}
 }
 
-// deliver moves what has arrived to ready.
+// deliver moves the bytes of packets that have arrived to ready.
 func (h *half) deliver() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -271,7 +271,7 @@ func (h *half) fail(err error) {
 	h.notify()
 }
 
-// finish ends the half behind what was written, or in the place of it.
+// finish ends the half behind its packets, or with a reset in their place.
 func (h *half) finish(reset bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -293,7 +293,7 @@ func (h *half) vanish() {
 	h.gone, h.broken = true, syscall.EPIPE
 }
 
-// read reads what is ready; none: it returns what to wait for.
+// read reads bytes that are ready. If there are none, it returns a channel to wait for.
 func (h *half) read(b []byte) (n int, more <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

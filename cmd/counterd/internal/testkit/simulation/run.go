@@ -283,7 +283,7 @@ func (r *Run) fill() bool {
 	return true
 }
 
-// await waits until what is missing is empty. After ten minutes it is a fault: nothing takes so long in a healthy cluster. Where clocks are set it is one after twenty
+// await waits until missing returns an empty text. It is a fault if that takes ten minutes: nothing takes so long in a healthy cluster. Where clocks are set, the limit is twenty
 // minutes: the time of a log follows a clock that went ahead by more than a day after ten, and a move to that node waits for it.
 func (r *Run) await(what string, missing func() string) bool {
 	text, most := "", 10*time.Minute
