@@ -112,8 +112,11 @@ const MaxResult = core.MaxResult
 // ProducerNumbers is how many numbers of a producer are remembered at least, if they are runs.
 const ProducerNumbers = core.ProducerNumbers
 
-// MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce.
-const MaxOnceChanges = core.MaxOnceChanges
+// MaxOnceBytes is the most bytes of log that the changes of a transaction with a number may take, see Batch.TryOnce.
+const MaxOnceBytes = core.MaxOnceBytes
+
+// ChangeBytes is how many of them one change of a column of def may take, or of a post where col is negative. See core.ChangeBytes.
+func ChangeBytes(def *schema.Counter, col int) int { return core.ChangeBytes(def, col) }
 
 // Expect tells a batch with everybody else kept out how many columns and posts it is going to change at most. See core.Expect.
 func Expect(b *Batch, changes int) { core.Expect(b, changes) }

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // answers is a result that holds what each operation of a change set said.
@@ -308,37 +306,6 @@ func TestOnceTransaction(t *testing.T) {
 			}
 			s = openDir(t, dir, Options{}, "")
 		}
-	}
-}
-
-// TestOnceTransactionFrame: a transaction with as many changes as it may have, of the largest numbers, and the longest
-// result is one frame of the log, so that a crash keeps all of it or none.
-func TestOnceTransactionFrame(t *testing.T) {
-	racetest.Skip(t, "the test drives the store itself, call after call")
-	s := openDir(t, t.TempDir(), Options{Manual: true, SnapshotGrowth: -1}, "add counter a\nadd column a n hint=63 max=63 suffix=n")
-	from := s.data.Log.Position()
-	transaction(t, s, &Once{Producer: pa, Seq: 1, Room: MaxResult}, func(b *Batch) Result {
-		def := b.Schema().Counter("a")
-		for i := range MaxOnceChanges {
-			b.Add(Op{Kind: OpSet, Counter: def, Mid: math.MaxInt64 - 1 - uint64(i), Arg: math.MaxInt64})
-			if b.Len() == 1000 || i == MaxOnceChanges-1 {
-				b.Run()
-				b.Reset()
-			}
-		}
-		return Result{Kind: ResultBlob, Blob: make([]byte, MaxResult)}
-	})
-	r, err := s.repl.NewReader(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	f, err := r.TryNext()
-	if err != nil || f == nil {
-		t.Fatalf("got %v, %v, want a frame", f, err)
-	}
-	if !f.Whole || f.End() != s.data.Log.Position() {
-		t.Errorf("got a frame from %d to %d, one change: %v, want it from %d to %d", f.Start, f.End(), f.Whole, from, s.data.Log.Position())
 	}
 }
 

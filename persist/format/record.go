@@ -82,6 +82,7 @@ const (
 	MaxSetLen     = 1 + 5 + 3 + 10 + 10                // bytes of a KindSet
 	MaxDeleteLen  = 1 + 5 + 10
 	MaxColumnLen  = 3 + 10
+	MaxZeroLen    = 3 + 1 // of a column whose value is 0
 )
 
 // ColumnValue is one column of an item and its value after the change.

@@ -61,9 +61,9 @@ type changeSets struct {
 // MaxChangeSet is the largest number of operations in a change set: their records fit in one frame of the log.
 const MaxChangeSet = (format.MaxAppend - maxDefine - format.MaxOnceLen) / format.MaxSetLen
 
-// MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce: a crash keeps all or
-// none of those that fit in one frame.
-const MaxOnceChanges = (format.MaxFramePayload - maxDefine - format.MaxOnceLen) / format.MaxSetLen
+// MaxOnceBytes is the most bytes of log that the changes of a transaction with a number may take, see Batch.TryOnce and ChangeBytes: a crash keeps
+// all or none of those that fit in one frame.
+const MaxOnceBytes = format.MaxFramePayload - maxDefine - format.MaxOnceLen
 
 // ChangeSet makes all operations from number first on a change set. REQUIRES: those are OpSets without a condition; or OpSetRows of as many
 // columns each; or OpAdds; or OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: change sets

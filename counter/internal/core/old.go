@@ -62,7 +62,7 @@ func Expect(b *Batch, changes int) {
 	for _, def := range b.Schema().Counters() {
 		n := 0
 		for i := range def.Derived {
-			n += format.SetItemLen(len(def.Derived[i].Space.Columns))
+			n += derivedLen(&def.Derived[i])
 		}
 		o.derived = max(o.derived, n)
 	}

@@ -115,7 +115,7 @@ func (b *Batch) OnceAt(number int) *Once { return &b.changeSets.onces[number] }
 
 // TryOnce looks whether a transaction has been made before, or is refused: then o says so, and the answer is false. If
 // it is true, the transaction is to be executed and KeepOnce called at its end; another Once meanwhile is refused.
-// REQUIRES BeginExclusive, and at most MaxOnceChanges to come.
+// REQUIRES BeginExclusive, and that at most MaxOnceBytes are to come, by ChangeBytes.
 func (b *Batch) TryOnce(o *Once) bool {
 	b.checkState()
 	l := &b.data.Producers

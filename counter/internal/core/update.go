@@ -152,15 +152,12 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 	return done, err
 }
 
-// MaxGathered is the most items that Gather takes.
-const MaxGathered = 10_000
-
 // Gather is Step for an update that shall be one change, whole or not made: it finds the items that Apply would change, which
 // are those that Limit counts, and changes nothing yet. A call either finds some items or looks at some of those found.
 // The error is a *TooManyError where there are more than one change can have.
 func (u *Update) Gather(b *Batch) (done bool, err error) {
 	s := &u.Search
-	most := min(MaxGathered, format.MaxAppend/(32+16*len(u.changes)))
+	most := u.most(s.Query.Counter)
 	want := most + 1
 	if s.Query.Limit > 0 {
 		want = min(want, s.Query.Limit)
@@ -246,6 +243,9 @@ func (u *Update) Apply(b *Batch) error {
 	}
 	if err := u.bind(); err != nil {
 		return err
+	}
+	if most := u.most(u.Search.Ks.Def); len(u.Pending) > most { // a window was added since
+		return &TooManyError{most}
 	}
 	if err := u.attempt(b); err != nil {
 		return err

@@ -297,7 +297,7 @@ func provokeNumbered(p provoker) {
 			p.Fatal(got)
 		}
 	}
-	p.refused(s, c, "EXEC IDMP p 6", "EXECABORT Transaction discarded because of: IDMP: a numbered transaction makes at most")
+	p.refused(s, c, "EXEC IDMP p 6", "EXECABORT Transaction discarded because of: IDMP: a numbered transaction makes changes of at most")
 	c.want("GET 1.cntcm", `"2"`)
 
 	exec := func() string {

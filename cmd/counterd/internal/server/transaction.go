@@ -1,9 +1,9 @@
 package server
 
 import (
+	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/argqueue"
@@ -147,7 +147,7 @@ func eachPost(cmd *row, args [][]byte, sch *schema.Schema, f func(mid uint64)) {
 func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o *counter.Once, text string) {
 	// Any reply may be an error, which quotes what it is about: a bound by the number of arguments would be too low.
 	o = &counter.Once{Producer: num.Producer, Seq: num.Seq, Epoch: num.Epoch, Room: counter.MaxResult}
-	h, found, changes := cmd.Hash(), false, 0
+	h, found, size := cmd.Hash(), false, 0
 	for cmd, args := range t.all() {
 		if cmd.Plan == nil && cmd.Flags&(command.ReadOnly|command.Idmp) == 0 {
 			return nil, "ERR IDMP: a numbered transaction accepts commands on posts only, not " + strings.ToUpper(cmd.Name)
@@ -156,10 +156,10 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 		if !found && cmd.First > 0 && cmd.First < len(args) {
 			o.Mid, found = items.Mid(sch, args[cmd.First])
 		}
-		changes += changesOf(cmd, args)
+		size += changesOf(cmd, args) * changeBytes(cmd, args, sch)
 	}
-	if changes > counter.MaxOnceChanges { // a crash between two frames of the log would leave those of the first to be made again
-		return nil, errTooManyChanges
+	if size > counter.MaxOnceBytes { // a crash between two frames of the log would leave those of the first to be made again
+		return nil, fmt.Sprintf("ERR IDMP: a numbered transaction makes changes of at most %d bytes of log, and these may take %d", counter.MaxOnceBytes, size)
 	}
 	o.Hash = h.Sum()
 	return o, ""
@@ -177,7 +177,22 @@ func (t *transaction) expect(b *counter.Batch) {
 	counter.Expect(b, changes)
 }
 
-var errTooManyChanges = "ERR IDMP: a numbered transaction makes at most " + strconv.Itoa(counter.MaxOnceChanges) + " changes"
+// changeBytes is the most bytes of log that a change of a queued command may take: of that of its keys from which most follows.
+func changeBytes(cmd *row, args [][]byte, sch *schema.Schema) int {
+	most := counter.ChangeBytes(&schema.Counter{}, schema.WholeItem)
+	if cmd.First == 0 {
+		return most
+	}
+	_, last := cmd.Access().Keys(args)
+	for i := cmd.First; i <= last; i += cmd.Step {
+		if def, _, ok := sch.ParseItem(args[i]); ok {
+			most = max(most, counter.ChangeBytes(def, schema.WholeItem))
+		} else if k, ok := sch.ParseKey(args[i]); ok {
+			most = max(most, counter.ChangeBytes(k.Counter, k.Col))
+		}
+	}
+	return most
+}
 
 // changesOf is the most items or columns that a queued command changes.
 func changesOf(cmd *row, args [][]byte) int {
@@ -186,8 +201,10 @@ func changesOf(cmd *row, args [][]byte) int {
 		return 0
 	case cmd.Last < 0: // keys, each with its other arguments
 		return (len(args) - cmd.First + cmd.Step - 1) / cmd.Step
-	case cmd.Group == "hash":
+	case cmd.Is("hdel"):
 		return len(args) - 2
+	case cmd.Group == "hash": // columns and values
+		return (len(args) - 2) / 2
 	}
 	return 1
 }
