@@ -118,6 +118,11 @@ const MaxOnceBytes = core.MaxOnceBytes
 // ChangeBytes is how many of them one change of a column of def may take, or of a post where col is negative. See core.ChangeBytes.
 func ChangeBytes(def *schema.Counter, col int) int { return core.ChangeBytes(def, col) }
 
+// ReadPosts appends OpReads of posts whose groups of hash slots the caller knows.
+func ReadPosts(b *Batch, def *schema.Counter, mids []uint64, groups []uint8) {
+	core.ReadPosts(b, def, mids, groups)
+}
+
 // Expect tells a batch with everybody else kept out how many columns and posts it is going to change at most. See core.Expect.
 func Expect(b *Batch, changes int) { core.Expect(b, changes) }
 

@@ -47,13 +47,11 @@ func TestPagesByGroup(t *testing.T) {
 				def := b.Schema().Counters()[min(1, rng.IntN(8))] // mostly of one counter
 				from := b.Len()
 				for range 1 + rng.IntN(40) {
-					op := Op{}
-					if op.ReadIn(def, mid(), 0); rng.IntN(2) == 0 {
-						op = Op{Kind: OpRead, Counter: def, Mid: op.Mid}
+					if mid := mid(); rng.IntN(2) == 0 {
+						b.Add(Op{Kind: OpRead, Counter: def, Mid: mid})
 					} else {
-						op.ReadIn(def, op.Mid, slot.Group(op.Mid))
+						ReadPosts(b, def, []uint64{mid}, []uint8{slot.Group(mid)})
 					}
-					b.Add(op)
 				}
 				b.ChangeSet(from)
 				pages = append(pages, page{from, b.Len()})

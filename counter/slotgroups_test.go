@@ -102,7 +102,7 @@ func TestOwn(t *testing.T) {
 	b.Reset()
 	var read []uint64
 	for mid := uint64(1); mid <= posts; mid++ {
-		b.Next().ReadIn(def, mid, slot.Group(mid))
+		ReadPosts(b, def, []uint64{mid}, []uint8{slot.Group(mid)})
 	}
 	b.Run()
 	for i := range b.Len() {

@@ -118,6 +118,7 @@
 //	top.go                            how long the top list of a column is
 //	durable.go                        the text with ids, for manifests and the log
 //	key.go suffixes.go                keys, and the table of suffixes that parsing them uses
+//	mids.go                           the mids of a page, and their groups of hash slots
 //	layout.go layout_codec.go         how the columns of an item are packed, and its binary form
 //	errors.go suggest.go              errors, and what a wrong key may have meant
 package schema

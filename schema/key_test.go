@@ -420,6 +420,10 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 			t.Errorf("ParseItem(%s) makes %v allocations", key, n)
 		}
 	}
+	ids, mids, groups := [][]byte{[]byte("4242424242424242"), []byte("{42}"), []byte("1842424242424242424")}, make([]uint64, 3), make([]uint8, 3)
+	if n := testing.AllocsPerRun(100, func() { ParsePosts(ids, mids, groups) }); n != 0 {
+		t.Errorf("ParsePosts makes %v allocations", n)
+	}
 	field, dst := []byte("comment"), make([]byte, 0, 200)
 	if n := testing.AllocsPerRun(100, func() {
 		c.Field(field)

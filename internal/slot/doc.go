@@ -54,8 +54,5 @@ func OfKey(key []byte) uint16 {
 // Of is the hash slot of a post.
 func Of(mid uint64) uint16 { return crc16(mid) % Slots }
 
-// Group is the group of the hash slot of a post.
-func Group(mid uint64) uint8 { return GroupOf(Of(mid)) }
-
 // GroupOf is the group of a hash slot.
 func GroupOf(slot uint16) uint8 { return uint8(slot / PerGroup) }

@@ -7,31 +7,34 @@ var crcTriples [7][1000]uint16
 // crcFirst is the same for one or two digits that a number begins with.
 var crcFirst [7][100]uint16
 
+// crcDigits is the CRC16 of a digit with zero bytes behind it, by how many these are.
+var crcDigits [21][10]uint16
+
 func init() {
-	for triples := range crcTriples {
-		for v := range crcTriples[triples] {
-			crcTriples[triples][v] = crcDigit(v/100, 3*triples+2) ^ crcDigit(v/10%10, 3*triples+1) ^ crcDigit(v%10, 3*triples)
-		}
-		for v := range crcFirst[triples] {
-			crcFirst[triples][v] = crcDigit(v%10, 3*triples)
-			if v >= 10 {
-				crcFirst[triples][v] ^= crcDigit(v/10, 3*triples+1)
+	for zeros := range crcDigits {
+		for v := range crcDigits[zeros] {
+			if zeros == 0 {
+				crcDigits[0][v] = crcTable['0'+v]
+			} else {
+				crc := crcDigits[zeros-1][v]
+				crcDigits[zeros][v] = crc<<8 ^ crcTable[crc>>8]
 			}
 		}
 	}
-}
-
-// crcDigit is the CRC16 of a digit with zero bytes behind it.
-func crcDigit(v, zeros int) uint16 {
-	crc := uint16('0'+v) << 8
-	for range 8 * (zeros + 1) {
-		if crc&0x8000 != 0 {
-			crc = crc<<1 ^ 0x1021
-		} else {
-			crc <<= 1
+	for triples := range crcTriples {
+		units, tens, hundreds := &crcDigits[3*triples], &crcDigits[3*triples+1], &crcDigits[3*triples+2]
+		for v := range crcTriples[triples] {
+			crcTriples[triples][v] = hundreds[v/100] ^ tens[v/10%10] ^ units[v%10]
+		}
+		for v := range crcFirst[triples] {
+			crcFirst[triples][v] = units[v%10]
+			if v >= 10 {
+				crcFirst[triples][v] ^= tens[v/10]
+			}
 		}
 	}
-	return crc
+	initFours()
+	initNumbers()
 }
 
 // crc16 is that of the decimal number. Half of the divisions do not wait for the others.

@@ -26,14 +26,13 @@ const (
 var (
 	places, first [lastDigits]uint8
 	lists, firsts [Groups][]uint16
-	classes       [lastDigits]uint8
 )
 
-func init() {
+// initNumbers makes the tables.
+func initNumbers() {
 	for last := range uint64(lastDigits) {
-		// With a 1 in front, whose contribution is taken away: the four digits have their zeros.
-		class := Group(lastDigits+last) ^ Group(lastDigits)
-		classes[last], places[last] = class, uint8(len(lists[class]))
+		class := fours[0][last]
+		places[last] = uint8(len(lists[class]))
 		lists[class] = append(lists[class], uint16(last))
 		group := Group(last)
 		first[last] = uint8(len(firsts[group]))

@@ -2,26 +2,31 @@ package slot
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/seed"
 )
 
 var sink uint8
 
-func TestOf(t *testing.T) {
-	crc := func(s string) (c uint16) {
-		for i := range len(s) {
-			c ^= uint16(s[i]) << 8
-			for range 8 {
-				if c&0x8000 != 0 {
-					c = c<<1 ^ 0x1021
-				} else {
-					c <<= 1
-				}
+// crcOf is the CRC16 of a text, bit by bit.
+func crcOf(s string) (c uint16) {
+	for i := range len(s) {
+		c ^= uint16(s[i]) << 8
+		for range 8 {
+			if c&0x8000 != 0 {
+				c = c<<1 ^ 0x1021
+			} else {
+				c <<= 1
 			}
 		}
-		return c
 	}
-	if got := crc("123456789"); got != 0x31c3 {
+	return c
+}
+
+func TestOf(t *testing.T) {
+	if got := crcOf("123456789"); got != 0x31c3 {
 		t.Fatalf("%#x is not CCITT's", got)
 	}
 	for mid, slot := range map[uint64]uint16{19089006004: 12075, 0: 13907} {
@@ -29,17 +34,47 @@ func TestOf(t *testing.T) {
 			t.Errorf("%d: got slot %d and group %d, want %d", mid, got, Group(mid), slot)
 		}
 	}
-	for v := uint64(1); ; v = v*7 + 3 {
-		if got, want := crc16(v), crc(fmt.Sprint(v)); got != want {
-			t.Fatalf("%d: got %d, want %d", v, got, want)
+	for v := range uint64(12345) {
+		checkOf(t, v)
+	}
+	for tens := uint64(10); ; tens *= 10 { // of each length
+		for i := range uint64(300) {
+			checkOf(t, tens-150+i)
 		}
-		if v > 1<<60 {
+		if tens == 1e19 {
 			break
 		}
 	}
-	for v := range uint64(12345) {
-		if got, want := crc16(v), crc(fmt.Sprint(v)); got != want {
-			t.Fatalf("%d: got %d, want %d", v, got, want)
+	for b := range 64 { // of each number of bits
+		checkOf(t, 1<<b-1)
+		checkOf(t, 1<<b)
+	}
+	checkOf(t, 1<<64-1)
+	seed := seed.Of(t)
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 100_000 {
+		checkOf(t, rng.Uint64()>>rng.IntN(64))
+	}
+}
+
+// checkOf compares the slot and the group of an id with those of its text.
+func checkOf(t *testing.T, v uint64) {
+	t.Helper()
+	text := fmt.Sprint(v)
+	want := crcOf(text)
+	if got := crc16(v); got != want || Of(v) != want%Slots {
+		t.Fatalf("%d: got CRC16 %d and slot %d, want %d and %d", v, got, Of(v), want, want%Slots)
+	}
+	group := GroupOf(want % Slots)
+	if got := Group(v); got != group {
+		t.Fatalf("%d: got group %d, want %d", v, got, group)
+	}
+	if len(text) <= shortDigits {
+		high, low := v/1e8, v%1e8
+		const rest = 0xffff0000ffff0000 // means nothing
+		if got := OfFours(uint(len(text)), high/1e4+high%1e4<<32|rest, low/1e4+low%1e4<<32|rest); got != group {
+			t.Fatalf("%d: got group %d of its digits, want %d", v, got, group)
 		}
 	}
 }

@@ -52,7 +52,7 @@ type Op struct {
 
 	Found bool   // the item existed before; one that cannot be read is taken to
 	Done  bool   // a change was made
-	in    uint8  // the group of hash slots that Mid is of: from the beginning if Cond is known (see ReadIn), else from findInGroups on
+	in    uint8  // the group of hash slots that Mid is of: from the beginning if Cond is known (see ReadPosts), else from findInGroups on
 	Value uint64 // see Kind; 0 where the item is absent
 	Err   error  // ErrOutOfRange, ErrNoMemory, ErrCold, ...; nothing was changed then
 
@@ -63,9 +63,15 @@ type Op struct {
 	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
 }
 
-// ReadIn makes an empty operation an OpRead of a post whose group of hash slots the caller knows.
-func (op *Op) ReadIn(def *schema.Counter, mid uint64, group uint8) {
-	op.Kind, op.Counter, op.Mid, op.Column, op.Cond, op.in = OpRead, def, mid, -1, known, group
+// ReadPosts appends OpReads of posts whose groups of hash slots the caller knows.
+func ReadPosts(b *Batch, def *schema.Counter, mids []uint64, groups []uint8) {
+	ops := b.Extend(len(mids))
+	groups = groups[:len(ops)]
+	for i, mid := range mids[:len(ops)] {
+		op := &ops[i]
+		op.Counter, op.Mid = def, mid
+		op.Kind, op.Cond, op.Column, op.in = OpRead, known, -1, groups[i]
+	}
 }
 
 // peek looks for the items of operations in their first buckets, where those are in memory.

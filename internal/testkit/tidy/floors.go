@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"docs":      200,
 
 	"internal/decay":    5,
+	"internal/slot":     5,
 	"internal/feedjoin": 15,
 
 	"persist/vfs":                10,

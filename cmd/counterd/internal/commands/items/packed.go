@@ -41,10 +41,7 @@ func (c *Call) PlanRows(name []byte, mids []uint64, groups []uint8, packed bool)
 		return
 	}
 	first := c.Batch.Len()
-	ops := c.Batch.Extend(len(mids))
-	for i, mid := range mids {
-		ops[i].ReadIn(def, mid, groups[i])
-	}
+	counter.ReadPosts(c.Batch, def, mids, groups)
 	c.Batch.ChangeSet(first)
 	reply := replyRows
 	if packed {

@@ -7,7 +7,6 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
-	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -38,22 +37,21 @@ func (f *Scatter) planPage(v *gather.View, cmd *command.Access, args [][]byte) b
 		return false
 	}
 	ids, tail := args[2:], [][]byte(nil)
-	some := false
 	mids, groups := slices.Grow(f.pages.mids[:0], len(ids))[:len(ids)], slices.Grow(f.pages.groups[:0], len(ids))[:len(ids)]
-	for i, a := range ids {
-		mid, ok := schema.ParseMid(a)
-		if !ok {
-			if i == 0 || !resp.EqualFold(a, "COLUMNS") || len(ids)-i-1 > schema.MaxColumns { // the error is that of a node alone
-				return false
-			}
-			ids, tail, mids, groups = ids[:i], ids[i:], mids[:i], groups[:i]
-			break
+	if n := schema.ParsePosts(ids, mids, groups); n < len(ids) {
+		if n == 0 || !resp.EqualFold(ids[n], "COLUMNS") || len(ids)-n-1 > schema.MaxColumns { // the error is that of a node alone
+			return false
 		}
-		group := slot.Group(mid)
-		mids[i], groups[i] = mid, group
-		some = some || v.OfGroup(group) != v.Local
+		ids, tail, mids, groups = ids[:n], ids[n:], mids[:n], groups[:n]
 	}
 	f.pages.mids, f.pages.groups = mids, groups
+	some := false
+	for _, group := range groups {
+		if v.OfGroup(group) != v.Local {
+			some = true
+			break
+		}
+	}
 	if !some && !f.forward {
 		return tail == nil && planHere(f, cmd, args[1])
 	}
