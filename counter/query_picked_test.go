@@ -21,13 +21,18 @@ type narrowRow struct{ mid, v, x uint64 }
 
 // narrowStore is a store whose columns are narrow, with its posts in the order of their mids.
 func narrowStore(t *testing.T, rng *rand.Rand, items int, groups bool) (*Store, []narrowRow) {
+	return spreadStore(t, rng, items, groups, func() uint64 { return 1 + rng.Uint64N(5000) })
+}
+
+// spreadStore is narrowStore with other gaps between mids.
+func spreadStore(t *testing.T, rng *rand.Rand, items int, groups bool, gap func() uint64) (*Store, []narrowRow) {
 	s := openDir(t, "data", Options{BlockItems: 5000, HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true, SlotGroups: groups}, `add counter a
 add column a v hint=4 max=20 suffix=v
 add column a x hint=1 max=32 suffix=x`)
 	var rows []narrowRow
 	mid := uint64(1 << 40)
 	for range items {
-		mid += 1 + rng.Uint64N(5000)
+		mid += gap()
 		row := narrowRow{mid: mid}
 		if rng.IntN(4) == 0 {
 			row.v = rng.Uint64N(1 << rng.IntN(20))
@@ -67,6 +72,33 @@ func TestQueryPicked(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
 	s, rows := narrowStore(t, rng, 20_000, false)
+	compareQueries(t, rng, s, rows)
+}
+
+// TestQueryPickedFar is TestQueryPicked where the first block and the open one have a few posts that are far from all others: their items are
+// picked once more, in a form that has room for any mid.
+func TestQueryPickedFar(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	rng := newRand(t)
+	s, rows := narrowStore(t, rng, 18_000, false)
+	for i := range 3 {
+		first, last := narrowRow{mid: 5 + rng.Uint64N(1000) + 1000*uint64(i), v: 3}, narrowRow{mid: 1<<61 + rng.Uint64N(1<<58) + uint64(i)<<59, x: 1 << 20}
+		setNarrow(t, s, first, last)
+		rows = append(slices.Insert(rows, i, first), last)
+	}
+	compareQueries(t, rng, s, rows)
+}
+
+// TestQueryPickedSparse is TestQueryPicked with posts all over the range of mids, some of which are near each other.
+func TestQueryPickedSparse(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	rng := newRand(t)
+	s, rows := spreadStore(t, rng, 18_000, false, func() uint64 { return 1 + rng.Uint64N(100)<<(rng.IntN(3)*20) })
+	compareQueries(t, rng, s, rows)
+}
+
+// compareQueries compares random queries with a loop over rows, which are all posts of s.
+func compareQueries(t *testing.T, rng *rand.Rand, s *Store, rows []narrowRow) {
 	def := s.Schema().Counter("a")
 	for range 100 {
 		q := query.Query{Counter: def, To: schema.MaxMid, Desc: rng.IntN(2) == 0}

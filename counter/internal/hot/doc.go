@@ -10,6 +10,7 @@
 //	mem.go                                loads and stores of bits: all unsafe access
 //	prefetch_asm.go prefetch_other.go     requests for cache lines
 //	select.go pick.go stage.go            items by their values, as rows and as they are packed; the keys of many items
+//	vector.go vector_amd64.go vector_other.go the same by vector instructions, of all items of a bucket at once
 //	repack.go widths.go                   all items; copies into other tables; widths of columns by what they hold
 //	extend.go                             the same places with other columns
 //	image.go check.go                     a table as bytes; the invariants, verified

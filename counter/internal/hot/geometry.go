@@ -23,9 +23,10 @@ const (
 	// twistInput makes the input of the twist's hash differ from a quotient. It is part of the image format, as hash is.
 	twistInput = 0x2545f4914f6cdd1d
 
-	// hashFirst and hashSecond are those of the hash.
+	// hashFirst and hashSecond are those of the hash, hashStep is that of the step.
 	hashFirst  = 0x9e3779b97f4a7c15
 	hashSecond = 0xd6e8feb86659fd93
+	hashStep   = 0xbf58476d1ce4e5b9
 
 	// MaxBuckets bounds a table to 8 Mi slots, so that a slot number takes 23 bits.
 	MaxBuckets = 1 << 20
@@ -98,7 +99,7 @@ func (g *geometry) step(h uint64) uint64 {
 	if g.m == 1 {
 		return 0
 	}
-	s, _ := bits.Mul64((h^h>>29)*0xbf58476d1ce4e5b9, g.m-1)
+	s, _ := bits.Mul64((h^h>>29)*hashStep, g.m-1)
 	return s + 1
 }
 

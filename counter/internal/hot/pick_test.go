@@ -12,7 +12,7 @@ import (
 // TestPick compares the items that Pick and Select find in random tables.
 func TestPick(t *testing.T) {
 	rng := newRand(t)
-	begun, aside := 0, 0
+	begun, wide, aside := 0, 0, 0
 	for _, widths := range [][]uint8{{4, 32}, {16, 32, 8, 32, 2, 32}, {1, 64, 3, 20}, {7, 7}, {16, 32, 16, 32, 8, 32}, {64, 64}} {
 		for range 6 {
 			l := layout(t, widths...)
@@ -44,10 +44,14 @@ func TestPick(t *testing.T) {
 				q := randomSelection(rng, tab, func(c int) uint64 { return randomValue(rng, &l.Fields[c]) }, mid)
 				q.NoMids = false
 				var p Picked
-				if !p.Begin(tab, q) {
+				p.Plain = rng.IntN(3) == 0
+				if !p.Begin(tab, q, rng.IntN(4) == 0) {
 					continue
 				}
 				begun++
+				if p.Wide {
+					wide++
+				}
 				want, from := []uint64(nil), 0
 				for from < tab.Buckets() {
 					to := min(from+1+rng.IntN(20), tab.Buckets())
@@ -58,23 +62,31 @@ func TestPick(t *testing.T) {
 				if len(p.aside) > 0 {
 					aside++
 				}
-				slices.SortFunc(p.Items, func(a, b Found) int { return cmp.Compare(a.Key, b.Key) })
-				got := p.AppendRows([]uint64{5}, p.Items)[1:]
+				if p.Unfit {
+					t.Fatalf("mids from %d to %d: a key does not fit", tab.lo, tab.hi)
+				}
+				slices.SortFunc(p.Words, func(a, b uint64) int {
+					if a>>p.Low != b>>p.Low && cmp.Compare(a, b) != p.Compare(a, b) {
+						t.Fatalf("words %x and %x are not in the order of their mids", a, b)
+					}
+					return p.Compare(a, b)
+				})
+				got := p.AppendRows([]uint64{5}, p.Words)[1:]
 				w := 1 + len(q.Columns)
 				rows := slices.SortedFunc(slices.Chunk(want, w), slices.Compare[[]uint64])
 				if !slices.EqualFunc(slices.Collect(slices.Chunk(got, w)), rows, slices.Equal[[]uint64]) {
 					t.Fatalf("widths %v, %+v: got %v, want %v", widths, q, got, rows)
 				}
-				for k, found := range p.Items {
-					if got := p.Mid(found.Key); got != rows[k][0] {
-						t.Fatalf("mid of item %d: got %d, want %d", k, got, rows[k][0])
+				for k, word := range p.Words {
+					if lo, hi := p.Bounds(word, word); lo > rows[k][0] || hi < rows[k][0] {
+						t.Fatalf("word %x of mid %d: mids from %d to %d", word, rows[k][0], lo, hi)
 					}
 				}
 			}
 		}
 	}
-	if begun < 100 || aside < 10 {
-		t.Fatalf("%d tables were picked from, %d with values in the overflow table", begun, aside)
+	if begun < 100 || wide < 10 || wide > begun-10 || aside < 10 {
+		t.Fatalf("%d tables were picked from, %d as wide items, %d with values in the overflow table", begun, wide, aside)
 	}
 }
 
@@ -94,13 +106,13 @@ func BenchmarkPick(b *testing.B) {
 	var p Picked
 	var rows []uint64
 	for b.Loop() {
-		if !p.Begin(tab, q) {
+		if !p.Begin(tab, q, false) {
 			b.Fatal("the items cannot be picked")
 		}
 		for from := 0; from < tab.Buckets(); from += 64 {
 			tab.Pick(&p, from, min(from+64, tab.Buckets()), q)
-			rows = p.AppendRows(rows[:0], p.Items)
-			p.Items = p.Items[:0]
+			rows = p.AppendRows(rows[:0], p.Words)
+			p.Words = p.Words[:0]
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(tab.Len()), "ns/item")

@@ -11,8 +11,12 @@ type stage struct {
 	lanes   [stageItems]uint64 // above a lane, the rest of the quotient
 	columns [stageItems]uint64
 	refs    [stageItems]uint64
-	keys    [stageItems]uint64 // at first their remainders
-	moved   [stageItems]uint8  // items that are not in their first bucket, one in four of a full table
+	keys    [stageItems]uint64
+	moved   [stageItems]uint8 // items that are not in their first bucket, one in four of a full table
+
+	vectors   vectors
+	masks     bucketMasks
+	unpackers unpackers
 }
 
 const stageItems = 256
@@ -32,45 +36,61 @@ func (s *stage) put(b unsafe.Pointer, first, hits uint64, rest, columns *packedS
 	return n
 }
 
-// firstRemainders finds the remainders of n items that are in their first buckets. It returns how many items are not.
+// putMost is put where most items of the bucket have a bit in hits, and each is in one word: those without one are put, too, and the next ones
+// take their places. The last of the bucket may be put behind all that are there then.
 //
 //go:noinline
-func (s *stage) firstRemainders(g *geometry, n int) (moved int) {
-	m, seed := g.m, g.seed
-	for i := range min(n, stageItems) {
+func (s *stage) putMost(b unsafe.Pointer, first, hits uint64, rest *packedSlots, columns uint64, restBits uint8, n int) int {
+	for at := range slotsPerBucket {
+		i := n & (stageItems - 1)
+		word := load64(b, uintptr(rest.off[at])) >> (rest.shift[at] & 7)
+		s.columns[i] = word >> (restBits & 63) & columns
+		s.lanes[i] = uint64(load16(b, uintptr(2*at))) | word&rest.mask<<(probeBits+quoBits)
+		s.refs[i] = first + uint64(at)
+		n += int(hits & 1)
+		hits >>= 1
+	}
+	return n
+}
+
+// firstKeys finds the keys, and more is added to each, of the items that are in their first buckets, and makes words of all: keys above low
+// bits of columns. It returns how many items are in other buckets.
+//
+//go:noinline
+func (s *stage) firstKeys(g *geometry, words []uint64, more uint64, low uint) (moved int) {
+	m, seed, mask, twist := g.m, g.seed, g.mask(), g.shift&63
+	for i := range words {
+		i := i & (stageItems - 1)
 		lane := s.lanes[i]
 		s.moved[moved&(stageItems-1)] = uint8(i)
 		moved += int((lane&(1<<probeBits-1) + 1<<probeBits - 2) >> probeBits) // one more where the probe is not the first
-		h := (lane>>probeBits ^ seed) * hashFirst
+		q := lane >> probeBits
+		h := (q ^ seed) * hashFirst
 		f, _ := bits.Mul64((h^h>>32)*hashSecond, m) // offset
 		r := s.refs[i]>>3 - f
-		s.keys[i] = r + m&uint64(int64(r)>>63)
+		r += m & uint64(int64(r)>>63)
+		h = (r ^ seed ^ twistInput) * hashFirst
+		h = (h ^ h>>32) * hashSecond
+		key := (q-h>>twist)&mask*m + r + more
+		s.keys[i] = key
+		words[i] = key<<(low&63) | s.columns[i]
 	}
 	return moved
 }
 
-// movedRemainders finds the remainders of the first n moved items.
+// movedKeys is firstKeys of the first n moved items.
 //
 //go:noinline
-func (s *stage) movedRemainders(g *geometry, n int) {
+func (s *stage) movedKeys(g *geometry, words []uint64, more uint64, low uint, n int) {
 	for _, i := range s.moved[:n] {
 		lane := s.lanes[i]
-		h := g.hash(lane >> probeBits)
+		q := lane >> probeBits
+		h := g.hash(q)
 		_, n := g.divmod(g.offset(h) + (lane&(1<<probeBits-1)-1)*g.step(h))
 		r := s.refs[i]>>3 - n
-		s.keys[i] = r + g.m&uint64(int64(r)>>63)
-	}
-}
-
-// untwist makes found the items, whose keys are their remainders. seed is that of the twist.
-//
-//go:noinline
-func (s *stage) untwist(g *geometry, seed uint64, found []Found) {
-	base, m, mask, twist := g.base, g.m, g.mask(), g.shift&63
-	for i := range found {
-		r := s.keys[i&(stageItems-1)]
-		h := (r ^ seed) * hashFirst
-		h = (h ^ h>>32) * hashSecond
-		found[i] = Found{base + (s.lanes[i&(stageItems-1)]>>probeBits-h>>twist)&mask*m + r, s.columns[i&(stageItems-1)]}
+		r += g.m & uint64(int64(r)>>63)
+		key := (q-g.twist(r))&g.mask()*g.m + r + more
+		s.keys[i] = key
+		words[i] = key<<(low&63) | s.columns[i]
 	}
 }

@@ -3,43 +3,44 @@ package query
 import (
 	"math/bits"
 	"slices"
-
-	"github.com/counterd/counterd/counter/internal/hot"
 )
 
-// heaps has the items found in a hot block, parted by their keys: heap 0 has those of the first part of the range where most keys are, and
-// all below it, and so on. Items come in any order. A heap is sorted when its rows are given out.
+// heaps has words of wordBits, each of which is a key above low bits for its item. They are parted by their keys: heap 0 has those of the
+// first part of the range where most keys are, and all below it, and so on. Words come in any order. A heap is sorted when its rows are given
+// out.
 //
 //	heap    0          1          2    ...
 //	        |          |          |
-//	items  [chunk]    [chunk]    [chunk]        chunkItems each: first of the heap, and from each the next
+//	words  [chunk]    [chunk]    [chunk]        chunkWords each: first of the heap, and from each the next
 //	        |                     |
 //	       [chunk]               [chunk]
 //
-// The places where the heaps grow stay in the first cache, and so does a heap that is sorted. If all items were sorted as one heap, each
+// The places where the heaps grow stay in the first cache, and so does a heap that is sorted. If all words were sorted as one heap, each
 // would be some misses of that cache.
 type heaps struct {
-	items []hot.Found // chunks
-	next  []uint32    // of each chunk, the one behind it in its heap
-	first []uint32    // of each heap
-	at    []uint32    // of each heap, the place behind its last item; 0: it has none
-	n     int         // items
-	least uint64      // where heap 0 begins
-	shift uint8       // from a key, less least, to the number of its heap
+	words []uint64 // chunks
+	next  []uint32 // of each chunk, the one behind it in its heap
+	first []uint32 // of each heap
+	at    []uint32 // of each heap, the place behind its last word; 0: it has none
+	n     int      // words
+	least uint64   // where heap 0 begins
+	shift uint8    // from a word, less least, to the number of its heap
 }
 
 const (
-	chunkItems = 32
-	heapItems  = 512 // about so many are in a heap
+	wordBits   = 63 // so that a word that is below least is known by the highest bit of the difference
+	chunkWords = 128
+	heapWords  = 1024 // about so many are in a heap
 	noChunk    = ^uint32(0)
 )
 
-// reset makes h empty, for about so many items, most of which have keys from least to most.
-func (h *heaps) reset(items int, least, most uint64) {
-	h.least, h.shift = least, uint8(min(max(0, bits.Len64(most-least)-bits.Len(uint(items/heapItems))), 63))
-	parts := int((most-least)>>h.shift) + 1
+// reset makes h empty, for about so many words, most of which are from least to most. Words with the same key belong to one heap.
+func (h *heaps) reset(words int, least, most uint64, low uint) {
+	h.least = least >> low << low
+	h.shift = uint8(min(max(int(low), bits.Len64(most-h.least)-bits.Len(uint(words/heapWords))), wordBits-1))
+	parts := int((most-h.least)>>h.shift) + 1
 	h.n = 0
-	h.items, h.next = take(&found, h.items, items+items/8+chunkItems*parts), h.next[:0]
+	h.words, h.next = take(&heapMemory, h.words, words+words/8+chunkWords*parts), h.next[:0]
 	h.first = slices.Grow(h.first[:0], parts)[:parts]
 	h.at = slices.Grow(h.at[:0], parts)[:parts]
 	for i := range h.at {
@@ -53,50 +54,50 @@ func (h *heaps) empty() { h.n, h.at = 0, h.at[:0] }
 // len is the number of heaps.
 func (h *heaps) len() int { return len(h.at) }
 
-// add takes items.
-func (h *heaps) add(items []hot.Found) {
-	h.n += len(items)
+// add takes words.
+func (h *heaps) add(words []uint64) {
+	h.n += len(words)
 	for {
-		n := addItems(h, items)
-		if n == len(items) {
+		n := h.addSome(h.least, h.shift&63, words)
+		if n == len(words) {
 			return
 		}
-		i := h.of(items[n].Key)
+		i := h.of(words[n])
 		end := h.at[i]
-		if end%chunkItems == 0 {
+		if end%chunkWords == 0 {
 			end = h.chunk(i)
 		}
-		h.items[end], h.at[i] = items[n], end+1
-		items = items[n+1:]
+		h.words[end], h.at[i] = words[n], end+1
+		words = words[n+1:]
 	}
 }
 
-// addItems adds items until one is outside of the range that was told, or has a heap without room. It returns how many it added.
+// addSome adds words until one is outside of the range that was told, or has a heap without room. It returns how many it added.
 //
 //go:noinline
-func addItems(h *heaps, items []hot.Found) int {
-	at, to, least, shift := h.at, h.items, h.least, h.shift&63
-	for k := range items {
-		i := (items[k].Key - least) >> shift
+func (h *heaps) addSome(least uint64, shift uint8, words []uint64) int {
+	at, to := h.at, h.words
+	for k, word := range words {
+		i := (word - least) >> (shift & 63)
 		if i >= uint64(len(at)) {
 			return k
 		}
 		end := at[i]
-		if end%chunkItems == 0 {
+		if end%chunkWords == 0 {
 			return k
 		}
-		to[end] = items[k]
+		to[end] = word
 		at[i] = end + 1
 	}
-	return len(items)
+	return len(words)
 }
 
-// of returns the number of the heap of a key.
-func (h *heaps) of(key uint64) int {
-	if key < h.least {
+// of returns the number of the heap of a word.
+func (h *heaps) of(word uint64) int {
+	if word < h.least {
 		return 0
 	}
-	return int(min((key-h.least)>>(h.shift&63), uint64(len(h.at)-1)))
+	return int(min((word-h.least)>>(h.shift&63), uint64(len(h.at)-1)))
 }
 
 // chunk gives heap i, whose chunks are full, one more, and returns its beginning.
@@ -106,40 +107,42 @@ func (h *heaps) chunk(i int) uint32 {
 	if end := h.at[i]; end == 0 {
 		h.first[i] = c
 	} else {
-		h.next[end/chunkItems-1] = c
+		h.next[end/chunkWords-1] = c
 	}
-	h.items = slices.Grow(h.items, chunkItems)[:len(h.items)+chunkItems]
-	return c * chunkItems
+	h.words = slices.Grow(h.words, chunkWords)[:len(h.words)+chunkWords]
+	return c * chunkWords
 }
 
-// take appends the items of heap i, which is empty then.
-func (h *heaps) take(dst []hot.Found, i int) []hot.Found {
-	n, last := len(dst), h.at[i]
-	dst = slices.Grow(dst, h.size(i))
+// each calls fn for the chunks of heap i.
+func (h *heaps) each(i int, fn func(words []uint64)) {
+	last := h.at[i]
 	for c := h.first[i]; c != noChunk; c = h.next[c] {
-		from, end := c*chunkItems, (c+1)*chunkItems
+		from, end := c*chunkWords, (c+1)*chunkWords
 		if h.next[c] == noChunk {
 			end = last
 		}
-		dst = append(dst, h.items[from:end]...)
+		fn(h.words[from:end])
 	}
-	h.n -= len(dst) - n
-	h.first[i], h.at[i] = noChunk, 0
-	return dst
 }
 
-// size is the number of items in heap i.
+// forget makes heap i, which has n words, empty.
+func (h *heaps) forget(i, n int) {
+	h.n -= n
+	h.first[i], h.at[i] = noChunk, 0
+}
+
+// size is the number of words in heap i.
 func (h *heaps) size(i int) int {
 	n := 0
 	for c := h.first[i]; c != noChunk; c = h.next[c] {
-		if n += chunkItems; h.next[c] == noChunk {
-			n -= int((c+1)*chunkItems - h.at[i])
+		if n += chunkWords; h.next[c] == noChunk {
+			n -= int((c+1)*chunkWords - h.at[i])
 		}
 	}
 	return n
 }
 
-// cut leaves heaps with keep items in all, or a few more: the first ones, or the last. It returns the least key that belongs to the first
+// cut leaves heaps with keep words in all, or a few more: the first ones, or the last. It returns the least word that belongs to the first
 // heap left, and the largest that belongs to the last.
 func (h *heaps) cut(keep int, last bool) (least, most uint64) {
 	from, end, step := 0, h.len(), 1
@@ -147,11 +150,11 @@ func (h *heaps) cut(keep int, last bool) (least, most uint64) {
 		from, end, step = h.len()-1, -1, -1
 	}
 	least, most = 0, ^uint64(0)
-	items := 0
+	words := 0
 	for i := from; i != end; i += step {
-		if items < keep {
-			items += h.size(i)
-			if least, most = h.keys(i); last {
+		if words < keep {
+			words += h.size(i)
+			if least, most = h.span(i); last {
 				most = ^uint64(0)
 			} else {
 				least = 0
@@ -160,12 +163,12 @@ func (h *heaps) cut(keep int, last bool) (least, most uint64) {
 		}
 		h.first[i], h.at[i] = noChunk, 0
 	}
-	h.n = items
+	h.n = words
 	return least, most
 }
 
-// keys returns the least and the largest key that belong to heap i.
-func (h *heaps) keys(i int) (least, most uint64) {
+// span returns the least and the largest word that belong to heap i.
+func (h *heaps) span(i int) (least, most uint64) {
 	least, most = 0, ^uint64(0)
 	if i > 0 {
 		least = h.least + uint64(i)<<(h.shift&63)
@@ -176,10 +179,15 @@ func (h *heaps) keys(i int) (least, most uint64) {
 	return least, most
 }
 
-// bounds returns bounds of the keys of items, which were taken from heap i.
-func (h *heaps) bounds(i int, items []hot.Found) (least, most uint64) {
+// bounds returns bounds of the words in heap i.
+func (h *heaps) bounds(i int) (least, most uint64) {
 	if 0 < i && i+1 < h.len() {
-		return h.keys(i)
+		return h.span(i)
 	}
-	return bounds(items)
+	least = ^uint64(0)
+	h.each(i, func(words []uint64) {
+		low, high := bounds(words)
+		least, most = min(least, low), max(most, high)
+	})
+	return least, most
 }

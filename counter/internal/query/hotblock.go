@@ -70,20 +70,24 @@ func (s *Search) enterHot(b View, left int) {
 	if s.items == nil {
 		s.items = hotItemsOf.Get().(*hotItems)
 	}
-	if s.items.on = s.sink == nil && !s.excludes() && s.items.picked.Begin(&blk.Tab, &s.hot); s.items.on {
+	if s.items.on = s.sink == nil && !s.excludes() && s.items.picked.Begin(&blk.Tab, &s.hot, false); s.items.on {
 		cost, n = PickedCost, blk.Tab.Len()
 		if len(s.hot.Ranges) > 0 {
 			n /= 8 // as a guess
 		}
 		s.items.begin(n, s.Query.Desc)
 	} else if s.Front.Len() == 0 {
-		s.Front.flat = take(&words, s.Front.flat, n*s.Front.width)
+		s.Front.flat = take(&rowMemory, s.Front.flat, n*s.Front.width)
 	}
 	for from, held := 0, 0; ; {
 		to := min(from+SelectBuckets, buckets)
 		before := s.found()
 		if s.items.on {
 			blk.Tab.Pick(&s.items.picked, from, to, &s.hot)
+			if s.items.picked.Unfit {
+				s.items.again(&blk.Tab, &s.hot)
+				to = 0
+			}
 			s.items.collect(to == buckets)
 		} else {
 			s.Front.flat = blk.Tab.Select(s.Front.flat, from, to, &s.hot)
@@ -91,7 +95,7 @@ func (s *Search) enterHot(b View, left int) {
 		if from = to; from == buckets {
 			break
 		}
-		if held += SelectCost + cost*(s.found()-before); held < SelectHold {
+		if held += SelectCost + cost*max(0, s.found()-before); held < SelectHold {
 			continue
 		}
 		held = 0

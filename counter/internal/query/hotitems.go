@@ -1,7 +1,6 @@
 package query
 
 import (
-	"math"
 	"slices"
 	"sync"
 
@@ -15,13 +14,12 @@ type hotItems struct {
 	heaps  heaps
 	spread bool // heaps has its parts
 	wanted int  // about so many items will be found
-	sorter itemSorter
+	sorter wordSorter
 	desc   bool
-	twice  bool        // a mid may be there twice
-	heap   int         // the number of the heap that is given out
-	rest   []hot.Found // items of that heap, sorted, that are not given out yet
-	memory []hot.Found // that of rest
-	keys   []uint64    // of a sample
+	twice  bool     // a mid may be there twice
+	heap   int      // the number of the heap that is given out
+	rest   []uint64 // items of that heap, sorted, that are not given out yet
+	some   []uint64 // a sample
 }
 
 // hotItemsOf has the memory of searches that have ended.
@@ -55,54 +53,49 @@ func (w *hotItems) begin(items int, desc bool) {
 	w.heaps.empty()
 }
 
+// again makes w empty, where an item did not fit a word: the search must look at the block from its first bucket on.
+func (w *hotItems) again(t *hot.Table, q *hot.Selection) {
+	w.picked.Begin(t, q, true)
+	w.spread = false
+	w.heaps.empty()
+}
+
 // found is how many items were found so far.
-func (w *hotItems) found() int { return w.heaps.n + len(w.picked.Items) }
+func (w *hotItems) found() int { return w.heaps.n + len(w.picked.Words) }
 
 // collect moves the items that were found to the heaps, once there are enough to know the range of their mids, or all are found.
 func (w *hotItems) collect(all bool) {
-	items := w.picked.Items
+	words := w.picked.Words
 	if !w.spread {
-		if len(items) < sample && !all {
+		if len(words) < sample && !all {
 			return
 		}
 		w.spread = true
-		least, most := w.mostKeys(items[:min(len(items), sample)])
-		w.heaps.reset(max(w.wanted, len(items)), least, most)
+		least, most := w.mostWords(words[:min(len(words), sample)])
+		w.heaps.reset(max(w.wanted, len(words)), least, most, w.picked.Low)
 	}
-	w.heaps.add(items)
-	w.picked.Items = items[:0]
+	w.heaps.add(words)
+	w.picked.Words = words[:0]
 }
 
-// mostKeys returns bounds of the keys of most items: a few that are far from all others must not leave one heap to the others.
-func (w *hotItems) mostKeys(items []hot.Found) (least, most uint64) {
-	if len(items) < sample {
-		return bounds(items)
+// mostWords returns bounds of most words: a few that are far from all others must not leave one heap to the others.
+func (w *hotItems) mostWords(words []uint64) (least, most uint64) {
+	if len(words) < sample {
+		return bounds(words)
 	}
-	w.keys = w.keys[:0]
-	for i := range items {
-		w.keys = append(w.keys, items[i].Key)
-	}
-	slices.Sort(w.keys)
+	w.some = append(w.some[:0], words...)
+	slices.Sort(w.some)
 	const few = sample / 32
-	low, high := w.keys[few], w.keys[sample-1-few]
+	low, high := w.some[few], w.some[sample-1-few]
 	more := (high - low) / 16
-	return max(w.keys[0], low-min(low, more)), min(w.keys[sample-1], high+more)
+	return max(w.some[0], low-min(low, more)), min(w.some[sample-1], high+more)
 }
 
 // shorten leaves so many items or a few more, those that come first. It returns the bounds of their mids.
 func (w *hotItems) shorten(keep int, lo, hi uint64) (newLo, newHi uint64) {
 	w.collect(true)
-	least, most := w.heaps.cut(keep, w.desc)
-	if w.desc {
-		if least > 0 {
-			lo = max(lo, w.picked.Mid(least))
-		}
-		return lo, hi
-	}
-	if most != math.MaxUint64 {
-		hi = min(hi, w.picked.Mid(most))
-	}
-	return lo, hi
+	least, most := w.picked.Bounds(w.heaps.cut(keep, w.desc))
+	return max(lo, least), min(hi, most)
 }
 
 // open begins to give items out. twice says that a mid may be there twice.
@@ -123,44 +116,36 @@ func (w *hotItems) next() {
 	}
 	for w.heaps.n > 0 && len(w.rest) == 0 {
 		w.heap += step
-		w.memory = w.heaps.take(w.memory[:0], w.heap)
-		if len(w.memory) == 0 {
-			continue
+		if w.rest = w.sorter.sort(&w.heaps, w.heap, w.picked.Low); w.picked.Wide {
+			orderEqual(w.rest, w.picked.Low, w.picked.Compare)
 		}
-		least, most := w.heaps.bounds(w.heap, w.memory)
-		w.memory = w.sorter.sort(w.memory, least, most)
-		if w.rest = w.memory; w.twice {
-			w.rest = lastOfKey(w.rest)
+		if w.twice {
+			w.rest = w.lastOfMid(w.rest)
+		}
+		if w.desc {
+			slices.Reverse(w.rest)
 		}
 	}
 }
 
-// lastOfKey leaves the last of items with the same key, which stand behind each other.
-func lastOfKey(items []hot.Found) []hot.Found {
+// lastOfMid leaves the last of items with the same mid, which stand behind each other.
+func (w *hotItems) lastOfMid(words []uint64) []uint64 {
 	n := 0
-	for i := range items {
-		if i+1 == len(items) || items[i+1].Key != items[i].Key {
-			items[n] = items[i]
+	for i := range words {
+		if i+1 == len(words) || w.picked.Compare(words[i], words[i+1]) != 0 {
+			words[n] = words[i]
 			n++
 		}
 	}
-	return items[:n]
+	return words[:n]
 }
 
 // give moves items to rows: so many, or all of a heap. It tells whether there are more.
 func (w *hotItems) give(rows *Rows, left int) (more bool) {
 	n := min(left, len(w.rest))
 	rows.flat = slices.Grow(rows.flat, rows.width*min(left, len(w.rest)+w.heaps.n)) // and not for each heap
-	if w.desc {
-		from, rest := rows.Len(), len(w.rest)-n
-		rows.flat = w.picked.AppendRows(rows.flat, w.rest[rest:])
-		rows.reverse(from)
-		w.rest = w.rest[:rest]
-	} else {
-		rows.flat = w.picked.AppendRows(rows.flat, w.rest[:n])
-		w.rest = w.rest[n:]
-	}
-	if len(w.rest) == 0 {
+	rows.flat = w.picked.AppendRows(rows.flat, w.rest[:n])
+	if w.rest = w.rest[n:]; len(w.rest) == 0 {
 		w.next()
 	}
 	return len(w.rest) > 0

@@ -1,18 +1,19 @@
 package query
 
 import (
+	"cmp"
+	"math/bits"
 	"slices"
 
-	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slicepool"
 )
 
 // rowSorter sorts rows by their mids. It keeps its memory.
 type rowSorter struct {
 	spare []uint64 // rows are moved there, and r.flat becomes spare
-	heaps heaps    // an item of each row: the mid, and the row's number in the place of columns
-	some  []hot.Found
-	inner itemSorter
+	heaps heaps    // a word of each row: the mid, less the least one, and the row's number
+	some  []uint64
+	inner wordSorter
 	pause func() // while many rows are sorted, for others; nil: nobody waits
 }
 
@@ -23,7 +24,7 @@ const (
 
 // sort makes r rising, with each mid once. Of rows with one mid the last stays.
 //
-// An item of each row is sorted, with the row's number, and rows are moved once.
+// A word of each row is sorted, and rows are moved once. Where mids are far from each other, words lack their lowest bits.
 func (o *rowSorter) sort(r *Rows) {
 	w, n := r.width, r.Len()
 	if n < 2 {
@@ -38,24 +39,28 @@ func (o *rowSorter) sort(r *Rows) {
 	for i := 0; i < len(r.flat); i += w {
 		least, most = min(least, r.flat[i]), max(most, r.flat[i])
 	}
-	o.heaps.reset(n, least, most)
+	low := uint(bits.Len(uint(n)))
+	cut := uint(max(0, bits.Len64(most-least)+int(low)-wordBits))
+	o.heaps.reset(n, 0, (most-least)>>cut<<low, low)
 	for i := 0; i < n; i += restRows {
 		if i > 0 {
 			o.rest()
 		}
 		o.some = slices.Grow(o.some[:0], min(n, restRows))
 		for k := i; k < min(n, i+restRows); k++ {
-			o.some = append(o.some, hot.Found{Key: r.flat[k*w], Columns: uint64(k)})
+			o.some = append(o.some, (r.flat[k*w]-least)>>cut<<low|uint64(k))
 		}
 		o.heaps.add(o.some)
 	}
-	to := take(&words, o.spare, len(r.flat))
+	number := uint64(1)<<low - 1
+	to := take(&rowMemory, o.spare, len(r.flat))
 	rested := 0
 	for i := range o.heaps.len() {
-		o.some = o.heaps.take(o.some[:0], i)
-		least, most := o.heaps.bounds(i, o.some)
-		o.some = o.inner.sort(o.some, least, most)
-		to = appendRows(to, r.flat, w, o.some)
+		some := o.inner.sort(&o.heaps, i, low)
+		if cut > 0 {
+			orderEqual(some, low, func(a, b uint64) int { return cmp.Compare(r.flat[int(a&number)*w], r.flat[int(b&number)*w]) })
+		}
+		to = appendRows(to, r.flat, w, some, number)
 		if len(to)-rested >= restRows*w && i+1 < o.heaps.len() {
 			rested = len(to)
 			o.rest()
@@ -71,21 +76,21 @@ func (o *rowSorter) rest() {
 	}
 }
 
-// appendRows appends the rows whose numbers items have.
-func appendRows(dst, rows []uint64, w int, items []hot.Found) []uint64 {
+// appendRows appends the rows whose numbers words have in the bits of number.
+func appendRows(dst, rows []uint64, w int, words []uint64, number uint64) []uint64 {
 	n := len(dst)
-	dst = dst[:n+w*len(items)]
+	dst = dst[:n+w*len(words)]
 	to := dst[n:]
 	if w == 4 { // three columns: the copy is two moves
-		for i := range items {
-			row := *(*[4]uint64)(rows[items[i].Columns*4:])
+		for _, word := range words {
+			row := *(*[4]uint64)(rows[word&number*4:])
 			*(*[4]uint64)(to) = row
 			to = to[4:]
 		}
 		return dst
 	}
-	for i := range items {
-		row := rows[int(items[i].Columns)*w:][:w]
+	for _, word := range words {
+		row := rows[int(word&number)*w:][:w]
 		at := to[:w]
 		for k := range at { // shorter than a call that copies
 			at[k] = row[k]
@@ -98,8 +103,8 @@ func appendRows(dst, rows []uint64, w int, items []hot.Found) []uint64 {
 // Memory of searches that have ended. New memory is cleared, and moved while it grows: a fifth of the time of a search that finds all items of
 // a block.
 var (
-	words slicepool.Pool[uint64]    // of rows
-	found slicepool.Pool[hot.Found] // of heaps
+	rowMemory  slicepool.Pool[uint64]
+	heapMemory slicepool.Pool[uint64]
 )
 
 // take returns room for n elements: that of b, of a search that has ended, or new one.
@@ -123,9 +128,9 @@ func give[T any](pool *slicepool.Pool[T], b *[]T) {
 
 // leaveMemory leaves the memory of s, which has left its block, for later searches.
 func leaveMemory(s *Search) {
-	give(&words, &s.Front.flat)
-	give(&words, &s.sorter.spare)
-	give(&found, &s.sorter.heaps.items)
+	give(&rowMemory, &s.Front.flat)
+	give(&rowMemory, &s.sorter.spare)
+	give(&heapMemory, &s.sorter.heaps.words)
 	giveItems(&s.items)
 }
 
