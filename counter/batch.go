@@ -123,6 +123,9 @@ func ReadPosts(b *Batch, def *schema.Counter, mids []uint64, groups []uint8) {
 	core.ReadPosts(b, def, mids, groups)
 }
 
+// ReadSet is Batch.ChangeSet of OpReads of one counter.
+func ReadSet(b *Batch, first int) { core.ReadSet(b, first) }
+
 // Expect tells a batch with everybody else kept out how many columns and posts it is going to change at most. See core.Expect.
 func Expect(b *Batch, changes int) { core.Expect(b, changes) }
 

@@ -3,7 +3,9 @@
 package counter
 
 import (
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +16,8 @@ import (
 
 // TestPagesByGroup compares pages of random posts with a model: of many groups and of few, hot and cold, of posts that are absent, beside other
 // operations, and after changes of the schema. Some operations are located ahead. A few of
-// these operations are taken back, and a few blocks become cold before the operations run.
+// these operations are taken back, and a few blocks become cold before the operations run. Now and then some groups are not owned. A batch of pages alone, of
+// one counter, is located group by group.
 func TestPagesByGroup(t *testing.T) {
 	rng := newRand(t)
 	for round := range 12 {
@@ -26,35 +29,69 @@ func TestPagesByGroup(t *testing.T) {
 			}
 		}
 		mid := func() uint64 {
-			n := rng.Uint64N(400)
 			if round%2 == 0 {
-				return fewGroups(n)
+				return fewGroups(rng.Uint64N(2000)) // several blocks each
 			}
-			return 7919 * n
+			return 7919 * rng.Uint64N(400)
 		}
 		posts := map[string]map[uint64][]uint64{"a": {}, "b": {}}
 		checkExactRoom(t, s)
 		b := s.NewBatch()
 		defer b.End() // or a failed test waits for the batch
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		for range 1500 {
+			def, n := b.Schema().Counters()[rng.IntN(2)], mid()
+			posts[def.Name][n] = make([]uint64, len(def.Columns))
+			posts[def.Name][n][0] = n
+			b.Add(Op{Kind: OpSet, Counter: def, Mid: n, Column: 0, Arg: n})
+		}
+		b.Run()
+		b.End()
 		for step := range 60 {
+			owned := slot.AllGroups()
+			if rng.IntN(4) == 0 { // mostly groups that no post of the batch is of
+				for range rng.IntN(3) {
+					owned.Remove([]uint8{3, uint8(rng.IntN(slot.Groups))}[rng.IntN(2)])
+				}
+			}
+			s.Groups().Own(owned)
 			if err := b.Begin(); err != nil {
 				t.Fatal(err)
 			}
 			b.Reset()
 			type page struct{ from, to int }
 			var pages []page
-			for range 1 + rng.IntN(12) {
-				def := b.Schema().Counters()[min(1, rng.IntN(8))] // mostly of one counter
+			alone := rng.IntN(2) == 0
+			of := b.Schema().Counters()[rng.IntN(2)]
+			number, size := 1+rng.IntN(12), 0 // 0: of all sizes
+			if rng.IntN(2) == 0 {
+				number, size = 5, 20
+			}
+			for range number {
+				def := of
+				if !alone && rng.IntN(8) == 0 {
+					def = b.Schema().Counters()[rng.IntN(2)]
+				}
 				from := b.Len()
-				for range 1 + rng.IntN(40) {
-					if mid := mid(); rng.IntN(2) == 0 {
+				known := rng.IntN(2) == 0
+				n := size
+				if n == 0 {
+					n = 1 + rng.IntN(40)
+				}
+				for range n {
+					if mid := mid(); !known {
 						b.Add(Op{Kind: OpRead, Counter: def, Mid: mid})
 					} else {
 						ReadPosts(b, def, []uint64{mid}, []uint8{slot.Group(mid)})
 					}
 				}
-				b.ChangeSet(from)
+				ReadSet(b, from)
 				pages = append(pages, page{from, b.Len()})
+				if alone {
+					continue
+				}
 				if rng.IntN(3) != 0 {
 					Ahead(b, b.Len())
 				}
@@ -78,6 +115,18 @@ func TestPagesByGroup(t *testing.T) {
 			for i := range b.Len() {
 				op := b.Op(i)
 				of := posts[op.Counter.Name]
+				in := page{i, i + 1}
+				for _, p := range pages {
+					if i >= p.from && i < p.to {
+						in = p
+					}
+				}
+				foreign := func(op Op) bool { return !owned.Has(slot.Group(op.Mid)) }
+				if refused := slices.ContainsFunc(b.Ops(in.from, in.to-in.from), foreign); refused != errors.Is(op.Err, ErrNotOwned) || refused && op.Found {
+					t.Fatalf("round %d, step %d, operation %d: got %v, want it refused as not owned: %v", round, step, i, op.Err, refused)
+				} else if refused {
+					continue
+				}
 				if op.Err != nil {
 					t.Fatal(op.Err)
 				}
@@ -92,6 +141,9 @@ func TestPagesByGroup(t *testing.T) {
 				row := b.Row(op)
 				if (row != nil) != (want != nil) || want != nil && (row[0] != want[0] || len(row) != op.Counter.Width()) {
 					t.Fatalf("round %d, step %d, operation %d of %s: got %v, want %v", round, step, i, op.Counter.Name, row, want)
+				}
+				for next < len(pages) && pages[next].from < i { // it was refused
+					next++
 				}
 				if next < len(pages) && i == pages[next].from {
 					p := pages[next]
@@ -192,7 +244,7 @@ func TestPagesByGroupAtomic(t *testing.T) {
 					for _, i := range rng.Perm(len(mids)) {
 						b.Add(Op{Kind: OpRead, Counter: def, Mid: mids[i]})
 					}
-					b.ChangeSet(from)
+					ReadSet(b, from)
 				}
 				b.Run()
 				for i := range b.Len() {

@@ -39,6 +39,9 @@ func (d *Directory) Find(mid uint64) *Block {
 	return d.Blocks[d.Index(mid)]
 }
 
+// Newest is the last block.
+func (d *Directory) Newest() *Block { return d.newest }
+
 // Index returns the last i with los[i] <= mid.
 func (d *Directory) Index(mid uint64) int {
 	los := d.los

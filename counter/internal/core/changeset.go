@@ -31,6 +31,7 @@ type changeSet struct {
 	from, to int // numbers of operations
 	once     int // number in changeSets.onces, from 1 on; 0: it has none
 	series   bool
+	page     bool // it is OpReads of one counter: see ReadSet
 }
 
 // changeSets runs the change sets of a batch.
@@ -74,6 +75,13 @@ func (b *Batch) ChangeSet(first int) {
 	}
 }
 
+// ReadSet is ChangeSet of OpReads of one counter. The groups of all of them are known, or of none.
+func ReadSet(b *Batch, first int) {
+	if len(b.ops)-first > 1 {
+		b.changeSets.list = append(b.changeSets.list, changeSet{from: first, to: len(b.ops), page: true})
+	}
+}
+
 // reset forgets all change sets.
 func (r *changeSets) reset() {
 	if len(r.list) == 0 && len(r.onces) == 0 { // all else is of these
@@ -113,11 +121,13 @@ func (r *changeSets) run(list []changeSet) (n int) {
 		r.runOne(g)
 		return 1
 	}
-	if n := pagesOf(r.b, list); n > 0 && list[n-1].to-g.from >= leastChained {
-		readPages(r, list[:n])
-		return n
+	if b := r.b; !b.foreign && !b.exclusive && !b.seen.failing {
+		if n := pagesOf(b, list); n > 0 && list[n-1].to-g.from >= leastChained {
+			readPages(r, list[:n])
+			return n
+		}
 	}
-	if g.once > 0 || anyChanges(r.b.ops[g.from:g.to]) {
+	if !g.page && (g.once > 0 || anyChanges(r.b.ops[g.from:g.to])) {
 		r.runChanges(g)
 	} else {
 		runReads(r, g)

@@ -134,7 +134,9 @@ func (b *Batch) locateThose(from, to int) {
 	b.peeked = min(b.peeked, from)
 	ops := b.ops[from:to]
 	if hides := b.data.Own.Some && !b.silent && !b.carrier; hides || b.data.SlotGroups {
-		findInGroups(b, ops, hides)
+		if !locatePages(b, from, to, hides) {
+			findInGroups(b, ops, hides)
+		}
 	} else {
 		findBlocks(b, ops)
 	}
@@ -177,14 +179,19 @@ func findBlocks(b *Batch, ops []Op) {
 	}
 }
 
-// findInGroups is findBlocks where the groups of hash slots matter: posts are kept by them, or, with hides, those of some are not
-// to be touched.
-func findInGroups(b *Batch, ops []Op, hides bool) {
-	for i := range ops { // apart from the rest, which keeps more in registers without a call
+// findGroups finds the groups of operations, as far as they are not known. It is apart from loops that keep more in registers without a call.
+func findGroups(ops []Op) {
+	for i := range ops {
 		if op := &ops[i]; op.Cond != known {
 			op.in = slot.Group(op.Mid)
 		}
 	}
+}
+
+// findInGroups is findBlocks where the groups of hash slots matter: posts are kept by them, or, with hides, those of some are not
+// to be touched.
+func findInGroups(b *Batch, ops []Op, hides bool) {
+	findGroups(ops)
 	own, parted := &b.data.Own, b.data.SlotGroups
 	var sp block.Space
 	var def *schema.Counter

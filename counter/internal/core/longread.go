@@ -222,7 +222,7 @@ func (r *longRead) alone() {
 //
 // Reads of one post keep their order. Change sets are seen as a whole or not at all, as Data.changeSets is looked at before and behind all pages.
 //
-// A chain links the reads of a group: it takes two passes over the operations, and no sorting.
+// A chain links the reads of a group: it takes one pass over the operations, and no sorting.
 
 const (
 	// leastChained is how many reads are chained at least: of fewer, too few are of the same group.
@@ -231,15 +231,40 @@ const (
 	mostChained = 1024
 )
 
-// chains is memory for reads by groups.
+// chains links reads by groups.
 type chains struct {
-	first [slot.Groups]int16 // by group: number of its first read, from 1 on; 0: there is none
-	next  []int16            // by read: the same of the next read of its group
+	from, to int                    // numbers of the operations that are linked; to is 0 where none are
+	groups   [slot.Groups + 1]uint8 // those of the operations, n of them
+	n        int
+	first    [slot.Groups]int16 // by group: number of its first read, from 1 on; 0: there is none
+	next     []int16            // by read: the same of the next read of its group
 }
 
-// pagesOf counts the first change sets of list that readPages can read together: neighbours that read posts of one counter.
+// link links the operations with numbers from from on, below to, whose groups are known.
+func (c *chains) link(b *Batch, from, to int) {
+	ops := b.ops[from:to]
+	clear(c.first[:])
+	if cap(c.next) < len(ops) {
+		c.next = make([]int16, max(len(ops), 2*cap(c.next)))
+	}
+	next, n := c.next[:len(ops)], 0
+	for i := len(ops) - 1; i >= 0; i-- {
+		group := ops[i].in
+		first := &c.first[group]
+		c.groups[n] = group // stays there if it is new, which a processor cannot foretell
+		isNew := 0
+		if *first == 0 {
+			isNew = 1
+		}
+		n += isNew
+		next[i], *first = *first, int16(i+1)
+	}
+	c.from, c.to, c.n = from, to, n
+}
+
+// pagesOf counts the first change sets of list that are pages of one counter, one behind the other, and can be read together.
 func pagesOf(b *Batch, list []changeSet) (n int) {
-	if !b.data.SlotGroups || b.foreign || b.exclusive || b.seen.failing {
+	if !b.data.SlotGroups || !list[0].page {
 		return 0
 	}
 	from := list[0].from
@@ -247,14 +272,53 @@ func pagesOf(b *Batch, list []changeSet) (n int) {
 	if len(counter.Derived) > 0 {
 		return 0
 	}
-	for ; n < len(list) && list[n].from == to && list[n].to-from <= mostChained && list[n].once == 0 && !list[n].series; n++ {
-		for to = list[n].from; to < list[n].to; to++ {
-			if op := &b.ops[to]; op.Kind != OpRead || op.Counter != counter {
-				return n
+	for ; n < len(list) && list[n].page && list[n].from == to && list[n].to-from <= mostChained && b.ops[to].Counter == counter; n++ {
+		to = list[n].to
+	}
+	return n
+}
+
+// locatePages is locateThose for pages whose posts are kept by groups. It does nothing and returns false where the operations are not such, or some are of
+// groups that are not owned.
+func locatePages(b *Batch, from, to int, hides bool) bool {
+	c, list := &b.chains, b.changeSets.list
+	c.to = 0
+	if to-from < leastChained || len(list) == 0 || list[0].from != from {
+		return false
+	}
+	if n := pagesOf(b, list); n == 0 || list[n-1].to != to {
+		return false
+	}
+	ops := b.ops[from:to]
+	for _, page := range list {
+		if page.from < to && b.ops[page.from].Cond != known {
+			findGroups(b.ops[page.from:page.to])
+		}
+	}
+	c.link(b, from, to)
+	groups := c.groups[:c.n]
+	if own := &b.data.Own; hides {
+		for _, group := range groups {
+			if own.Lacks(group) {
+				c.to = 0
+				return false
 			}
 		}
 	}
-	return n
+	sp := b.data.Spaces[ops[0].Counter.ID]
+	for _, group := range groups { // most posts are in the last block of their group
+		sp[group].Dir.Load().Newest().Prefetch()
+	}
+	for i := range ops {
+		op := &ops[i]
+		ks := sp[op.in]
+		dir := ks.Dir.Load()
+		blk := dir.Find(op.Mid)
+		if op.ks, op.block = ks, blk; blk != dir.Newest() {
+			blk.Prefetch()
+		}
+	}
+	return true
 }
 
 // readPages reads the posts of change sets that pagesOf has found.
@@ -298,47 +362,59 @@ func readLocked(r *changeSets, g changeSet) {
 
 // readInGroups executes the operations with numbers from from on, below to, which are OpReads of one counter, group by group.
 func readInGroups(b *Batch, from, to int) {
-	ops := b.ops[from:to]
+	ops, c := b.ops[from:to], &b.chains
 	peek(ops[min(max(b.peeked-from, 0), len(ops)):]) // Ahead has looked for those before
-	chain := &b.chains
-	clear(chain.first[:])
-	if cap(chain.next) < len(ops) {
-		chain.next = make([]int16, max(len(ops), 2*cap(chain.next)))
+	if c.from != from || c.to != to {
+		c.link(b, from, to)
 	}
-	next := chain.next[:len(ops)]
-	for i := len(ops) - 1; i >= 0; i-- {
-		first := &chain.first[ops[i].in]
-		next[i], *first = *first, int16(i+1)
-	}
+	next := c.next[:len(ops)]
 	width, at := ops[0].Counter.Width(), len(b.rows)
 	// Each row has its place, as if the posts were read in their order.
 	b.rows = slices.Grow(b.rows, len(ops)*width+hot.RowRoom)[:at+len(ops)*width]
-	var cur, found *block.Block
-	simple := false // all posts of cur are in its table, with all columns
-	for i := range ops {
-		if chain.first[ops[i].in] != int16(i+1) {
-			continue
-		}
-		for j := i + 1; j > 0; j = int(next[j-1]) {
+	for _, group := range c.groups[:c.n] {
+		for j := c.first[group]; j > 0; {
 			op := &ops[j-1]
-			if op.block != found || cur != found && (op.Mid < cur.Lo || op.Mid >= cur.Hi) {
-				cur, found = b.stretch.next(op, cur), op.block
-				simple = cur == found && cur.Shape == op.ks.Layout && cur.Cold == nil
-				cur.Used = b.now
-				b.seen.noteSeen(cur.Logged)
+			found := op.block
+			cur := lockForRead(op)
+			if cur == found && cur.Shape == op.ks.Layout && cur.Cold == nil {
+				j = readChain(ops, next, j, cur, b.rows, at, width)
+			} else {
+				for ; j > 0 && ops[j-1].block == found && ops[j-1].Mid >= cur.Lo && ops[j-1].Mid < cur.Hi; j = next[j-1] {
+					cur = b.apply(cur, &ops[j-1])
+				}
 			}
-			if !simple {
-				cur = b.apply(cur, op)
-				continue
-			}
-			cur.Work++
-			ref, there := cur.Tab.FindAt(op.home)
-			if op.Found = there; there {
-				row := at + (j-1)*width
-				op.row = int32(row)
-				cur.Tab.AppendRow(b.rows[:row], ref)
-			}
+			cur.Used = b.now
+			b.seen.noteSeen(cur.Logged)
+			cur.Mu.Unlock()
 		}
 	}
-	b.stretch.end(cur)
+}
+
+// lockForRead locks the block of op. It is stretch.next for reads, between which no change waits for the log.
+func lockForRead(op *Op) *block.Block {
+	if blk := op.block; blk.Mu.TryLock() {
+		if !blk.Dead {
+			return blk
+		}
+		blk.Mu.Unlock()
+	}
+	return op.ks.LockFor(op.block, op.Mid)
+}
+
+// readChain reads posts of a chain, from number j on, as far as they are in blk. Each of these is in the table of blk, with all columns, or absent. It
+// returns the number of the next post. Row i begins at + i*width behind the beginning of rows.
+func readChain(ops []Op, next []int16, j int16, blk *block.Block, rows []uint64, at, width int) int16 {
+	for ; j > 0; j = next[j-1] {
+		i := int(j - 1)
+		op := &ops[i]
+		if op.block != blk {
+			break
+		}
+		blk.Work++
+		row := at + i*width
+		if op.Found = hot.ReadRow(&blk.Tab, rows[row:row+width], &op.home); op.Found {
+			op.row = int32(row)
+		}
+	}
+	return j
 }

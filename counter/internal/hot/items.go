@@ -34,7 +34,7 @@ type items struct {
 	stride  uint16         // bytes of a bucket
 	width   uint16         // bits of an item in its bucket: W of the package comment
 	count   uint8          // columns
-	oneWord bool           // the columns of an item are in the 8 bytes that begin where the first does
+	oneWord bool           // the columns of an item are near, and in the 8 bytes that begin where the first does
 	rest    uint8          // bits of an item in front of its columns: the rest of the quotient
 	blank   bool           // all presets are 0
 	_       [8]byte        // so that near begins a line
@@ -51,8 +51,8 @@ func (x *items) init(c *Config, rest uint8, mem []byte) {
 	x.base, x.layout, x.rest = unsafe.Pointer(&mem[0]), c.Layout, rest
 	x.width = uint16(rest) + uint16(c.Layout.Bits)
 	x.stride = headerBytes + x.width
-	x.oneWord = c.Layout.Bits <= 57
 	x.count = uint8(len(c.Layout.Fields))
+	x.oneWord = c.Layout.Bits <= 57 && x.count <= nearColumns
 	if x.count > nearColumns {
 		x.far = make([]column, x.count-nearColumns)
 	}
@@ -109,11 +109,30 @@ func (x *items) get(s Ref, c int) uint64 {
 	return v
 }
 
+// unpack puts the columns of the item at place s of the bucket that begins at off into row, which has a place for each. marked: some of them are marks
+// of the overflow table. REQUIRES x.oneWord.
+func (x *items) unpack(row []uint64, off uintptr, s uint) (marked bool) {
+	bit := s*uint(x.width) + uint(x.rest)
+	w := load64(x.base, off+headerBytes+uintptr(bit>>3)) >> (bit & 7)
+	near := x.near[:len(row)]
+	for c := range near {
+		col := &near[c]
+		mask := col.mask()
+		v := w & mask
+		if v == mask && col.plain != 0 {
+			marked = true
+		}
+		w >>= col.width & 63
+		row[c] = v
+	}
+	return marked
+}
+
 // appendRow appends all columns of the item at s, in the order of Layout.
 func (x *items) appendRow(dst []uint64, s Ref) []uint64 {
 	off := x.at(uint64(s>>3)) + headerBytes
 	bit := uint(s&7) * uint(x.width)
-	if x.oneWord && x.count <= nearColumns {
+	if x.oneWord {
 		bit += uint(x.rest)
 		w := load64(x.base, off+uintptr(bit>>3)) >> (bit & 7)
 		n := len(dst)

@@ -391,6 +391,26 @@ const RowRoom = nearColumns
 // AppendRow appends all columns of the item at s, in the order of Layout.
 func (t *Table) AppendRow(dst []uint64, s Ref) []uint64 { return t.items.appendRow(dst, s) }
 
+// ReadRow puts all columns of the mid that h is of into row, which is as long, in the order of Layout. false: the mid is not there. It is FindAt and
+// AppendRow in one. REQUIRES room for RowRoom values from the beginning of row on.
+func ReadRow(t *Table, row []uint64, h *Home) bool {
+	x := &t.items
+	if s := uint(h.seen) - 1; s < slotsPerBucket && x.oneWord && len(row) <= nearColumns { // Peek saw it
+		off := x.at(uint64(h.bucket))
+		if uint64(load16(x.base, off+2*uintptr(s))) == h.lane() && (x.rest == 0 || x.restAt(off, s) == h.quotient>>quoBits) {
+			if x.unpack(row, off, s) {
+				x.unmark(row, Ref(h.bucket<<3)+Ref(s))
+			}
+			return true
+		}
+	}
+	ref, found := t.search(*h)
+	if found {
+		x.appendRow(row[:0], ref)
+	}
+	return found
+}
+
 // Nonzero tells which of up to 64 columns from first on (indexes into Layout) are not 0 in the item at s, a bit for each.
 func Nonzero(t *Table, s Ref, first, columns int) uint64 { return t.items.nonzero(s, first, columns) }
 

@@ -39,7 +39,7 @@ func CounterMGet(c *Call, args [][]byte) {
 			c.Breathe(breath - 1)
 		}
 	}
-	c.Batch.ChangeSet(first)
+	counter.ReadSet(c.Batch, first)
 	c.owe(reply, first, c.Batch.Len()-first)
 	counter.Ahead(c.Batch, c.Batch.Len())
 }

@@ -28,7 +28,7 @@ func planPacked(c *Call, def *schema.Counter, ids []byte) {
 		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
 		ids = rest
 	}
-	c.Batch.ChangeSet(first)
+	counter.ReadSet(c.Batch, first)
 	c.owe(replyPacked, first, c.Batch.Len()-first)
 }
 
@@ -42,7 +42,7 @@ func (c *Call) PlanRows(name []byte, mids []uint64, groups []uint8, packed bool)
 	}
 	first := c.Batch.Len()
 	counter.ReadPosts(c.Batch, def, mids, groups)
-	c.Batch.ChangeSet(first)
+	counter.ReadSet(c.Batch, first)
 	reply := replyRows
 	if packed {
 		reply = replyPacked
