@@ -11,6 +11,7 @@
 //	query.go view.go        what a query asks and gives; what it sees of a store
 //	search.go selection.go  the search that goes on at a mid; what it passes over
 //	rowsort.go heaps.go wordsort.go rows and items sorted by mid
+//	wordsort_amd64.go wordsort_other.go loops of it by vector instructions
 //	hotblock.go coldblock.go merge.go its steps in hot blocks, in cold blocks, and over the groups of hash slots in one order
 //	hotitems.go             items of hot blocks, as they are packed there
 //	newest.go               the newest few rows of all groups of hash slots, by lists

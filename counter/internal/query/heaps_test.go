@@ -14,7 +14,8 @@ func TestHeaps(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, seed))
 	var h heaps
 	var sorter wordSorter
-	for range 80 {
+	for range 160 {
+		sorter.plain = r.IntN(3) == 0
 		low := uint(r.IntN(25))
 		keys := r.IntN(wordBits + 1 - int(low))
 		n := r.IntN(20_000)

@@ -8,8 +8,9 @@ import (
 
 // wordSorter sorts words by their keys, which are all but their low bits. Those with the same key keep their order. It keeps its memory.
 type wordSorter struct {
-	to   []uint64
-	ends []uint32 // of the parts
+	to    []uint64
+	ends  []uint32 // of the parts
+	plain bool     // vector instructions are not used, for tests
 }
 
 // sort returns the words of heap i, which is empty then, in rising order. They are valid until the next call.
@@ -17,7 +18,7 @@ type wordSorter struct {
 // Keys are spread about evenly: as many parts of their range as there are words hold about one each. So each word is moved to its part, and
 // few are moved again.
 func (o *wordSorter) sort(h *heaps, i int, low uint) []uint64 {
-	n := h.size(i)
+	n, vectors := h.size(i), hasVectors() && !o.plain
 	o.to = slices.Grow(o.to[:0], n)[:n]
 	if n < fewRows {
 		to := o.to
@@ -27,18 +28,68 @@ func (o *wordSorter) sort(h *heaps, i int, low uint) []uint64 {
 		least = least >> low << low
 		shift := uint(min(max(int(low), bits.Len64(most-least)-bits.Len(uint(n))), 63))
 		parts := int((most-least)>>shift) + 1
-		o.ends = slices.Grow(o.ends[:0], parts+1)[:parts+1]
+		o.ends = slices.Grow(o.ends[:0], parts+sumStep)[:parts+1]
 		clear(o.ends)
 		h.each(i, func(words []uint64) { o.count(least, shift, words) })
-		o.sum()
+		if vectors {
+			sumVector(&o.ends[0], len(o.ends))
+		} else {
+			o.sum()
+		}
 		h.each(i, func(words []uint64) { o.move(least, shift, words) })
 	}
 	h.forget(i, n)
-	bubble(o.to, 1<<low-1)
-	if !insertWords(o.to, 1<<low-1) { // they are not spread evenly
+	if !order(o.to, 1<<low-1, vectors) { // they are not spread evenly
 		slices.SortStableFunc(o.to, func(a, b uint64) int { return cmp.Compare(a>>low, b>>low) })
 	}
 	return o.to
+}
+
+// sumStep is how many numbers sumVector sums up at a time.
+const sumStep = 16
+
+// order sorts words that are nearly sorted. Where they are not, it gives up and returns false. low has the bits that are no key.
+func order(words []uint64, low uint64, vectors bool) bool {
+	left := max(fewRows*fewRows/2, 8*len(words)) // places that words may be moved by
+	if !vectors {
+		bubble(words, low)
+		return insertWords(words, low, left)
+	}
+	n := len(words)
+	if n > 8 {
+		for range 2 {
+			exchangeVector(&words[0], n&^7, low)
+			exchangeVector(&words[1], (n-1)&^7, low)
+		}
+	}
+	for at := 0; at+1 < n; {
+		if some := (n - 1 - at) &^ 7; some > 0 {
+			i := disorderVector(&words[at], some, low)
+			if at += i; i == some {
+				continue
+			}
+		} else if words[at] <= words[at+1]|low {
+			at++
+			continue
+		}
+		at++
+		left -= insertWord(words, at, low)
+		if left < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// insertWord moves the word at i, before which words are sorted, to its place. It returns how far.
+func insertWord(words []uint64, i int, low uint64) int {
+	word, j := words[i], i
+	for j > 0 && words[j-1] > word|low {
+		words[j] = words[j-1]
+		j--
+	}
+	words[j] = word
+	return i - j
 }
 
 // The loops of sort are functions of their own, as each needs all registers: the order of their parameters has the number of bits to shift in the
@@ -109,37 +160,32 @@ func bubble(words []uint64, low uint64) {
 	words[len(words)-1] = up
 }
 
-// insertWords sorts words that are nearly sorted. Where they are not, it gives up and returns false. low has the bits that are no key.
+// insertWords is order without bubble, which has gone over the words.
 //
 //go:noinline
-func insertWords(words []uint64, low uint64) bool {
-	last, left := uint64(0), max(fewRows*fewRows/2, 8*len(words))
+func insertWords(words []uint64, low uint64, left int) bool {
+	last := uint64(0)
 	for i, word := range words {
 		if word|low >= last {
 			last = word
 			continue
 		}
-		j := i
-		for j > 0 && words[j-1] > word|low {
-			words[j] = words[j-1]
-			j--
-		}
-		words[j] = word
-		if left -= i - j; left < 0 {
+		if left -= insertWord(words, i, low); left < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// orderEqual sorts words with the same key, which stand behind each other, in the order of compare.
+// orderEqual sorts words with the same key, which stand behind each other, in the order of compare. Where
+// it finds no difference, the low bits decide.
 func orderEqual(words []uint64, low uint, compare func(a, b uint64) int) {
 	for from, i := 0, 1; i <= len(words); i++ {
 		if i < len(words) && words[i]>>low == words[from]>>low {
 			continue
 		}
 		if i > from+1 {
-			slices.SortStableFunc(words[from:i], compare)
+			slices.SortFunc(words[from:i], func(a, b uint64) int { return cmp.Or(compare(a, b), cmp.Compare(a, b)) })
 		}
 		from = i
 	}
