@@ -23,11 +23,13 @@ type Selection struct {
 	Columns  []int    // whose values are wanted, indexes into Layout; -1: the table lacks the column
 	Defaults []uint64 // of those that it lacks
 	NoMids   bool     // mids are not wanted
+	Plain    bool     // vector instructions are not used, for tests
 
 	packed     []packedRange
 	again      bool // one of them has to be checked again
 	fields     []packedField
 	first, end uint64 // keys of mids from Lo to Hi
+	vectors    filterVectors
 }
 
 // packedField is a wanted column as it is in the word of an item: see appendBucket.
@@ -51,9 +53,10 @@ type packedRange struct {
 // pack makes r a packedRange, and tells whether an item can meet it.
 func (x *items) pack(r *Range) (p packedRange, any bool) {
 	col := x.column(r.Column)
-	lo, hi := r.Lo, min(r.Hi, x.limit(r.Column))
+	limit := x.limit(r.Column)
+	lo, hi := r.Lo, min(r.Hi, limit)
 	if mark := col.mark(); col.plain != 0 {
-		p.again = hi >= mark
+		p.again = hi >= mark && (hi < limit || lo > mark) // else all values that are marks meet it
 		lo, hi = min(lo, mark), min(hi, mark)
 	}
 	p.again = p.again || len(r.Not) > 0
@@ -142,6 +145,10 @@ func (q *Selection) filter(t *Table, from, to int, hits *[filterBuckets]uint8) i
 	x := &t.items
 	base, stride := x.base, uintptr(x.stride)
 	begin := x.at(uint64(from))
+	if len(q.packed) > 0 && !q.Plain && x.width <= vectorWidth && hasVectors() {
+		q.filterVectors(x, unsafe.Add(base, begin), hits[:n])
+		return n
+	}
 	for i, off := 0, begin; i < n; i, off = i+1, off+stride {
 		hits[i&(filterBuckets-1)] = uint8(usedBits(load64(base, off)) | usedBits(load64(base, off+8))<<4)
 	}
@@ -160,6 +167,17 @@ func (q *Selection) filter(t *Table, from, to int, hits *[filterBuckets]uint8) i
 		}
 	}
 	return n
+}
+
+// filterVectors is filter by vector instructions: of the buckets from first on.
+func (q *Selection) filterVectors(x *items, first unsafe.Pointer, hits []uint8) {
+	for i := range hits {
+		hits[i] = 1<<slotsPerBucket - 1
+	}
+	for k := range q.packed {
+		x.setFilter(&q.vectors, &q.packed[k])
+		filterVector(&q.vectors, first, len(hits), &hits[0])
+	}
 }
 
 // usedBits returns a bit for each of the four lanes of w that is used.

@@ -13,7 +13,7 @@ import (
 
 // randomSelection is one on t; some gives values that its items have.
 func randomSelection(rng *rand.Rand, t *Table, some func(c int) uint64, mid func() uint64) *Selection {
-	q := &Selection{Hi: math.MaxUint64, NoMids: rng.IntN(4) == 0}
+	q := &Selection{Hi: math.MaxUint64, NoMids: rng.IntN(4) == 0, Plain: rng.IntN(3) == 0}
 	if rng.IntN(3) == 0 {
 		a, b := mid(), mid()
 		q.Lo, q.Hi = min(a, b), max(a, b)

@@ -48,13 +48,7 @@ const vectorWidth = 57
 // setVectors makes v ready for k.
 func (k *picking) setVectors(v *vectors) {
 	x, g := &k.t.items, &k.t.geo
-	for s := range v.shift {
-		bit := uint(s) * uint(x.width)
-		v.shift[s] = uint64(bit & 7)
-		for i := range 8 {
-			v.index[8*s+i] = uint8(bit>>3) + uint8(i)
-		}
-	}
+	v.shift = x.setIndex(&v.index)
 	v.stride, v.bytes = uint64(x.stride), 1<<x.width-1
 	v.restBits, v.twist, v.low = uint64(g.rest), uint64(g.shift), uint64(k.p.Low)
 	v.rest, v.columns = 1<<g.rest-1, 1<<x.layout.Bits-1
@@ -76,15 +70,45 @@ func (k *picking) vector(from, buckets int, masks *bucketMasks) {
 	if k.ones == 0 {
 		return
 	}
-	for i, marks := range masks.marks[:buckets] {
-		hits := masks.hits[i]
+	clear(masks.hits[buckets:])
+	clear(masks.marks[buckets:])
+	for i := 0; i < filterBuckets; i += 8 { // eight buckets at a time
+		hits, marks := load64(unsafe.Pointer(&masks.hits), uintptr(i)), load64(unsafe.Pointer(&masks.marks), uintptr(i))
 		for ; marks != 0; marks &= marks - 1 {
-			s := bits.TrailingZeros8(marks)
-			word := &p.Words[n+bits.OnesCount8(hits&(1<<s-1))]
+			s := bits.TrailingZeros64(marks)
+			word := &p.Words[n+bits.OnesCount64(hits&(1<<s-1))]
 			*word = *word>>p.Low<<p.Low | k.setAside(Ref((from+i)<<3+s), *word)
 		}
-		n += bits.OnesCount8(hits)
+		n += bits.OnesCount64(hits)
 	}
+}
+
+// filterVectors has the constants of filterVector, which compares a column of all items of a bucket at once.
+type filterVectors struct {
+	index         [8 * slotsPerBucket]uint8 // see vectors
+	shift         [slotsPerBucket]uint64    // the bit of the first byte that the column begins at
+	stride, bytes uint64                    // see vectors
+	mask          uint64                    // of the column
+	lo, width     uint64                    // see packedRange
+}
+
+// setFilter makes f ready for p.
+func (x *items) setFilter(f *filterVectors, p *packedRange) {
+	f.shift = x.setIndex(&f.index)
+	for s := range f.shift {
+		f.shift[s] += uint64(x.column(p.column).off)
+	}
+	f.stride, f.bytes, f.mask, f.lo, f.width = uint64(x.stride), 1<<x.width-1, p.mask, p.lo, p.width
+}
+
+// setIndex makes index that of the 8 bytes in which each item is, in the items of a bucket. It returns the bit of the first that each begins at.
+func (x *items) setIndex(index *[8 * slotsPerBucket]uint8) (shift [slotsPerBucket]uint64) {
+	for s := range shift {
+		bit := uint(s) * uint(x.width)
+		shift[s] = uint64(bit & 7)
+		store64(unsafe.Pointer(index), uintptr(8*s), 0x0706050403020100+uint64(bit>>3)*0x0101010101010101)
+	}
+	return shift
 }
 
 // rowWords is how many words a row of unpackRows may have, as many as a register.

@@ -18,6 +18,12 @@ func pickBuckets(v *vectors, first unsafe.Pointer, bucket uint64, buckets int, m
 //go:noescape
 func unpackRows(u *unpackers, rows *uint64, words []uint64)
 
+// filterVector removes the bits of items in buckets from hits, a byte for each bucket, that do not meet a condition, or are not there. first is
+// where the first bucket begins. REQUIRES hasVectors.
+//
+//go:noescape
+func filterVector(f *filterVectors, first unsafe.Pointer, buckets int, hits *uint8)
+
 // hasVectors tells whether the processor has the instructions of pickBuckets: those of servers from 2019 (Intel) and 2022 (AMD) on have.
 func hasVectors() bool {
 	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VBMI && cpu.X86.HasPOPCNT

@@ -200,3 +200,41 @@ aside:
 	IMULQ R9, AX
 	VMOVDQU64 (R10)(AX*1), K2, Z0
 	JMP   put
+
+// func filterVector(f *filterVectors, first unsafe.Pointer, buckets int, hits *uint8)
+TEXT ·filterVector(SB), NOSPLIT, $0-32
+	MOVQ f+0(FP), SI
+	MOVQ first+8(FP), DI
+	MOVQ buckets+16(FP), CX
+	MOVQ hits+24(FP), R9
+	MOVQ filterVectors_stride(SI), R13
+	MOVQ filterVectors_bytes(SI), AX
+	KMOVQ AX, K7
+	VMOVDQU64 filterVectors_index(SI), Z10
+	VMOVDQU64 filterVectors_shift(SI), Z11
+	VPBROADCASTQ filterVectors_mask(SI), Z12
+	VPBROADCASTQ filterVectors_lo(SI), Z13
+	VPBROADCASTQ filterVectors_width(SI), Z14
+
+filter:
+	MOVBLZX (R9), AX
+	TESTL   AX, AX
+	JZ      filtered
+	KMOVB      AX, K1
+	VPMOVZXWQ  (DI), Z0
+	VPTESTMQ   Z0, Z0, K1, K1     // places that are used
+	VMOVDQU8.Z const_headerBytes(DI), K7, Z1
+	VPERMB     Z1, Z10, Z1
+	VPSRLVQ    Z11, Z1, Z1
+	VPANDQ     Z12, Z1, Z1
+	VPSUBQ     Z13, Z1, Z1
+	VPCMPUQ    $2, Z14, Z1, K1, K1
+	KMOVB      K1, AX
+	MOVB       AX, (R9)
+filtered:
+	ADDQ R13, DI
+	INCQ R9
+	DECQ CX
+	JNZ  filter
+	VZEROUPPER
+	RET

@@ -12,4 +12,8 @@ func unpackRows(*unpackers, *uint64, []uint64) {
 	panic("hot: no vector instructions are used for this processor")
 }
 
+func filterVector(*filterVectors, unsafe.Pointer, int, *uint8) {
+	panic("hot: no vector instructions are used for this processor")
+}
+
 func hasVectors() bool { return false }
