@@ -96,14 +96,15 @@ func (p *Picked) Begin(t *Table, q *Selection, wide bool) bool {
 	return true
 }
 
-// someKeys is how many items say where most keys of a table are. Items are in the order of a hash: the first ones are anywhere in the range.
+// someKeys is how many items say where most keys of a table are. Items are in the order of a hash: the first ones are anywhere in the range. A table
+// that has fewer in its first buckets has few: to look at all of them would take long, under the block's lock.
 const someKeys = 64
 
 // mostKeys returns bounds of the keys of most items, which are all from least to most: with room on both sides, as only some keys are looked at.
 func mostKeys(t *Table, least, most uint64) (low, high uint64) {
 	var some [someKeys]uint64
 	keys := some[:0]
-	for b := 0; b < t.Buckets() && len(keys) < someKeys; b++ {
+	for b := 0; b < min(t.Buckets(), filterBuckets) && len(keys) < someKeys; b++ {
 		off := t.items.at(uint64(b))
 		used := usedBits(load64(t.items.base, off)) | usedBits(load64(t.items.base, off+8))<<4
 		for ; used != 0 && len(keys) < someKeys; used &= used - 1 {
@@ -111,7 +112,7 @@ func mostKeys(t *Table, least, most uint64) (low, high uint64) {
 		}
 	}
 	if len(keys) == 0 {
-		return least, least
+		return least, most
 	}
 	slices.Sort(keys)
 	few := len(keys) / 32 // far from all others, perhaps

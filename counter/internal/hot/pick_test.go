@@ -17,6 +17,9 @@ func TestPick(t *testing.T) {
 		for range 6 {
 			l := layout(t, widths...)
 			c := Config{Lo: 1000, Hi: 1000 + 1<<(15+rng.IntN(20)), Buckets: 1 + rng.IntN(60), Layout: l, Seed: rng.Uint64(), Overflow: rng.IntN(2) * 100}
+			if rng.IntN(6) == 0 {
+				c.Buckets = 60 + rng.IntN(3000) // some of which have no item in the first buckets
+			}
 			c.OneGroup, c.Group = rng.IntN(2) == 0, uint8(rng.IntN(256))
 			switch rng.IntN(4) {
 			case 0:
