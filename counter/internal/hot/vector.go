@@ -10,8 +10,8 @@ import (
 // stage.put, stage.firstKeys, stage.movedKeys and the test of picking.marks in one, in a fifth of the time. Other processors take those.
 // TestPick compares both with Select.
 type vectors struct {
-	index [8 * slotsPerBucket]uint8 // of the 8 bytes in which each item is, in the items of a bucket
-	shift [slotsPerBucket]uint64    // and the bit of the first that it begins at
+	index [slotsPerBucket]uint64 // the numbers of the four 16-bit words in which each item is, of those in a bucket
+	shift [slotsPerBucket]uint64 // and the bit of the first that it begins at
 
 	stride, bytes          uint64 // bytes of a bucket; a bit for each byte of its items
 	restBits, twist, low   uint64 // bits that are shifted
@@ -42,13 +42,13 @@ func (m *bucketMasks) many(n int) bool {
 	return hits >= filterBuckets/2
 }
 
-// vectorWidth is how many bits an item may have for pickBuckets: it is in the 8 bytes that begin where it does.
-const vectorWidth = 57
+// vectorWidth is how many bits an item may have for vector instructions: it is in the four 16-bit words that begin where it does.
+const vectorWidth = 64 - 15
 
 // setVectors makes v ready for k.
 func (k *picking) setVectors(v *vectors) {
 	x, g := &k.t.items, &k.t.geo
-	v.shift = x.setIndex(&v.index)
+	v.index, v.shift = x.places()
 	v.stride, v.bytes = uint64(x.stride), 1<<x.width-1
 	v.restBits, v.twist, v.low = uint64(g.rest), uint64(g.shift), uint64(k.p.Low)
 	v.rest, v.columns = 1<<g.rest-1, 1<<x.layout.Bits-1
@@ -85,30 +85,29 @@ func (k *picking) vector(from, buckets int, masks *bucketMasks) {
 
 // filterVectors has the constants of filterVector, which compares a column of all items of a bucket at once.
 type filterVectors struct {
-	index         [8 * slotsPerBucket]uint8 // see vectors
-	shift         [slotsPerBucket]uint64    // the bit of the first byte that the column begins at
-	stride, bytes uint64                    // see vectors
-	mask          uint64                    // of the column
-	lo, width     uint64                    // see packedRange
+	index         [slotsPerBucket]uint64 // see vectors
+	shift         [slotsPerBucket]uint64 // the bit that the column begins at
+	stride, bytes uint64                 // see vectors
+	mask          uint64                 // of the column
+	lo, width     uint64                 // see packedRange
 }
 
 // setFilter makes f ready for p.
 func (x *items) setFilter(f *filterVectors, p *packedRange) {
-	f.shift = x.setIndex(&f.index)
+	f.index, f.shift = x.places()
 	for s := range f.shift {
 		f.shift[s] += uint64(x.column(p.column).off)
 	}
 	f.stride, f.bytes, f.mask, f.lo, f.width = uint64(x.stride), 1<<x.width-1, p.mask, p.lo, p.width
 }
 
-// setIndex makes index that of the 8 bytes in which each item is, in the items of a bucket. It returns the bit of the first that each begins at.
-func (x *items) setIndex(index *[8 * slotsPerBucket]uint8) (shift [slotsPerBucket]uint64) {
-	for s := range shift {
-		bit := uint(s) * uint(x.width)
-		shift[s] = uint64(bit & 7)
-		store64(unsafe.Pointer(index), uintptr(8*s), 0x0706050403020100+uint64(bit>>3)*0x0101010101010101)
+// places returns vectors.index and vectors.shift of x.
+func (x *items) places() (index, shift [slotsPerBucket]uint64) {
+	for s := range index {
+		bit := uint64(s) * uint64(x.width)
+		index[s], shift[s] = 0x0003_0002_0001_0000+bit>>4*0x0001_0001_0001_0001, bit&15
 	}
-	return shift
+	return index, shift
 }
 
 // rowWords is how many words a row of unpackRows may have, as many as a register.

@@ -24,7 +24,7 @@ func unpackRows(u *unpackers, rows *uint64, words []uint64)
 //go:noescape
 func filterVector(f *filterVectors, first unsafe.Pointer, buckets int, hits *uint8)
 
-// hasVectors tells whether the processor has the instructions of pickBuckets: those of servers from 2019 (Intel) and 2022 (AMD) on have.
+// hasVectors tells whether the processor has the instructions of the functions above: those of servers from 2017 (Intel) and 2022 (AMD) on have.
 func hasVectors() bool {
-	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VBMI && cpu.X86.HasPOPCNT
+	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasPOPCNT
 }

@@ -78,7 +78,7 @@ loop:
 	VMOVDQU8.Z const_headerBytes(DI), K7, QUOT
 	KMOVB      AX, K1
 	VPTESTMQ   LANE, LANE, K1, K1 // places that are used
-	VPERMB     QUOT, Z10, QUOT
+	VPERMW     QUOT, Z10, QUOT
 	VPSRLVQ    Z11, QUOT, QUOT    // items
 	VPSRLQ     X12, QUOT, COLS
 	VPANDQ     Z15, COLS, COLS
@@ -224,7 +224,7 @@ filter:
 	VPMOVZXWQ  (DI), Z0
 	VPTESTMQ   Z0, Z0, K1, K1     // places that are used
 	VMOVDQU8.Z const_headerBytes(DI), K7, Z1
-	VPERMB     Z1, Z10, Z1
+	VPERMW     Z1, Z10, Z1
 	VPSRLVQ    Z11, Z1, Z1
 	VPANDQ     Z12, Z1, Z1
 	VPSUBQ     Z13, Z1, Z1
