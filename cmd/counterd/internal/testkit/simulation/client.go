@@ -20,8 +20,9 @@ type client struct {
 	name      string
 	stack     *Stack
 	dice      *Dice
-	forwarded bool // it knows of no cluster, and uses forward ports
-	numbered  bool // all its increments carry numbers, and are sent until they are answered
+	forms     *Dice // of the commands that add, and of drains
+	forwarded bool  // it knows of no cluster, and uses forward ports
+	numbered  bool  // all its increments carry numbers, and are sent until they are answered
 	seq       uint64
 	conn      *wire.Conn
 	at        string            // address of conn
@@ -34,7 +35,7 @@ const clientBuffer = 1 << 10
 
 func newClient(r *Run, i int, numbered bool) *client {
 	host := fmt.Sprintf("10.0.1.%d", i+1)
-	return &client{run: r, name: clientName(i), stack: r.Net.Boot(host, versionNow), dice: NewDice(r.Seed, "client "+host), numbered: numbered,
+	return &client{run: r, name: clientName(i), stack: r.Net.Boot(host, versionNow), dice: NewDice(r.Seed, "client "+host), forms: NewDice(r.Seed, "forms "+host), numbered: numbered,
 		homes: make(map[string]string)}
 }
 
@@ -56,6 +57,9 @@ func (c *client) work(ctx context.Context) {
 			c.read(ctx, key)
 		} else {
 			c.increment(key)
+		}
+		if c.run.Config.Drains && c.forms.Chance(300) {
+			c.addToDrained(key)
 		}
 	}
 }
@@ -84,17 +88,17 @@ func (c *client) hangUp() {
 // increment makes one attempt to add one; a numbered one goes on until it is answered.
 func (c *client) increment(key string) {
 	a := attempt{client: c.name, from: c.run.now(), numbered: c.numbered, outcome: uncertain}
-	words := []string{"INCR", key}
+	words := c.addition(key, 1)
 	if c.numbered {
 		c.seq++
-		words = []string{"INCRBY", key, "1", "IDMP", "p-" + c.name, strconv.FormatUint(c.seq, 10)}
+		words = append(words, "IDMP", "p-"+c.name, strconv.FormatUint(c.seq, 10))
 	}
 	for {
 		a.value, a.outcome = c.ask(key, words)
 		if !c.numbered || a.outcome == acknowledged {
 			break
 		}
-		if c.tired(&a) {
+		if c.tired(&a) || len(c.run.Faults()) > 0 {
 			a.outcome = uncertain // an earlier try may have been the one
 			break
 		}
@@ -124,11 +128,14 @@ func (c *client) read(_ context.Context, key string) {
 	}
 }
 
-// ask sends a command whose answer is a number to the node that should have the key.
+// ask sends a command whose answer is a number, or a list that begins with one, to the node that should have the key.
 func (c *client) ask(key string, words []string) (int64, outcome) {
 	v, got := c.exchange(key, words)
 	if got != acknowledged {
 		return 0, got
+	}
+	if len(v.Array) > 0 {
+		v = v.Array[0]
 	}
 	n, err := strconv.ParseInt(v.Text(), 10, 64)
 	if err != nil && !v.Null {

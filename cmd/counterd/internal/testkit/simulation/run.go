@@ -31,11 +31,12 @@ type Run struct {
 	pages       []*page
 	etcdFaults  registrytest.Faults
 	operator    *client
-	sentinel    *sentinel    // nil: there is none
-	consumer    *consumer    // of the feed; nil: there is none
-	author      *author      // of posts that are dropped by age; nil: there is none
-	victims     []*Machine   // whose disks decay
-	flushes     History      // FLUSHALL, by the empty name
+	sentinel    *sentinel  // nil: there is none
+	consumer    *consumer  // of the feed; nil: there is none
+	author      *author    // of posts that are dropped by age; nil: there is none
+	victims     []*Machine // whose disks decay
+	flushes     History    // FLUSHALL, by the empty name
+	drained     map[string]*drained
 	heap        atomic.Int64 // in bytes, see weigh
 	flushDoubt  atomic.Int64
 	inheritance counter.Digest // of the posts of a released version
@@ -65,7 +66,7 @@ func New(seed uint64, scene string, quiet bool, live io.Writer) (*Run, error) {
 		conf.calm(NewDice(seed, "quiet"))
 	}
 	conf.more(NewDice(seed, "more"))
-	r := &Run{Seed: seed, Config: conf, Etcd: registrytest.NewServer(), dice: dice, began: time.Now(), done: make(chan struct{})}
+	r := &Run{Seed: seed, Config: conf, Etcd: registrytest.NewServer(), dice: dice, began: time.Now(), done: make(chan struct{}), drained: make(map[string]*drained)}
 	r.Story = &Story{began: r.began, live: live}
 	r.Net = NewNetwork(NewDice(seed, "network"), r.Config.Network)
 	for i := range r.Config.Nodes {
@@ -81,6 +82,9 @@ func New(seed uint64, scene string, quiet bool, live io.Writer) (*Run, error) {
 		if !r.Config.Tiers || len(r.mids)%8 == 0 {
 			r.keys = append(r.keys, fmt.Sprintf("{%d}.n", mid))
 		}
+	}
+	for _, key := range r.keys {
+		r.drained[key] = &drained{}
 	}
 	r.pages = newPages(&r.Config)
 	r.chooseVictims(NewDice(seed, "victims"))
@@ -139,12 +143,17 @@ func (r *Run) Play(skip map[int]bool) {
 	var working sync.WaitGroup
 	for i := range r.Config.Clients {
 		c := newClient(r, i, i%2 == 1)
-		c.forwarded = r.Config.Forward && i%3 == 2
+		c.forwarded = r.Config.Forward && !r.Config.Standalone && i%3 == 2
 		working.Go(func() { c.work(ctx) })
 	}
 	for i := range r.Config.Strangers {
 		c := newClient(r, 50+i, true)
 		working.Go(func() { c.comeAndGo(ctx) })
+	}
+	if r.Config.Drains {
+		c := newClient(r, 60, true)
+		c.forwarded = r.Config.Forward && !r.Config.Standalone
+		working.Go(func() { c.collect(ctx) })
 	}
 	if r.Config.Aging {
 		r.author = newAuthor(r)
@@ -250,7 +259,7 @@ func (r *Run) addSchema() bool {
 	top, old := r.Config.listed(), oldOption(r)
 	lines := []string{"ADD COUNTER c" + old, "ADD COLUMN c n hint=4 max=32 suffix=n" + top, "ADD COLUMN c m hint=8 max=32 suffix=m" + top,
 		"ADD COUNTER p" + old, "ADD COLUMN p pa hint=4 max=32 suffix=pa" + top, "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
-	lines = append(append(lines, derivedLines(r)...), agedLines(r)...)
+	lines = append(append(append(lines, derivedLines(r)...), agedLines(r)...), drainedLines(r)...)
 	for _, line := range lines {
 		if !r.await(line, func() string {
 			if _, err := r.operator.say(r.Machines[0].host, strings.Fields(line)...); err != nil {
@@ -378,6 +387,7 @@ func (r *Run) verify() {
 	verifySums(r)
 	verifyDerivedPages(r)
 	verifyAging(r)
+	verifyDrained(r)
 	verifyLists(r)
 	r.verifyFeed()
 	for _, message := range differences {
