@@ -61,19 +61,24 @@ func (c *client) work(ctx context.Context) {
 		if c.run.Config.Drains && c.forms.Chance(300) {
 			c.addToDrained(key)
 		}
+		if c.forms.Chance(100) {
+			c.pipeline()
+		}
 	}
 }
 
 // pick draws a key. Where additions leave a window soon, most keys rest for a second and a half: an addition then comes behind buckets
 // without any.
-func (c *client) pick() string {
+func (c *client) pick() string { return c.pickBy(c.dice) }
+
+func (c *client) pickBy(dice *Dice) string {
 	r := c.run
-	i := c.dice.N(len(r.keys))
+	i := dice.N(len(r.keys))
 	for range 3 {
 		if moment := int(r.now() / (1500 * time.Millisecond)); r.Config.Window != shortWindow || (7*i+3*moment)%5 < 2 {
 			break
 		}
-		i = c.dice.N(len(r.keys))
+		i = dice.N(len(r.keys))
 	}
 	return r.keys[i]
 }
@@ -134,6 +139,11 @@ func (c *client) ask(key string, words []string) (int64, outcome) {
 	if got != acknowledged {
 		return 0, got
 	}
+	return c.number(words, v)
+}
+
+// number is the number of an answer.
+func (c *client) number(words []string, v wire.Value) (int64, outcome) {
 	if len(v.Array) > 0 {
 		v = v.Array[0]
 	}
@@ -148,69 +158,59 @@ func (c *client) ask(key string, words []string) (int64, outcome) {
 // effect. refused tells that it was not done for certain.
 func (c *client) exchange(key string, commands ...[]string) (wire.Value, outcome) {
 	for range 6 {
-		at := c.homes[key]
-		if at == "" {
-			at = Pick(c.dice, c.run.Machines).host + c.port()
-		}
-		if c.conn != nil && c.at != at {
-			c.hangUp()
-		}
-		if c.conn == nil {
-			conn, err := wire.Dial(context.Background(), at, wire.Options{Buffer: clientBuffer, Connect: c.stack.Connect, Timeout: 2 * time.Second})
-			if err != nil {
-				delete(c.homes, key)
-				return wire.Value{}, refused
-			}
-			c.conn, c.at = conn, at
+		if c.connectFor(key) == nil {
+			return wire.Value{}, refused
 		}
 		_ = c.conn.SetDeadline(time.Now().Add(c.run.Config.Patience))
 		v, err := exchanged(c.conn, commands)
 		var failed *wire.ServerError
 		switch {
 		case err == nil:
-			c.homes[key] = at
+			c.homes[key] = c.at
 			return v, acknowledged
 		case !errors.As(err, &failed):
 			c.hangUp()
 			delete(c.homes, key)
 			return wire.Value{}, uncertain
 		}
-		_, because, aborted := strings.Cut(failed.Text, "EXECABORT Transaction discarded because of: ")
-		if !aborted {
-			because = failed.Text
-		}
-		word, rest, _ := strings.Cut(because, " ")
-		switch word {
-		case "MOVED":
-			_, to, _ := strings.Cut(rest, " ")
-			if _, _, err := net.SplitHostPort(to); err == nil {
-				c.homes[key] = to
-				continue
-			}
-			return wire.Value{}, refused
-		case "READONLY", "MASTERDOWN": // a replica
-			delete(c.homes, key)
-			if c.run.Config.Standalone {
-				continue
-			}
-			return wire.Value{}, refused
-		case "UNCERTAIN":
-			return wire.Value{}, uncertain
-		case "CLUSTERDOWN", "LOADING", "MISCONF", "NOREPLICAS", "TRYAGAIN", "IDMPFULL":
-			delete(c.homes, key)
-			return wire.Value{}, refused
-		case "IOERR":
-			return wire.Value{}, refused
-		default:
-			c.run.Story.Say(c.name, "%v was answered -%s", commands, failed.Text)
-			if commands[0][0] != "GET" && !strings.HasPrefix(because, "ERR no such key") {
-				c.run.Fault("%s: %v was answered -%s", c.name, commands, failed.Text)
-			}
-			return wire.Value{}, refused
+		if got, again := c.refusal(key, commands, failed.Text); !again {
+			return wire.Value{}, got
 		}
 	}
 	delete(c.homes, key)
 	return wire.Value{}, refused
+}
+
+// refusal judges the error that commands were answered with. again: they are to be sent to another node, which homes has.
+func (c *client) refusal(key string, commands [][]string, text string) (got outcome, again bool) {
+	_, because, aborted := strings.Cut(text, "EXECABORT Transaction discarded because of: ")
+	if !aborted {
+		because = text
+	}
+	word, rest, _ := strings.Cut(because, " ")
+	switch word {
+	case "MOVED":
+		_, to, _ := strings.Cut(rest, " ")
+		_, _, err := net.SplitHostPort(to)
+		if err == nil {
+			c.homes[key] = to
+		}
+		return refused, err == nil
+	case "READONLY", "MASTERDOWN": // a replica
+		delete(c.homes, key)
+		return refused, c.run.Config.Standalone
+	case "UNCERTAIN":
+		return uncertain, false
+	case "CLUSTERDOWN", "LOADING", "MISCONF", "NOREPLICAS", "TRYAGAIN", "IDMPFULL":
+		delete(c.homes, key)
+	case "IOERR":
+	default:
+		c.run.Story.Say(c.name, "%v was answered -%s", commands, text)
+		if commands[0][0] != "GET" && !strings.HasPrefix(because, "ERR no such key") {
+			c.run.Fault("%s: %v was answered -%s", c.name, commands, text)
+		}
+	}
+	return refused, false
 }
 
 // exchanged returns the answer to the last command, or the first error: that of a command in a transaction names the cause of the

@@ -22,7 +22,7 @@
 //   - A page of posts that each change set changes in all its counters is never seen half, on any node (pages.go).
 //   - The nodes of a shard hold the same posts.
 //   - A derived column whose window holds the whole run has as much as its source, in each answer and on each node (windows.go).
-//   - In every second run, each change of the feed has the values before it, which are those that the consumer knows (windows.go, package feedview).
+//   - In nearly every second run, each change of the feed has the values before it, which are those that the consumer knows (windows.go, package feedview).
 //   - The additions of the last seconds are in a short window, and leave it in time, where all clocks are right; a sum with a short half-life
 //     has the rest of its additions.
 //   - The derived columns of a page are those of its additions since it was deleted last, the same of all of its posts (pages.go).
@@ -67,6 +67,7 @@
 //	windows.go                   derived columns beside the posts
 //	toplists.go                  top lists of columns, compared with the posts
 //	aging.go                     posts that the primary drops by age
+//	pipelines.go                 pipelines of additions
 //	drains.go                    additions by all commands that add, and a column that is drained
 //	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys, and columns derived from them
 //	network.go conn.go           hosts, links, connections
