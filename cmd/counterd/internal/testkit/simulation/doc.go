@@ -28,7 +28,7 @@
 //   - The derived columns of a page are those of its additions since it was deleted last, the same of all of its posts (pages.go).
 //   - A top list has the posts with the largest values, on each node and at each moment; an answer of COUNTER.TOP reads its
 //     posts, and the posts that are missing where it has fewer than it was asked for (toplists.go).
-//   - What was added to a column that a collector drains is in its answers and in the column, once (drains.go).
+//   - Each addition to a column that a collector drains is in an answer or in the column, once (additions.go).
 //   - A post that is not too old is there, and no node keeps a post that is too old, wherever a clock stands (aging.go).
 //   - A feed gives each change once, in the order of its post, and no change that is taken back (package feedview).
 //   - No command is answered by an error that says nothing of its class.
@@ -50,7 +50,7 @@
 //
 //	run.go                       one run: begin, faults, heal, compare
 //	standalone.go                a primary and replicas without etcd
-//	config.go                    what a seed draws
+//	config.go                    random numbers, and what a seed draws
 //	machine.go                   a machine, its wall clock, and the processes on it
 //	nemesis.go                   faults, one after another, and the map of the cluster
 //	nemesis_machines.go          what they do to machines, links, disks, etcd and the map
@@ -67,11 +67,10 @@
 //	windows.go                   derived columns beside the posts
 //	toplists.go                  top lists of columns, compared with the posts
 //	aging.go                     posts that the primary drops by age
-//	pipelines.go                 pipelines of additions
-//	drains.go                    additions by all commands that add, and a column that is drained
+//	additions.go                 additions by all commands that add, pipelines of them, and a column that is drained
 //	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys, and columns derived from them
 //	network.go conn.go           hosts, links, connections
 //	feed.go                      a consumer of the feed of changes
 //	scenes_clients.go            faults beside producers that wait too long, or come and go, and consumers of the feed that fall behind
-//	dice.go story.go             random numbers; what happened
+//	story.go                     what happened
 package simulation

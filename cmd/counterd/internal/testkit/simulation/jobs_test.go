@@ -1,4 +1,4 @@
-// Scenario: the runs of a test are played by several processes beside each other.
+// Scenario: the runs of a test are played by several processes beside each other, and added up.
 
 //go:build noepoll || !linux
 
@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -108,4 +109,43 @@ func command(name string, seed uint64, share int, into string) *exec.Cmd {
 	})
 	args = append(args, "-test.run=^"+name+"$", fmt.Sprintf("-seed=%d", seed), fmt.Sprintf("-runs=%d", share), "-jobs=1", "-played="+into)
 	return exec.Command(os.Args[0], args...)
+}
+
+// tally adds up runs of one kind: an hour in which a cluster rests says less than one full of faults.
+type tally struct {
+	Runs, Steps, Acks int
+	Simulated         time.Duration
+	Used              time.Duration // of a processor
+}
+
+func (y *tally) add(r result, used time.Duration) {
+	y.Runs++
+	y.Steps += r.steps
+	y.Acks += r.acks
+	y.Simulated += r.simulated
+	y.Used += used
+}
+
+// join adds what another process has counted.
+func (y *tally) join(other tally) {
+	y.Runs += other.Runs
+	y.Steps += other.Steps
+	y.Acks += other.Acks
+	y.Simulated += other.Simulated
+	y.Used += other.Used
+}
+
+func (y *tally) String() string {
+	hours := max(y.Simulated.Hours(), 1e-9)
+	return fmt.Sprintf("%d runs, %.2f simulated hours, %.0f faults and %.0f answers in each, %.4f hours in a second of a processor",
+		y.Runs, y.Simulated.Hours(), float64(y.Steps)/hours, float64(y.Acks)/hours, hours/max(y.Used.Seconds(), 1e-9))
+}
+
+// processor is the time of processors that this process has used.
+func processor() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -28,6 +28,9 @@ type search struct {
 	open   [64]*attempt // that have begun and are not answered; nil: a free place
 	most   int          // increments without an answer that have begun
 	states map[searched]struct{}
+	// answered are the values that increments were answered, in a history in which the counter only rises: that increment made the value, and no increment
+	// without an answer did. nil: the counter is emptied or set, and may have a value again.
+	answered map[int64]bool
 }
 
 // maxStates is from where on a search gives up and says nothing. Histories of a minute have a few dozen states.
@@ -70,7 +73,7 @@ func searchOrder(name string, all []attempt) (faults []string, ok bool) {
 		}
 		return toInt(x.answer) - toInt(y.answer) // an attempt that begins as another ends may come before it
 	})
-	s := search{states: map[searched]struct{}{{}: {}}}
+	s := search{states: map[searched]struct{}{{}: {}}, answered: risingTo(all)}
 	for i, e := range events {
 		if !e.answer {
 			if !s.begin(e.a) {
@@ -79,10 +82,10 @@ func searchOrder(name string, all []attempt) (faults []string, ok bool) {
 			continue
 		}
 		before := s.values()
-		s.answer(e.a)
-		if len(s.states) > maxStates {
+		if s.close(); len(s.states) > maxStates {
 			return nil, false
 		}
+		s.answer(e.a)
 		if len(s.states) > 0 {
 			continue
 		}
@@ -116,9 +119,23 @@ func (s *search) begin(a *attempt) (ok bool) {
 	return true
 }
 
+// risingTo returns the values that increments were answered, unless something else changes the counter.
+func risingTo(all []attempt) map[int64]bool {
+	values := make(map[int64]bool)
+	for i := range all {
+		a := &all[i]
+		if a.flush || a.set {
+			return nil
+		}
+		if a.adds() && a.outcome == acknowledged {
+			values[a.value] = true
+		}
+	}
+	return values
+}
+
 // answer keeps the states in which the attempt was made.
 func (s *search) answer(a *attempt) {
-	s.close()
 	i := slices.Index(s.open[:], a)
 	kept := make(map[searched]struct{})
 	for st := range s.states {
@@ -152,7 +169,7 @@ func (s *search) close() {
 	for len(queue) > 0 && len(s.states) <= maxStates {
 		st := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		if st.doubtful < s.most && st.value < highest {
+		if st.doubtful < s.most && st.value < highest && !s.answered[st.value+1] {
 			add(searched{st.value + 1, st.made, st.doubtful + 1})
 		}
 		doubt := false // an earlier flush without an answer was not made

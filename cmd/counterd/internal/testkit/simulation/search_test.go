@@ -84,3 +84,21 @@ func TestSearchAgrees(t *testing.T) {
 		t.Errorf("%d histories were wrong, want 100", wrong)
 	}
 }
+
+// TestSearchGivesUp: a search that is too large says so. A part of the states tells nothing, as the state with the right order may be one of the others.
+func TestSearchGivesUp(t *testing.T) {
+	var list []attempt
+	for range 60 {
+		list = append(list, attempt{till: time.Second, outcome: uncertain})
+	}
+	for v := range int64(30) {
+		list = append(list, attempt{from: 2 * time.Second, till: 3 * time.Second, value: 2*v + 1})
+	}
+	if faults, ok := searchOrder("n", searchable(list, nil)); !ok || len(faults) > 0 {
+		t.Errorf("the counter only rises: got %.200q, given up: %t", faults, !ok)
+	}
+	flush := attempt{flush: true, from: time.Hour, till: 2 * time.Hour}
+	if faults, ok := searchOrder("n", searchable(list, []attempt{flush})); ok {
+		t.Errorf("each of thirty increments may be one without an answer: got %.200q, and it was not given up", faults)
+	}
+}
