@@ -16,15 +16,15 @@ func planPacked(c *Call, def *schema.Counter, ids []byte) {
 		return
 	}
 	first := c.Batch.Len()
-	for i := 0; len(ids) > 0; i++ {
-		c.Breathe(i)
+	ops := c.Batch.Extend(len(ids) / resp.PackedID)
+	for i := range ops {
 		mid, rest := resp.TakePackedID(ids)
 		if mid > schema.MaxMid {
 			c.Batch.Truncate(first)
 			c.oweError(ErrSyntax)
 			return
 		}
-		op := c.Batch.Next()
+		op := &ops[i]
 		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
 		ids = rest
 	}

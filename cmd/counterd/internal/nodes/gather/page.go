@@ -2,6 +2,7 @@ package gather
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
@@ -55,8 +56,14 @@ func (a *Ask) endPage() {
 	j.ids, j.open = j.ids[:0], false
 }
 
-// ID appends the id of a post.
-func (p Page) ID(mid uint64) { p.ask.page.ids = resp.AppendPackedID(p.ask.page.ids, mid) }
+// IDs appends the ids of posts.
+func (p Page) IDs(mids []uint64) {
+	ids := slices.Grow(p.ask.page.ids, resp.PackedID*len(mids))
+	for _, mid := range mids {
+		ids = resp.AppendPackedID(ids, mid)
+	}
+	p.ask.page.ids = ids
+}
 
 // End returns the number of the command. Rows has its rows.
 func (p Page) End() int { return len(p.ask.cmds) - 1 }

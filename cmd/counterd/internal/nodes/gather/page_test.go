@@ -12,9 +12,8 @@ import (
 func TestPlainPage(t *testing.T) {
 	var a Ask
 	page := a.BeginPage([]byte("weibo"), 4)
-	for _, mid := range []uint64{0, 10, 0x0d0a0d0a, 1<<63 - 1} {
-		page.ID(mid)
-	}
+	page.IDs([]uint64{0, 10})
+	page.IDs([]uint64{0x0d0a0d0a, 1<<63 - 1})
 	if i := page.End(); i != 0 || a.Len() != 1 || !a.packed {
 		t.Fatalf("got command %d of %d", i, a.Len())
 	}
@@ -31,9 +30,7 @@ func TestJoinedPages(t *testing.T) {
 	var a Ask
 	page := func(counter string, mids ...uint64) (i int) {
 		p := a.BeginPage([]byte(counter), len(mids))
-		for _, mid := range mids {
-			p.ID(mid)
-		}
+		p.IDs(mids)
 		return p.End()
 	}
 	many := make([]uint64, maxJoined-2)

@@ -80,7 +80,8 @@ type View struct {
 	Local *Shard   // whose primary this node is; nil: it is none
 	All   []*Shard // that own something, by id
 	owner [slot.Groups]*Shard
-	alone bool // Local owns all groups
+	place [slot.Groups]uint16 // by group: the number of its owner in All, from 1 on; 0: nobody owns it
+	alone bool                // Local owns all groups
 }
 
 // Alone tells whether this node is the primary of the only shard that owns groups, and of all of them: nothing is elsewhere.
@@ -91,6 +92,9 @@ func (v *View) Owner(mid uint64) *Shard { return v.owner[slot.Group(mid)] }
 
 // OfGroup is the shard that a group is of; nil: nobody owns it.
 func (v *View) OfGroup(group uint8) *Shard { return v.owner[group] }
+
+// Place is the number of OfGroup in All, from 1 on; 0: nobody owns the group.
+func (v *View) Place(group uint8) uint16 { return v.place[group] }
 
 // Groups are those that a shard owns in this view: no two shards of one view own the same.
 func (v *View) Groups(s *Shard) slot.Set {
@@ -159,7 +163,7 @@ func (s *Shards) Follow(m *topology.Map, self topology.NodeID) {
 		v.All = append(v.All, of)
 		for g := range slot.Groups {
 			if t.Groups.Has(uint8(g)) {
-				v.owner[g] = of
+				v.owner[g], v.place[g] = of, uint16(len(v.All))
 			}
 		}
 	}

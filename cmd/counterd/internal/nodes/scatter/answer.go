@@ -97,7 +97,7 @@ func (f *Scatter) Held() int {
 	p := &f.pages
 	n := cap(f.cmds)*int(unsafe.Sizeof(order{})) + cap(f.parts)*int(unsafe.Sizeof(part{})) + cap(f.shares)*int(unsafe.Sizeof(share{}))
 	n += (cap(f.args)+cap(f.lists))*slice + cap(f.owners)*2 + cap(f.marks)*8 + cap(f.head)
-	return n + (cap(p.mids)+cap(p.own))*8 + cap(p.groups) + cap(p.ownIn) + cap(p.shares)*int(unsafe.Sizeof(pageShare{}))
+	return n + (cap(p.mids)+cap(p.parted))*8 + cap(p.groups) + cap(p.inPart) + cap(p.shares)*int(unsafe.Sizeof(pageShare{}))
 }
 
 // mergeNone answers a command that was refused.

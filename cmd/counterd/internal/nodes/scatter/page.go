@@ -7,6 +7,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -15,8 +16,8 @@ type pages struct {
 	mids   []uint64
 	groups []uint8 // by mid: its group of hash slots
 	shares []pageShare
-	own    []uint64 // this node's posts, and their groups
-	ownIn  []uint8
+	parted []uint64 // mids, those of each share together, and their groups
+	inPart []uint8
 }
 
 // pageShare is the posts of a page that one shard has.
@@ -87,16 +88,20 @@ func planHere(f *Scatter, cmd *command.Access, counter []byte) bool {
 // others. It sets the owners of the command.
 func packPage(f *Scatter, v *gather.View, k *order) {
 	shares := f.pages.shares[:0]
-	for i, group := range f.pages.groups {
-		s, part := v.OfGroup(group), 0
-		for part < len(shares) && shares[part].shard != s {
-			part++
+	var parts, counts [slot.Groups + 1]uint16 // by View.Place: the number of the share, from 1 on; by this number: its posts
+	owners, in := k.owners, f.pages.groups[:len(k.owners)]
+	for i, group := range in {
+		part := parts[v.Place(group)]
+		if part == 0 {
+			shares = append(shares, pageShare{shard: v.OfGroup(group)})
+			part = uint16(len(shares))
+			parts[v.Place(group)] = part
 		}
-		if part == len(shares) {
-			shares = append(shares, pageShare{shard: s})
-		}
-		shares[part].n++
-		k.owners[i] = uint16(part)
+		counts[part]++
+		owners[i] = part - 1
+	}
+	for i := range shares {
+		shares[i].n = int(counts[i+1])
 	}
 	f.pages.shares = shares
 	if len(shares) == 1 && shares[0].shard == v.Local { // its reply may stay as it is
@@ -121,25 +126,40 @@ func packPage(f *Scatter, v *gather.View, k *order) {
 		f.parts = append(f.parts, p)
 		k.n++
 	}
-	own, ownIn := f.pages.own[:0], f.pages.ownIn[:0]
-	for i, part := range k.owners {
-		switch of := &shares[part]; {
-		case of.asks:
-			of.page.ID(f.pages.mids[i])
-		case of.local:
-			own, ownIn = append(own, f.pages.mids[i]), append(ownIn, f.pages.groups[i])
-		}
-	}
-	f.pages.own, f.pages.ownIn = own, ownIn
+	mids, groups := partPage(f, owners, shares)
 	for part := range shares {
-		switch of := &shares[part]; {
+		of := &shares[part]
+		switch {
 		case of.asks:
+			of.page.IDs(mids[:of.n])
 			p := &f.parts[k.first+part]
 			p.i, p.posts = of.page.End(), of.n
 		case of.local:
-			f.conn.PlanRows(k.cmd, counter, own, ownIn, true)
+			f.conn.PlanRows(k.cmd, counter, mids[:of.n], groups[:of.n], true)
 			f.marks = append(f.marks, ^(len(f.cmds) - 1))
 			f.call.Owe(f.mark)
 		}
+		mids, groups = mids[of.n:], groups[of.n:]
 	}
+}
+
+// partPage returns the posts of the page, those of each share together, and their groups. It takes no branch for each post, as a processor cannot foretell of
+// which shard that is.
+func partPage(f *Scatter, owners []uint16, shares []pageShare) (mids []uint64, groups []uint8) {
+	n := len(owners)
+	mids, groups = slices.Grow(f.pages.parted[:0], n)[:n], slices.Grow(f.pages.inPart[:0], n)[:n]
+	f.pages.parted, f.pages.inPart = mids, groups
+	var ends [slot.Groups + 1]uint16 // by part: where its next post goes
+	end := uint16(0)
+	for i := range shares {
+		ends[i] = end
+		end += uint16(shares[i].n)
+	}
+	all, in := f.pages.mids[:n], f.pages.groups[:n]
+	for i, part := range owners {
+		at := ends[part]
+		ends[part] = at + 1
+		mids[at], groups[at] = all[i], in[i]
+	}
+	return mids, groups
 }

@@ -1,6 +1,7 @@
 package scatter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -396,8 +397,6 @@ const maxRound = 32 << 10
 // newOwners returns memory for the owners of n keys.
 func (f *Scatter) newOwners(n int) []uint16 {
 	from := len(f.owners)
-	for range n {
-		f.owners = append(f.owners, 0)
-	}
+	f.owners = slices.Grow(f.owners, n)[:from+n]
 	return f.owners[from:len(f.owners):len(f.owners)]
 }
