@@ -38,7 +38,7 @@ func TestHeaps(t *testing.T) {
 			t.Fatalf("%d words in heaps, want %d", h.n, n)
 		}
 		slices.SortStableFunc(words, func(a, b uint64) int { return cmp.Compare(a>>low, b>>low) })
-		if keep := r.IntN(n + 1); r.IntN(2) == 0 {
+		if keep := r.IntN(n + 1); keep > 0 && r.IntN(2) == 0 {
 			last := r.IntN(2) == 0
 			least, most := h.cut(keep, last)
 			if h.n < keep {
