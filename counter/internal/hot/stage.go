@@ -68,7 +68,7 @@ func (s *stage) firstKeys(g *geometry, words []uint64, more uint64, low uint) (m
 		h := (q ^ seed) * hashFirst
 		f, _ := bits.Mul64((h^h>>32)*hashSecond, m) // offset
 		r := s.refs[i]>>3 - f
-		r += m & uint64(int64(r)>>63)
+		r = min(r, r+m)
 		h = (r ^ seed ^ twistInput) * hashFirst
 		h = (h ^ h>>32) * hashSecond
 		key := (q-h>>twist)&mask*m + r + more
