@@ -164,7 +164,7 @@ const unpackItems = 256
 // AppendRows appends the mid and the columns of each item.
 func (p *Picked) AppendRows(dst []uint64, words []uint64) []uint64 {
 	n, w := len(dst), 1+len(p.fields)
-	if p.stage != nil {
+	if p.vectors() && len(words) > 0 {
 		p.setUnpackers(&p.stage.unpackers)
 	}
 	dst = slices.Grow(dst, w*len(words))[:n+w*len(words)]
@@ -176,6 +176,11 @@ func (p *Picked) AppendRows(dst []uint64, words []uint64) []uint64 {
 	return dst
 }
 
+// vectors tells whether rows are unpacked by vector instructions, which put at most rowWords words in a row.
+func (p *Picked) vectors() bool {
+	return !p.Wide && !p.Plain && len(p.fields) < rowWords && hasVectors()
+}
+
 // unpack sets the rows of items.
 func (p *Picked) unpack(rows, words []uint64) {
 	if p.Wide {
@@ -183,7 +188,7 @@ func (p *Picked) unpack(rows, words []uint64) {
 		return
 	}
 	w := 1 + len(p.fields)
-	if !p.Plain && w <= rowWords && hasVectors() {
+	if p.vectors() {
 		unpackRows(&p.stage.unpackers, unsafe.SliceData(rows), words)
 		if p.inOne {
 			for i := range words {

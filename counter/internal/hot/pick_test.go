@@ -46,6 +46,9 @@ func TestPick(t *testing.T) {
 				}
 				q := randomSelection(rng, tab, func(c int) uint64 { return randomValue(rng, &l.Fields[c]) }, mid)
 				q.NoMids = false
+				for more := rng.IntN(4) == 0; more && len(q.Columns) < mostFields; { // as of a table that lacks most of the columns of its counter
+					q.Columns, q.Defaults = append(q.Columns, -1), append(q.Defaults, rng.Uint64())
+				}
 				var p Picked
 				p.Plain = rng.IntN(3) == 0
 				if !p.Begin(tab, q, rng.IntN(4) == 0) {
