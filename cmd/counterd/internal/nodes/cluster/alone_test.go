@@ -354,6 +354,48 @@ func TestAloneAlthoughSyncsHang(t *testing.T) {
 	})
 }
 
+// TestNotAloneWithFailedDisk: the replica dies, and the primary's disk fails, which is known. The primary does not become the only node in sync, however long that
+// lasts: it would take no changes, and its power failure would lose changes that both had. The replica comes back and leads with all changes.
+func TestNotAloneWithFailedDisk(t *testing.T) {
+	pair(t, func(t *testing.T, w *world, p, replica *machine) {
+		w.write(t, time.Second)
+		w.mu.Lock()
+		p.failed = true
+		w.mu.Unlock()
+		w.kill(replica)
+		for begun := time.Now(); time.Since(begun) < syncTime+slowAfter+10*time.Second; time.Sleep(100 * time.Millisecond) {
+			if w.alone(t, p) {
+				t.Fatal("the primary is alone in sync, without the last changes on its disk")
+			}
+		}
+		w.off(p)
+		w.revive(replica)
+		until(t, 20*time.Second, "the replica leads", func() bool { return w.shard(t).Primary == replica.id })
+		w.mu.Lock()
+		p.failed = false
+		w.mu.Unlock()
+		w.revive(p)
+		w.write(t, 20*time.Second)
+	})
+}
+
+// TestAloneBehindFailure: the disk fails while the replica is gone, and works again for shorter than it is waited for. The primary is alone in sync when the disk has all changes.
+func TestAloneBehindFailure(t *testing.T) {
+	pair(t, func(t *testing.T, w *world, p, replica *machine) {
+		w.write(t, time.Second)
+		w.mu.Lock()
+		p.failed, p.syncs = true, 800*time.Millisecond
+		w.mu.Unlock()
+		w.kept(t, p, func() {
+			w.kill(replica)
+			time.Sleep(syncTime + slowAfter + time.Second)
+			w.mu.Lock()
+			p.failed = false
+			w.mu.Unlock()
+		})
+	})
+}
+
 // TestNotAloneAfterAll: the replica comes back while the primary waits for its disk, or while etcd has not answered. Both stay in sync, and changes are confirmed
 // without the primary's disk again.
 func TestNotAloneAfterAll(t *testing.T) {

@@ -22,7 +22,7 @@
 //     behind and answer. Then the node with the longest log leads. The same holds for a node that cut its log for a primary, unless
 //     the log ends then where that primary's epoch begins.
 //  5. A node that is about to be alone in sync, as its primary or as a candidate, first has on its disk all changes that were confirmed while others were in sync. So no power
-//     failure of one node takes them back. It does not wait for its disk longer than syncTime.
+//     failure of one node takes them back. It does not wait longer than syncTime for a disk that is not known to have failed.
 //  6. A node does not cut its log below the offset that it knows to be confirmed in its shard. An epoch that begins by
 //     FORCE-UNCLEAN, or by rule 4, is the exception (Host.Shard). The rules above never require such a cut: only a disk that
 //     was rolled back, or a fault of the program, does. A node in sync whose primary lacks confirmed changes takes over, once.

@@ -13,7 +13,9 @@ import (
 // A first sync brings the log close. Only then changes wait for the primary's disk too, until etcd's answer is known: those that the others would
 // confirm meanwhile.
 //
-// A disk may hang without being judged, with appendfsync no. So the primary waits for it for syncTime, and is then alone in sync all the same.
+// A disk may hang without being judged, with appendfsync no. So the primary waits for it for syncTime, and is then alone in sync all the same: it serves changes. A disk that is
+// known to have failed takes no changes, so the primary would win nothing: it waits for as long as the disk has failed. The other node may be the only node with the
+// changes, and takes over when it comes back.
 type parting struct {
 	begun    bool     // something is prepared
 	waits    bool     // the disk is all that is waited for
@@ -32,7 +34,10 @@ func (p *inSync) synced(s *topology.Shard) bool {
 	if !v.begun {
 		v.begun, v.syncs = true, log.Written // Confirmed may have fallen, as a link began anew or another node joins
 	}
-	v.waits = false
+	if v.waits = log.Err != nil; v.waits {
+		v.wait, v.asked = patience{}, 0
+		return false
+	}
 	if log.Durable >= v.syncs && !v.both && !v.unsynced {
 		v.both = true
 		p.require(s)

@@ -185,7 +185,7 @@ func (p *proc) Hurry(offset uint64) {
 			if !p.enter() {
 				return
 			}
-			hangs := p.m.unsynced || p.m.hangs
+			hangs := p.m.unsynced || p.m.hangs || p.m.failed
 			if !hangs {
 				p.synced(min(n, len(p.m.log)))
 			}
@@ -252,6 +252,9 @@ func (p *proc) Log() (s LogState) {
 	if p.enter() {
 		m := p.m
 		s = LogState{Epoch: m.epoch(), Written: uint64(len(m.log)), Durable: uint64(m.durable), Confirmed: uint64(p.confirmed), Behind: m.behind, ReplID: fmt.Sprint(m.epoch()), Hangs: m.hangs}
+		if m.failed {
+			s.Err = errors.New("simulated: the disk failed")
+		}
 		p.w.mu.Unlock()
 	}
 	return s

@@ -33,6 +33,7 @@ type machine struct {
 	behind   bool
 	hangs    bool          // its disk: it takes neither changes nor a role
 	lazy     bool          // it syncs only when it is asked to, as with appendfsync no
+	failed   bool          // its disk takes nothing, and this is known
 	unsynced bool          // its disk syncs nothing, and nobody judges that, as with appendfsync no
 	syncs    time.Duration // how long a sync that was asked for takes; 0: some milliseconds
 	cluster  string
