@@ -98,7 +98,13 @@ func (n *nemesis) loseLastCopy(d *Dice) {
 	inSync := func(many int) func() bool {
 		return func() bool { return len(r.view().Shard(1).InSync) == many && r.leader(1) == p }
 	}
-	if n.until(8*time.Second, inSync(2)) {
+	srv := last.server()
+	if srv == nil {
+		away.On()
+		return
+	}
+	id := srv.Cluster().Now().Self
+	if n.until(8*time.Second, inSync(2)) && r.view().Shard(1).Has(id) { // else its link was cut, and the other one is the last
 		time.Sleep(d.Between(0, time.Second))
 		n.say("%s is killed", last.name)
 		last.Kill()
