@@ -2,6 +2,7 @@ package counter
 
 import (
 	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
@@ -128,6 +129,9 @@ func ReadSet(b *Batch, first int) { core.ReadSet(b, first) }
 
 // Expect tells a batch with everybody else kept out how many columns and posts it is going to change at most. See core.Expect.
 func Expect(b *Batch, changes int) { core.Expect(b, changes) }
+
+// OwnedGroups are the groups of hash slots that clients may touch, see Groups.Own: they stay the same until b.End.
+func OwnedGroups(b *Batch) slot.Set { return core.OwnedGroups(b) }
 
 // OnceSeries makes each operation of a batch, from number first on, a numbered change of its own, as Batch.Once of one operation does. They are OpAdds of one
 // producer, and their numbers follow each other from seq on. See core.OnceSeries.

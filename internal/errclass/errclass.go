@@ -72,7 +72,7 @@ var table = []Row{
 	{"IDMPMISMATCH", Permanent, "the producer used this number for another command"},
 	{"IDMPFENCED", Permanent, "the epoch is lower than the producer's newest epoch: another process has taken over"},
 	{"ERR", Permanent, "any other error: a wrong command, key, argument or value, or a command that is not possible in this state"},
-	{"IDMPEXPIRED", InDoubt, "`the change was made`: an earlier attempt was applied, and its reply is not kept. Otherwise the number is older than all remembered numbers of the producer, and an earlier attempt may have been applied"},
+	{"IDMPEXPIRED", InDoubt, "`the change was made`: an earlier attempt was applied, and its reply is not kept. Otherwise the number is older than all remembered numbers of the producer, or hash slots have moved between two attempts of a `COUNTER.UPDATE`, and an earlier attempt may have been applied, or a part of it"},
 	{"UNCERTAIN", InDoubt, "the change was applied but is not yet safe: it is not on the disk yet, or not every in-sync node of the cluster has confirmed it. A crash may undo it. Readers of such a value get this error, too. After a partial `COUNTER.UPDATE`, the text has the number of changed posts"},
 }
 

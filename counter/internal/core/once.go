@@ -125,6 +125,9 @@ func (b *Batch) TryOnce(o *Once) bool {
 	return b.changeSets.pending
 }
 
+// OwnedGroups are the groups of hash slots that clients may touch, as Own says while b is open.
+func OwnedGroups(b *Batch) slot.Set { return slot.AllGroups().Minus(b.data.Own.Foreign) }
+
 // KeepOnce logs and remembers what the transaction that TryOnce let through has answered. REQUIRES: no End since.
 func (b *Batch) KeepOnce(o *Once, result Result) {
 	l := &b.data.Producers

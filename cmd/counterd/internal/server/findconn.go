@@ -64,9 +64,9 @@ func (c findConn) Alone(change func(b *counter.Batch) error) (err error) {
 	return err
 }
 
-func (c findConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash uint32, text string) {
+func (c findConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash idmp.Hash, text string) {
 	if rest, text = c.c.call.number(&num, c.c.executed, args); text == "" {
-		hash = c.c.executed.Hash().Add(rest[1:]...).Sum()
+		hash = c.c.executed.Hash().Add(rest[1:]...)
 	}
 	return rest, num, hash, text
 }

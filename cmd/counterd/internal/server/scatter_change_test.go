@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/seed"
 )
@@ -84,6 +85,68 @@ func TestForwardUpdateInPart(t *testing.T) {
 		}
 		c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", ":30")
 		c.want("COUNTER.SUM weibo comment", want)
+	}
+}
+
+// TestForwardUpdateMoved has a shard refuse its part of a numbered update, and moves a group of it away and back: the rest is made then. When the group has moved again, the
+// repeat is in doubt, and changes nothing.
+func TestForwardUpdateMoved(t *testing.T) {
+	for _, to := range []int{0, 2} { // the shard of the node that is asked, and another one
+		k := serveForward(t, 3, nil)
+		k.hurry(100 * time.Millisecond)
+		c := k.forward(0, 2)
+		for shard := range 3 {
+			for n := range 10 {
+				c.want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, n)), "+OK")
+			}
+		}
+		const update = "COUNTER.UPDATE weibo WHERE comment >= 0 INCR comment 10 IDMP p 1"
+		k.change = func(i int, st *cluster.Standing) {
+			if i == 1 {
+				st.Writes = "CLUSTERDOWN as the agent says"
+			}
+		}
+		k.stand()
+		c.want(update, fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): CLUSTERDOWN as the agent says", k.nodes[1].Port))
+		k.change = nil
+		group := slot.Group(k.mid(1, 0))
+		k.move(group, to)
+		k.move(group, 1)
+		c.want(update, ":30") // each shard has the groups of the first attempt
+		c.want("COUNTER.SUM weibo comment", ":3300")
+		k.move(group, to)
+		for range 2 {
+			if got := c.do(update).String(); !strings.HasPrefix(got, "-IDMPEXPIRED the number was used for posts of other groups") {
+				t.Errorf("the repeat behind a move to shard %d: %s", to+1, got)
+			}
+		}
+		c.want("COUNTER.SUM weibo comment", ":3300")
+	}
+}
+
+// TestForwardUpdateMovedUnmade has a shard refuse its part of a numbered update, and gives a group of it to a shard that has made its own: the repeat is not answered as
+// made, as nothing will make it for the posts of that group.
+func TestForwardUpdateMovedUnmade(t *testing.T) {
+	for _, to := range []int{0, 2} {
+		k := serveForward(t, 3, nil)
+		k.hurry(100 * time.Millisecond)
+		c := k.forward(0, 2)
+		for shard := range 3 {
+			c.want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, 0)), "+OK")
+		}
+		k.change = func(i int, st *cluster.Standing) {
+			if i == 1 {
+				st.Writes = "CLUSTERDOWN as the agent says"
+			}
+		}
+		k.stand()
+		c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): CLUSTERDOWN as the agent says", k.nodes[1].Port))
+		k.change = nil
+		k.move(slot.Group(k.mid(1, 0)), to)
+		if got := c.do("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1").String(); !strings.HasPrefix(got, "-IDMPEXPIRED the number was used for posts of other groups") {
+			t.Errorf("the repeat behind a move to shard %d: %s", to+1, got)
+		}
+		c.want("COUNTER.SUM weibo comment", ":320")
 	}
 }
 

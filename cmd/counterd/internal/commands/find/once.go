@@ -8,6 +8,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // updateOnce is an UPDATE with a number, made once however often it is sent. So it is one change, as a transaction is:
@@ -17,15 +18,15 @@ import (
 //	alone    the same question again; change those that still meet them, or none; keep the answer
 //
 // The answer is kept with the changes in one frame of the log.
-func updateOnce(c Conn, args [][]byte, once *counter.Once) {
-	out := &c.Call().Out
+func updateOnce(c Conn, args [][]byte, n *numbered) {
+	out, once := &c.Call().Out, &n.once
 	made := false
 	err := c.Alone(func(b *counter.Batch) error {
-		made = !b.TryOnce(once)
+		made = !n.try(b)
 		return nil
 	})
 	if made || err != nil {
-		answerOnce(c, once, err)
+		n.answer(c, err)
 		return
 	}
 	u, err := newUpdate(c, args)
@@ -44,7 +45,7 @@ func updateOnce(c Conn, args [][]byte, once *counter.Once) {
 	var result counter.Result
 	neutral.SetProtocol(resp.Neutral)
 	err = c.Alone(func(b *counter.Batch) error {
-		if made = !b.TryOnce(once); made {
+		if made = !n.try(b); made {
 			return nil
 		}
 		var found rows
@@ -59,7 +60,7 @@ func updateOnce(c Conn, args [][]byte, once *counter.Once) {
 	})
 	switch {
 	case made || err != nil:
-		answerOnce(c, once, err)
+		n.answer(c, err)
 	case result.Kind == counter.ResultGone: // this once it is known
 		out.Raw(neutral.From(0))
 	default:
@@ -76,15 +77,42 @@ func tooMany(err error, with string) error {
 	return err
 }
 
-// answerOnce answers a change that was made before, or refused for its number. err is why it could not be looked at,
-// or told.
-func answerOnce(c Conn, once *counter.Once, err error) {
+// numbered is the number of an update.
+//
+// In a cluster each shard updates the posts of its own groups, and a repeat is sent to all shards again. Where groups have moved since, a shard may have
+// made its part without the posts that it has now, while the shard that had them has not made its own. So the groups are hashed with the
+// command: the parts that a repeat finds made are of the groups that the shards have now, and together of each group once.
+type numbered struct {
+	once   counter.Once
+	hash   idmp.Hash // of the update, without its number
+	shared bool      // other shards have groups
+}
+
+// errMoved refuses the repeat of an update where the node cannot say that the attempt before was made for the same groups. It is in doubt: another attempt would be
+// refused as well.
+const errMoved = "IDMPEXPIRED the number was used for posts of other groups of hash slots, which have moved since, or for another command: the change may have been made in a part"
+
+// try is Batch.TryOnce.
+func (n *numbered) try(b *counter.Batch) bool {
+	h := n.hash
+	if own := counter.OwnedGroups(b); own != slot.AllGroups() {
+		h, n.shared = h.With([]byte(own.String())), true
+	}
+	n.once.Hash = h.Sum()
+	return b.TryOnce(&n.once)
+}
+
+// answer answers a change that was made before, or refused for its number. err is why it could not be looked at, or
+// told.
+func (n *numbered) answer(c Conn, err error) {
 	switch {
 	case err != nil:
 		c.Call().StoreError(err)
-	case once.Err != nil:
-		c.Call().StoreError(once.Err)
+	case n.shared && errors.Is(n.once.Err, counter.ErrMismatch):
+		c.Call().StoreError(items.Refusal(errMoved))
+	case n.once.Err != nil:
+		c.Call().StoreError(n.once.Err)
 	default:
-		c.Call().AnswerResult(once.Result)
+		c.Call().AnswerResult(n.once.Result)
 	}
 }

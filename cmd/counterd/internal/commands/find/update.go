@@ -19,8 +19,7 @@ func runUpdate(c Conn, args [][]byte) {
 		return
 	}
 	if num.Producer != nil {
-		once := &counter.Once{Producer: num.Producer, Epoch: num.Epoch, Seq: num.Seq, Hash: hash}
-		updateOnce(c, args, once)
+		updateOnce(c, args, &numbered{once: counter.Once{Producer: num.Producer, Epoch: num.Epoch, Seq: num.Seq}, hash: hash})
 		return
 	}
 	u, err := newUpdate(c, args)

@@ -26,7 +26,7 @@ func (c *fakeConn) Schema() *schema.Schema                { return c.store.Schem
 func (c *fakeConn) GiveWay()                              { c.gaveWay++ }
 func (c *fakeConn) Changed(_ *schema.Counter, m []uint64) { c.touched += len(m) }
 
-func (c *fakeConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash uint32, text string) {
+func (c *fakeConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash idmp.Hash, text string) {
 	return args, num, 0, ""
 }
 

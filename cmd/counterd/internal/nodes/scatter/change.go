@@ -19,7 +19,8 @@ import (
 //
 // A change to which its client gave a number is sent to each shard with that number, and sent again when a connection is lost.
 // Each shard makes its part once. If the client repeats the change after an error, the shards that made their parts answer
-// again, and the others make theirs. A change without a number is sent once. The node gives it none, because a change by
+// again, and the others make theirs, if the shards have the same groups as before: a shard that made its part for other groups refuses the number, and the change
+// is in doubt for good. A change without a number is sent once. The node gives it none, because a change by
 // condition that has a number changes 10,000 posts at most.
 
 const (
@@ -110,6 +111,7 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 	round.Wait()
 	made, again := 0, true
 	var refused, part, unsure string // the error of the first shard, and the same with its name
+	var expired string               // a shard cannot say whether it made its part: another attempt is answered the same
 	for i, s := range v.All {
 		doubt, why := false, error(nil)
 		if asks[i] != nil {
@@ -132,6 +134,9 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 			doubt = doubt || uncertain(reply)
 		}
 		again = again && why == nil && retriable(reply)
+		if why == nil && expired == "" && forgotten(reply) {
+			expired = said
+		}
 		if doubt && unsure == "" {
 			unsure = named
 		} else if !doubt && refused == "" {
@@ -141,6 +146,8 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 	switch {
 	case made == len(v.All):
 		return replies, false, ""
+	case expired != "":
+		return nil, false, expired
 	case unsure != "":
 		return nil, false, "UNCERTAIN the change may have been made in a part: " + unsure
 	case made == 0:

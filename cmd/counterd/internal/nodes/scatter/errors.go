@@ -81,3 +81,8 @@ func uncertain(reply []byte) bool {
 	const code = "-UNCERTAIN"
 	return len(reply) > len(code) && string(reply[:len(code)]) == code
 }
+
+// forgotten tells whether a reply says that a number may have been used, and that this will not be known.
+func forgotten(reply []byte) bool {
+	return bytes.HasPrefix(reply, []byte("-IDMPEXPIRED")) && !bytes.HasPrefix(reply, []byte("-IDMPEXPIRED the change was made"))
+}
