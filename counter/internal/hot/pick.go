@@ -130,11 +130,15 @@ func (p *Picked) mid(key uint64) uint64 {
 	return key
 }
 
-// Bounds returns the least mid that words from least on may have, and the largest that those up to most may have.
+// Bounds returns the least mid that words from least on may have, and the largest that those up to most may have. Words in front of least have mids below
+// lo, and those behind most have mids above hi.
 func (p *Picked) Bounds(least, most uint64) (lo, hi uint64) {
 	hi = EndMid - 1
 	if least>>p.Low > 0 {
-		lo = p.mid(p.base + least>>p.Low<<p.cut)
+		key := p.base + least>>p.Low<<p.cut
+		if lo = p.mid(key); p.inOne && slot.Number(lo) < key { // no post has this number: lo is the last one below
+			lo++
+		}
 	}
 	if most>>p.Low < p.mostKey() {
 		hi = p.mid(p.base + (most>>p.Low+1)<<p.cut - 1)

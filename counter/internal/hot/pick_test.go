@@ -87,6 +87,16 @@ func TestPick(t *testing.T) {
 					if lo, hi := p.Bounds(word, word); lo > rows[k][0] || hi < rows[k][0] {
 						t.Fatalf("word %x of mid %d: mids from %d to %d", word, rows[k][0], lo, hi)
 					}
+					if k == 0 || p.Words[k-1]>>p.Low == word>>p.Low {
+						continue
+					}
+					before := p.Words[k-1] >> p.Low
+					between := (before + 1 + rng.Uint64N(word>>p.Low-before)) << p.Low
+					lo, _ := p.Bounds(between, between)
+					_, hi := p.Bounds(between-1, between-1)
+					if first, second := rows[k-1][0], rows[k][0]; first >= lo || second < lo || first > hi || second <= hi {
+						t.Fatalf("a bound between mids %d and %d: got mids from %d on, and up to %d", first, second, lo, hi)
+					}
 				}
 			}
 		}
