@@ -31,7 +31,12 @@ func updateOnce(c Conn, args [][]byte, n *numbered) {
 	}
 	u, err := newUpdate(c, args)
 	if err == nil {
-		err = c.Steps(true, u.u.Gather)
+		err = c.Steps(true, func(b *counter.Batch) (bool, error) {
+			if n.moved(b) {
+				return false, items.Refusal(errMoving)
+			}
+			return u.u.Gather(b)
+		})
 	}
 	if err != nil {
 		c.Call().StoreError(tooMany(err, "IDMP"))
@@ -45,6 +50,9 @@ func updateOnce(c Conn, args [][]byte, n *numbered) {
 	var result counter.Result
 	neutral.SetProtocol(resp.Neutral)
 	err = c.Alone(func(b *counter.Batch) error {
+		if n.moved(b) {
+			return items.Refusal(errMoving)
+		}
 		if made = !n.try(b); made {
 			return nil
 		}
@@ -85,8 +93,15 @@ func tooMany(err error, with string) error {
 type numbered struct {
 	once   counter.Once
 	hash   idmp.Hash // of the update, without its number
+	own    slot.Set  // the groups at the last try: all steps look at posts of the same ones
 	shared bool      // other shards have groups
 }
+
+// errMoving refuses an update whose groups change while its posts are found: it would be remembered as made for posts that it did not look at.
+const errMoving = "TRYAGAIN The shard no longer owns these posts"
+
+// moved tells whether the groups are others than at the last try.
+func (n *numbered) moved(b *counter.Batch) bool { return counter.OwnedGroups(b) != n.own }
 
 // errMoved refuses the repeat of an update where the node cannot say that the attempt before was made for the same groups. It is in doubt: another attempt would be
 // refused as well.
@@ -95,7 +110,8 @@ const errMoved = "IDMPEXPIRED the number was used for posts of other groups of h
 // try is Batch.TryOnce.
 func (n *numbered) try(b *counter.Batch) bool {
 	h := n.hash
-	if own := counter.OwnedGroups(b); own != slot.AllGroups() {
+	n.own = counter.OwnedGroups(b)
+	if own := n.own; own != slot.AllGroups() {
 		h, n.shared = h.With([]byte(own.String())), true
 	}
 	n.once.Hash = h.Sum()
