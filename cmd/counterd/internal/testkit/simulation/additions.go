@@ -219,7 +219,7 @@ func (c *client) sendPipeline(list []*piped) {
 		case err != nil:
 			p.settle(c, 0, uncertain)
 		default:
-			n, got := c.number(p.words, v)
+			n, got := c.number(p.key, p.words, v)
 			p.settle(c, n, got)
 		}
 	}

@@ -139,13 +139,17 @@ func (c *client) ask(key string, words []string) (int64, outcome) {
 	if got != acknowledged {
 		return 0, got
 	}
-	return c.number(words, v)
+	return c.number(key, words, v)
 }
 
-// number is the number of an answer.
-func (c *client) number(words []string, v wire.Value) (int64, outcome) {
+// number is the number of an answer, or the outcome of the error that a list begins with.
+func (c *client) number(key string, words []string, v wire.Value) (int64, outcome) {
 	if len(v.Array) > 0 {
 		v = v.Array[0]
+	}
+	if v.IsErr {
+		got, _ := c.refusal(key, [][]string{words}, v.Str)
+		return 0, got
 	}
 	n, err := strconv.ParseInt(v.Text(), 10, 64)
 	if err != nil && !v.Null {
