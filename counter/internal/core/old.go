@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/schema"
 )
 
 // oldValues makes the records of a batch that have the values before a change, of counters with old=on (schema.Counter.Old). All changes of their
@@ -60,11 +61,7 @@ func Expect(b *Batch, changes int) {
 	o := &b.old
 	o.derived = 0
 	for _, def := range b.Schema().Counters() {
-		n := 0
-		for i := range def.Derived {
-			n += derivedLen(&def.Derived[i])
-		}
-		o.derived = max(o.derived, n)
+		o.derived = max(o.derived, derivedLen(def, schema.WholeItem))
 	}
 	o.rest = max(o.rest, 0) + changes*(format.MaxSetLen+o.derived)
 }

@@ -1,10 +1,13 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/schema"
 )
 
 // compute makes values of the changes and the row, and tells whether all of them fit their columns.
@@ -193,4 +196,22 @@ func (u *Update) logRecords(b *Batch, blk *block.Block) {
 		panic("counter: BUG: records that the log does not take: " + err.Error())
 	}
 	b.pos, blk.Logged, u.records = pos, pos, u.records[:0]
+}
+
+// MaxGathered is the most items that Update.Gather takes.
+const MaxGathered = 10_000
+
+// most is how many items of def an update that is one change may change: their records, with those of derived columns, fit in one frame.
+func (u *Update) most(def *schema.Counter) int {
+	derived := 0
+	for i := range def.Derived {
+		of := &def.Derived[i]
+		if slices.ContainsFunc(u.changes, func(c Change) bool { return c.Kind == OpAdd && of.Counts(int(c.Column), 1) > 0 }) {
+			derived += recordLen(of)
+		} else if u.changes[0].Kind == OpDelete {
+			derived += format.MaxDeleteLen
+		}
+	}
+	own := 32 + 16*len(u.changes)
+	return min(MaxGathered, format.MaxAppend/own, MaxOnceBytes/(own+derived))
 }

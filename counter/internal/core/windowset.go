@@ -22,50 +22,33 @@ func (r *changeSets) derivesAlone(g changeSet) bool {
 	return g.to-g.from == 1 && r.b.ops[g.from].derives()
 }
 
-// derivedLen is the most bytes of the record of a change of one derived column: an addition to a window gives the number of its bucket and one count
+// recordLen is the most bytes of the record of a change of one derived column: an addition to a window gives the number of its bucket and one count
 // new values, and clears other counts, whose zeros take a byte each.
-func derivedLen(of *schema.Derived) int {
+func recordLen(of *schema.Derived) int {
 	given := min(len(of.Space.Columns), 2)
 	return format.SetItemLen(given) + (len(of.Space.Columns)-given)*format.MaxZeroLen
 }
 
-// ChangeBytes is how many bytes of log one change may take: of column number col of def, or of a post of def where col is negative. Changes of
-// derived columns that follow from it count.
-func ChangeBytes(def *schema.Counter, col int) int {
-	n := format.MaxSetLen
+// derivedLen is how many bytes of log the changes of derived columns may take that follow from a change of column number col of def, or of a post of def
+// where col is negative.
+func derivedLen(def *schema.Counter, col int) (n int) {
 	for i := range def.Derived {
 		if of := &def.Derived[i]; col < 0 || of.Counts(col, 1) > 0 {
-			n += derivedLen(of)
+			n += recordLen(of)
 		}
 	}
 	return n
 }
 
-// MaxGathered is the most items that Update.Gather takes.
-const MaxGathered = 10_000
-
-// most is how many items of def an update that is one change may change: their records, with those of derived columns, fit in one frame.
-func (u *Update) most(def *schema.Counter) int {
-	derived := 0
-	for i := range def.Derived {
-		of := &def.Derived[i]
-		if slices.ContainsFunc(u.changes, func(c Change) bool { return c.Kind == OpAdd && of.Counts(int(c.Column), 1) > 0 }) {
-			derived += derivedLen(of)
-		} else if u.changes[0].Kind == OpDelete {
-			derived += format.MaxDeleteLen
-		}
-	}
-	own := 32 + 16*len(u.changes)
-	return min(MaxGathered, format.MaxAppend/own, MaxOnceBytes/(own+derived))
-}
+// ChangeBytes is how many bytes of log one change may take: of column number col of def, or of a post of def where col is negative. Changes of
+// derived columns that follow from it count.
+func ChangeBytes(def *schema.Counter, col int) int { return format.MaxSetLen + derivedLen(def, col) }
 
 // derivedBytes is how many bytes the derived changes of a change set may take in the log.
 func (r *changeSets) derivedBytes(g changeSet) (n int) {
 	for i := g.from; i < g.to; i++ {
 		if op := &r.b.ops[i]; op.derives() {
-			for k := range op.Counter.Derived {
-				n += derivedLen(&op.Counter.Derived[k])
-			}
+			n += derivedLen(op.Counter, schema.WholeItem)
 		}
 	}
 	return n
