@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +40,7 @@ func drainedKey(key string) string { return strings.TrimSuffix(key, ".n") + ".d"
 // addToDrained makes one attempt to add to column d of the post of a key; a numbered one goes on until it is answered.
 func (c *client) addToDrained(key string) {
 	n := 1 + int64(c.forms.N(9))
-	_, got := c.insist(key, c.addition(drainedKey(key), n))
+	_, got := c.insist(c.forms, key, c.addition(drainedKey(key), n))
 	d := c.run.drained[key]
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,7 +58,7 @@ func (c *client) collect(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(c.forms.Between(0, 4*c.run.Config.Think))
 		key := Pick(c.forms, c.run.keys)
-		n, got := c.insist(key, []string{"COUNTER.DRAIN", drainedKey(key)})
+		n, got := c.insist(c.forms, key, []string{"COUNTER.DRAIN", drainedKey(key)})
 		d := c.run.drained[key]
 		d.mu.Lock()
 		if d.taken += n; got != acknowledged {
@@ -72,23 +71,34 @@ func (c *client) collect(ctx context.Context) {
 	}
 }
 
-// insist sends a change whose answer is a number or a list that begins with one; a numbered client sends it until it is answered.
-func (c *client) insist(key string, words []string) (int64, outcome) {
+// insist sends a change whose answer is a number or a list that begins with one; a numbered client sends it until it is answered, with pauses that dice draw.
+func (c *client) insist(dice *Dice, key string, words []string) (int64, outcome) {
 	a := attempt{from: c.run.now()}
-	if c.numbered {
-		c.seq++
-		words = append(slices.Clone(words), "IDMP", "p-"+c.name, strconv.FormatUint(c.seq, 10))
-	}
+	words = c.withNumber(words)
 	for {
 		n, got := c.ask(key, words)
 		if !c.numbered || got == acknowledged {
 			return n, got
 		}
-		if c.tired(&a) || len(c.run.Faults()) > 0 { // a command that is refused by mistake is refused for ever
-			return 0, uncertain
+		if c.tired(&a) {
+			return 0, uncertain // an earlier try may have been the one
 		}
-		time.Sleep(c.forms.Between(10*time.Millisecond, 300*time.Millisecond))
+		c.rest(dice)
 	}
+}
+
+// withNumber gives a change of a numbered client its number.
+func (c *client) withNumber(words []string) []string {
+	if !c.numbered {
+		return words
+	}
+	c.seq++
+	return append(slices.Clone(words), "IDMP", "p-"+c.name, strconv.FormatUint(c.seq, 10))
+}
+
+// rest is the pause in front of another try.
+func (c *client) rest(dice *Dice) {
+	time.Sleep(dice.Between(10*time.Millisecond, 300*time.Millisecond))
 }
 
 // addition is a command that adds n to the column of a key: one of those whose answer begins with the new value.
@@ -116,17 +126,11 @@ func verifyDrained(r *Run) {
 		return
 	}
 	for _, key := range r.keys {
-		left, got := int64(0), outcome(refused)
-		r.await("the last value of "+drainedKey(key)+" is read", func() string {
-			if left, got = r.operator.ask(key, r.reading(drainedKey(key))); got != acknowledged {
-				return "it is refused"
-			}
-			return ""
-		})
+		left := lastValue(r, drainedKey(key))
 		d := r.drained[key]
 		d.mu.Lock()
 		if sum := d.taken + left; sum > d.added+d.doubt || sum < d.added && !d.open {
-			r.Fault("%s", fmt.Sprintf("%s: %d were drained and %d are left, want %d to %d: so many were added, and may have been", drainedKey(key), d.taken, left, d.added, d.added+d.doubt))
+			r.Fault("%s: %d were drained and %d are left, want %d to %d: so many were added, and may have been", drainedKey(key), d.taken, left, d.added, d.added+d.doubt)
 		}
 		d.mu.Unlock()
 	}
@@ -163,20 +167,19 @@ func (c *client) pipeline() {
 			p.words = c.addition(key, 1)
 		}
 		if p.numbered = c.numbered && !p.read; p.numbered {
-			c.seq++
-			p.words = append(p.words, "IDMP", "p-"+c.name, strconv.FormatUint(c.seq, 10))
+			p.words = c.withNumber(p.words)
 		}
 		list[i] = p
 	}
-	for tries := 0; ; tries++ {
+	for {
 		c.sendPipeline(slices.DeleteFunc(slices.Clone(list), func(p *piped) bool { return p.done }))
 		if !slices.ContainsFunc(list, func(p *piped) bool { return !p.done }) {
 			break
 		}
-		if c.tired(&list[0].attempt) || len(r.Faults()) > 0 {
+		if c.tired(&list[0].attempt) {
 			break
 		}
-		time.Sleep(c.forms.Between(10*time.Millisecond, 300*time.Millisecond))
+		c.rest(c.forms)
 	}
 	for _, p := range list {
 		if !p.done {

@@ -92,23 +92,8 @@ func (c *client) hangUp() {
 
 // increment makes one attempt to add one; a numbered one goes on until it is answered.
 func (c *client) increment(key string) {
-	a := attempt{client: c.name, from: c.run.now(), numbered: c.numbered, outcome: uncertain}
-	words := c.addition(key, 1)
-	if c.numbered {
-		c.seq++
-		words = append(words, "IDMP", "p-"+c.name, strconv.FormatUint(c.seq, 10))
-	}
-	for {
-		a.value, a.outcome = c.ask(key, words)
-		if !c.numbered || a.outcome == acknowledged {
-			break
-		}
-		if c.tired(&a) || len(c.run.Faults()) > 0 {
-			a.outcome = uncertain // an earlier try may have been the one
-			break
-		}
-		time.Sleep(c.dice.Between(10*time.Millisecond, 300*time.Millisecond))
-	}
+	a := attempt{client: c.name, from: c.run.now(), numbered: c.numbered}
+	a.value, a.outcome = c.insist(c.dice, key, c.addition(key, 1))
 	a.till = c.run.now()
 	a.confirmed = c.run.Config.Sentinel && a.outcome == acknowledged && c.confirm()
 	if a.confirmed {

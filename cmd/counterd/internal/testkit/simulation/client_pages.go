@@ -2,9 +2,7 @@ package simulation
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"time"
 )
 
 // turnPage sends one command or transaction about a page.
@@ -105,19 +103,18 @@ func (c *client) change(p *page, commands [][]string, a attempt, update bool) {
 	known := a.value
 	a.client, a.from, a.numbered, a.outcome = c.name, c.run.now(), c.numbered, uncertain
 	if c.numbered {
-		c.seq++
 		last := len(commands) - 1
-		commands[last] = append(slices.Clone(commands[last]), "IDMP", "p-"+c.name, strconv.FormatUint(c.seq, 10))
+		commands[last] = c.withNumber(commands[last])
 	}
 	for {
 		if a.value, a.outcome = c.changeOnce(p, commands, update, known); !c.numbered || a.outcome == acknowledged {
 			break
 		}
-		if c.tired(&a) || len(c.run.Faults()) > 0 { // a command that is refused by mistake is refused for ever
+		if c.tired(&a) {
 			a.outcome = uncertain
 			break
 		}
-		time.Sleep(c.dice.Between(10*time.Millisecond, 300*time.Millisecond))
+		c.rest(c.dice)
 	}
 	a.till = c.run.now()
 	if known != 0 {

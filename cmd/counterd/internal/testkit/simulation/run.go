@@ -364,16 +364,22 @@ func (r *Run) heal() {
 	}
 }
 
+// lastValue reads the last value of a key.
+func lastValue(r *Run, key string) (value int64) {
+	got := outcome(refused)
+	r.await("the last value of "+key+" is read", func() string {
+		if value, got = r.operator.ask(key, r.reading(key)); got != acknowledged {
+			return "it is refused"
+		}
+		return ""
+	})
+	return value
+}
+
 // verify compares what is left with the history.
 func (r *Run) verify() {
 	for _, key := range r.History.Keys() {
-		final, got := int64(0), outcome(refused)
-		r.await("the last value of "+key+" is read", func() string {
-			if final, got = r.operator.ask(key, r.reading(key)); got != acknowledged {
-				return "it is refused"
-			}
-			return ""
-		})
+		final := lastValue(r, key)
 		for _, fault := range r.check(key, final) {
 			r.Fault("%s", fault)
 		}

@@ -82,10 +82,10 @@ func shapeEvictions(c *Config, d *Dice) {
 	}
 }
 
-// tired tells whether a numbered attempt is not sent any more. Bytes that were sent may travel for as long as a link is cut.
+// tired tells whether a numbered attempt is not sent any more. A command that is refused by mistake is refused for ever. Bytes that were sent may travel for as long as a link is cut.
 func (c *client) tired(a *attempt) bool {
 	idle := c.run.Config.MinIdle
-	return c.run.ended() || idle > 0 && c.run.now()-a.from > idle/2
+	return c.run.ended() || len(c.run.Faults()) > 0 || idle > 0 && c.run.now()-a.from > idle/2
 }
 
 // comeAndGo makes each increment as another producer, until all faults end: a move of groups needs places for all of their producers at once, and
