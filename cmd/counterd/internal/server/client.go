@@ -7,6 +7,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
@@ -66,7 +67,7 @@ func (c *client) execute(cmd *row, args [][]byte) {
 	switch {
 	case c.disowned && !cmd.Is("counter.link"):
 		c.disowned = false
-		c.call.items.Out.Error(scatter.ErrOwning)
+		c.call.items.Out.Error(items.ErrOwning)
 	case c.scatter != nil && c.forAll(cmd):
 		c.scatter.AskAll(cmd.Access(), args)
 	default:

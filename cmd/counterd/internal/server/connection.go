@@ -209,7 +209,7 @@ func runLink(c *client, args [][]byte) {
 		case !c.disowned:
 			c.call.items.Out.Status("OK")
 		case owning:
-			c.call.items.Out.Error(scatter.ErrOwning)
+			c.call.items.Out.Error(items.ErrOwning)
 		default:
 			c.disowned = false
 			c.call.items.Out.Error(scatter.ErrStill)

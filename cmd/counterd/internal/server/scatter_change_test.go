@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
@@ -159,15 +160,15 @@ func TestForwardUpdateOwning(t *testing.T) {
 	link := k.dial(1, 2)
 	link.want("COUNTER.LINK 1 x", "+OK")
 	groups := k.shards[1].Groups
-	link.want("COUNTER.LINK OWNING 0", "-"+scatter.ErrOwning)
-	link.want("COUNTER.UPDATE weibo INCR comment 1", "-"+scatter.ErrOwning)
+	link.want("COUNTER.LINK OWNING 0", "-"+items.ErrOwning)
+	link.want("COUNTER.UPDATE weibo INCR comment 1", "-"+items.ErrOwning)
 	link.want("COUNTER.LINK STILL 0", "-"+scatter.ErrStill)
 	link.want("COUNTER.LINK OWNING "+groups.String(), "+OK")
 	link.want("COUNTER.UPDATE weibo INCR comment 1", ":1")
 	link.want("COUNTER.LINK STILL "+groups.String(), "+OK")
 	k.srv[1].Store().Groups().Own(groups.Union(k.shards[0].Groups)) // it knows of a move that the others do not
 	for _, command := range []string{"COUNTER.UPDATE weibo MID > 0 INCR comment 1", "FLUSHALL"} {
-		c.want(command, fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): %s", k.nodes[1].Port, scatter.ErrOwning))
+		c.want(command, fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): %s", k.nodes[1].Port, items.ErrOwning))
 	}
 	if n, _, err := k.srv[1].Store().Get(fmt.Sprintf("%d.cntcm", mid)); n != 6 || err != nil {
 		t.Errorf("got %d and %v, want 6", n, err)

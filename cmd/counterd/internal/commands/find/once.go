@@ -33,7 +33,7 @@ func updateOnce(c Conn, args [][]byte, n *numbered) {
 	if err == nil {
 		err = c.Steps(true, func(b *counter.Batch) (bool, error) {
 			if n.moved(b) {
-				return false, items.Refusal(errMoving)
+				return false, items.Refusal(items.ErrOwning)
 			}
 			return u.u.Gather(b)
 		})
@@ -51,7 +51,7 @@ func updateOnce(c Conn, args [][]byte, n *numbered) {
 	neutral.SetProtocol(resp.Neutral)
 	err = c.Alone(func(b *counter.Batch) error {
 		if n.moved(b) {
-			return items.Refusal(errMoving)
+			return items.Refusal(items.ErrOwning)
 		}
 		if made = !n.try(b); made {
 			return nil
@@ -97,10 +97,8 @@ type numbered struct {
 	shared bool      // other shards have groups
 }
 
-// errMoving refuses an update whose groups change while its posts are found: it would be remembered as made for posts that it did not look at.
-const errMoving = "TRYAGAIN The shard no longer owns these posts"
-
-// moved tells whether the groups are others than at the last try.
+// moved tells whether the groups are others than at the last try. Such an update is refused with items.ErrOwning: it would be remembered as made for posts that it
+// did not look at.
 func (n *numbered) moved(b *counter.Batch) bool { return counter.OwnedGroups(b) != n.own }
 
 // errMoved refuses the repeat of an update where the node cannot say that the attempt before was made for the same groups. It is in doubt: another attempt would be

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -48,7 +49,7 @@ func TestUpdateOnceMoving(t *testing.T) {
 			runUpdate(c, words)
 			return strings.TrimSpace(string(c.call.Out.From(0)))
 		}
-		if got := answer(&movingConn{moves: moves}); got != "-"+errMoving {
+		if got := answer(&movingConn{moves: moves}); got != "-"+items.ErrOwning {
 			t.Errorf("groups change: %s", got)
 		}
 		s.Groups().Own(slot.AllGroups())

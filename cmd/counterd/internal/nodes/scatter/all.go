@@ -127,7 +127,7 @@ func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (r
 	}
 	round.SendSlow(f.conn.ID(), allWithin)
 	if local >= 0 {
-		replies[local] = f.runHere(v, cmd, args, ErrOwning)
+		replies[local] = f.runHere(v, cmd, args, items.ErrOwning)
 	}
 	round.Wait()
 	for i, a := range asks {
@@ -152,7 +152,7 @@ const errNotWhole = "CLUSTERDOWN some hash slots have no owner"
 func (f *Scatter) runHere(v *gather.View, cmd *command.Access, args [][]byte, moved string) []byte {
 	owned := func() bool { return f.conn.Owned() == v.Groups(v.Local) }
 	if !owned() || !f.conn.Lets(cmd.Flags) {
-		return []byte("-" + ErrOwning + "\r\n")
+		return []byte("-" + items.ErrOwning + "\r\n")
 	}
 	if text := f.conn.Refusal(cmd, args); text != "" { // its part may be another one since it was let in
 		return resp.AppendError(nil, text)
@@ -171,9 +171,6 @@ func (f *Scatter) runHere(v *gather.View, cmd *command.Access, args [][]byte, mo
 	}
 	return reply
 }
-
-// ErrOwning refuses a command for groups of hash slots that are not just the shard's.
-const ErrOwning = "TRYAGAIN The shard no longer owns these posts"
 
 // randomKey draws a shard, each as likely as its number of posts says, and then a key of that shard.
 func (f *Scatter) randomKey(cmd *command.Access, args [][]byte) {
@@ -197,7 +194,7 @@ func (f *Scatter) randomKey(cmd *command.Access, args [][]byte) {
 		}
 		v := f.shards.View()
 		if from[i] == v.Local {
-			gather.AppendAs(&f.call.Out, f.runHere(v, cmd, args, ErrOwning))
+			gather.AppendAs(&f.call.Out, f.runHere(v, cmd, args, items.ErrOwning))
 			return
 		}
 		var round gather.Round

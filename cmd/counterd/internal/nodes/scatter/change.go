@@ -9,6 +9,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 	"github.com/counterd/counterd/cmd/internal/query"
 	"github.com/counterd/counterd/internal/slot"
@@ -153,7 +154,7 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 	case made == 0:
 		return nil, again, refused
 	}
-	return nil, again && kind == gather.Numbered && refused != ErrOwning, "UNCERTAIN the change was made in a part: " + part
+	return nil, again && kind == gather.Numbered && refused != items.ErrOwning, "UNCERTAIN the change was made in a part: " + part
 }
 
 // linkCommand is COUNTER.LINK about the groups that a shard is asked for.
