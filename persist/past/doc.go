@@ -23,5 +23,6 @@
 //	mendlog.go   puts frames of another node in the place of damaged ones
 //	logend.go    reads where a log ends
 //	longer.go    notes that a replica has more of the log
+//	nothing.go   tells that a damaged directory holds nothing, and makes it a new one
 //	aside.go     files that tools take out of a directory
 package past

@@ -163,6 +163,13 @@ func Started(fsys vfs.FS, dir string) bool {
 	return err == nil && len(n.Starts) > 0
 }
 
+// NeverJoined tells whether a data directory is that of a node that has never had a part in a cluster: no other node counts on its data. It changes
+// nothing.
+func NeverJoined(fsys vfs.FS, dir string) bool {
+	n, err := eitherNote(fsys, dir)
+	return err == nil && n.Cluster == "" && len(n.Starts) == 0
+}
+
 // Newest returns the id of the node of a data directory, unless the map says that the directory is an older copy (starts), or does not
 // know the node. It changes nothing.
 func Newest(fsys vfs.FS, dir string, m *topology.Map) (topology.NodeID, error) {

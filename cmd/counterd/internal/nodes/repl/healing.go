@@ -131,7 +131,10 @@ func (h *Healer) openDamaged(ctx context.Context, dir string, damage error, by H
 	var tried Helper // that could not give the frames
 	for {
 		done, told, err := h.mendBy(ctx, dir, damage, &by, frames, search)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrHoldsNothing):
+			return h.openAnew(dir, damage, open)
+		case err != nil:
 			return nil, errors.Join(damage, err)
 		}
 		switch {

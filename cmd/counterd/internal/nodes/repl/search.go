@@ -18,7 +18,7 @@ type Search interface {
 	// is to be followed, or nobody.
 	Missing(ctx context.Context) (by Helper, err error)
 	// Find returns a node that has the data of a damaged directory. It looks for as long as it likes. With frames, the log alone is damaged as
-	// far as is known, and a node that cannot open its data helps, too (Helper.Closed).
+	// far as is known, and a node that cannot open its data helps, too (Helper.Closed). ErrHoldsNothing says that no node is needed.
 	Find(ctx context.Context, frames bool) (Helper, error)
 	// InCluster tells whether the node is one of a cluster: then etcd alone says whom it follows.
 	InCluster() bool
@@ -30,6 +30,9 @@ type Search interface {
 	// caller calls end, which returns what it was told.
 	Await(ctx context.Context, alone bool) (_ context.Context, end func() Told)
 }
+
+// ErrHoldsNothing: a damaged directory holds nothing, and its node has never taken part in its cluster. The directory is opened as a new one.
+var ErrHoldsNothing = errors.New("this node is new, and its directory holds nothing")
 
 // Told is the word of REPLICAOF to a node that is being opened. The zero value is nothing.
 type Told struct {
@@ -56,6 +59,15 @@ type Helper struct {
 	// Restored says which backup stands beside the damaged files (package restore), whose log goes on in the term Lead, and
 	// the changes that are lost. Empty: another node has the data.
 	Restored string
+}
+
+// openAnew opens a damaged directory that holds nothing as that of a new node. Its files are kept, under other names.
+func (h *Healer) openAnew(dir string, damage error, open func() (*counter.Store, error)) (*counter.Store, error) {
+	h.node.logger.Error("the data directory is damaged, and it is that of a new node, which holds nothing; setting its files aside", "dir", dir, "error", damage)
+	if err := past.RenewEmpty(h.node.fs, dir); err != nil {
+		return nil, errors.Join(damage, err)
+	}
+	return open()
 }
 
 // A replica outside of a cluster that cannot open its data sets nothing aside before its primary has opened its own. The primary may have lost the

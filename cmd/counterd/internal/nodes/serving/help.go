@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -23,6 +24,8 @@ import (
 //	the only one in sync is this node     the start fails, as that of a single node does
 //	the primary leads, and is another     the files are set aside
 //	else                                  wait: another node in sync takes over when this one's lease has run out
+//
+// A node that has never had a part in the cluster, and whose directory holds nothing, needs nobody: it is opened as a new one.
 //
 // The others may wait for this node in their turn: nodes that lost power choose the one with the most among all that are in sync. So a
 // node with a damaged log asks all members of the shard for frames meanwhile (others, repl.Healer).
@@ -36,6 +39,9 @@ const (
 // errOnlyInSync: nobody else has this node's data.
 var errOnlyInSync = errors.New("this node is the only one of its shard in sync, so no other node has all of its data; its files stay as they are")
 
+// errUnknown: etcd does not know the node, which may have data.
+var errUnknown = errors.New("etcd does not know this node. If etcd has lost its data, restore it from a backup. If nothing in this directory is needed, stop the node, move the directory away, and start the node again: it is a new one then")
+
 // findHelp returns when another node of the shard has all that this one has: the primary, or the zero value for a node of no
 // shard. It looks until ctx ends.
 func (m *Member) findHelp(ctx context.Context) (primary repl.Address, err error) {
@@ -46,6 +52,11 @@ func (m *Member) findHelp(ctx context.Context) (primary repl.Address, err error)
 	id, err := cluster.NodeOf(m.fs(), dir)
 	if err != nil {
 		return primary, fmt.Errorf("the node does not know which one of the cluster it is: %w", err)
+	}
+	if cluster.NeverJoined(m.fs(), dir) {
+		if nothing, err := past.HoldsNothing(m.fs(), dir); nothing && err == nil {
+			return primary, repl.ErrHoldsNothing
+		}
 	}
 	var told time.Time
 	for {
@@ -76,7 +87,7 @@ func (m *Member) helper(ctx context.Context, id topology.NodeID) (primary repl.A
 	node := now.Nodes[id]
 	switch {
 	case node == nil: // etcd may have been lost
-		return primary, errors.New("etcd does not know this node")
+		return primary, errUnknown
 	case node.Shard == 0:
 		return primary, nil // a free node: the cluster counts on nothing that it has
 	}
