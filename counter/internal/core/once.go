@@ -53,6 +53,7 @@ type Once struct {
 
 	// Repeat: it was made before. The operations were not run.
 	Repeat bool
+	Old    bool   // Repeat: whether it was the same command is not known any more. Result is ResultGone
 	Result Result // what was answered, or is to be; valid until Reset
 	// Err: nothing was changed. ErrMismatch, *ExpiredError, *FencedError, *ProducersFullError, *NotOwnedError, ErrReplica,
 	// ErrNotReady, or an *UncertainError: it was made before, but a crash may take it back. Where an operation was refused
@@ -177,7 +178,7 @@ func (r *changeSets) try(o *Once) bool {
 			o.Err = b.refused
 			return false
 		}
-		o.Repeat, o.Result = true, y.Result
+		o.Repeat, o.Old, o.Result = true, y.Old, y.Result
 		o.Result.Blob = slices.Clone(y.Result.Blob)
 		if o.Err = noteMade(b, y.Logged); y.Define {
 			r.raise()

@@ -31,6 +31,7 @@ const (
 type Try struct {
 	Verdict Verdict
 	Result  format.Result // Repeat; Blob is valid until the table changes
+	Old     bool          // Repeat: it is known that the seq was made, and not for which request
 	Logged  uint64        // Repeat to Fenced: log offset behind the producer's last record; 0 if that was replayed
 	Number  uint32        // Fresh, Repeat: the producer's, below MaxPlaces
 	Lowest  uint64        // Expired: the lowest seq that is taken
@@ -85,7 +86,7 @@ func (t *Table) look(r *Request, y *Try, p *producer) {
 			return
 		}
 		if p.made.has(r.Seq) {
-			y.Verdict, y.Result = Repeat, format.Result{Kind: format.ResultGone}
+			y.Verdict, y.Result, y.Old = Repeat, format.Result{Kind: format.ResultGone}, true
 			t.touch(y.Number, p, r.Now)
 			return
 		}

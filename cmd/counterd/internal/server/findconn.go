@@ -30,6 +30,8 @@ func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.c.call.touched
 
 func (c findConn) GiveWay() { c.c.srv.front.GiveWay() }
 
+func (c findConn) Clustered() bool { return c.c.srv.cluster != nil }
+
 // Steps takes turns with the queries of all connections, see shared.queries.
 func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, err error)) (err error) {
 	flags := command.ReadOnly

@@ -151,6 +151,35 @@ func TestForwardUpdateMovedUnmade(t *testing.T) {
 	}
 }
 
+// TestForwardUpdateMovedOld has a shard refuse its part of a numbered update, and gives a group of it to another shard. When 130 more numbers were used, the shards know that
+// they made theirs, and not for which groups: the repeat is in doubt. It was answered as made, although nobody had changed the posts of that group.
+func TestForwardUpdateMovedOld(t *testing.T) {
+	k := serveForward(t, 2, nil)
+	k.hurry(100 * time.Millisecond)
+	c := k.forward(0, 2)
+	for shard := range 2 {
+		c.want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, 0)), "+OK")
+	}
+	k.change = func(i int, st *cluster.Standing) {
+		if i == 1 {
+			st.Writes = "CLUSTERDOWN as the agent says"
+		}
+	}
+	k.stand()
+	c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): CLUSTERDOWN as the agent says", k.nodes[1].Port))
+	k.change = nil
+	k.move(slot.Group(k.mid(1, 0)), 0)
+	for seq := range 130 {
+		c.want(fmt.Sprintf("COUNTER.UPDATE weibo WHERE comment > 5000 INCR comment 1 IDMP p %d", seq+2), ":0")
+	}
+	for range 3 {
+		if got := c.do("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1").String(); !strings.HasPrefix(got, "-IDMPEXPIRED the number was used long ago") {
+			t.Errorf("the repeat: %s", got)
+		}
+	}
+	c.want("COUNTER.SUM weibo comment", ":210")
+}
+
 // TestForwardUpdateOwning has a shard own other posts than it is asked for: it changes none.
 func TestForwardUpdateOwning(t *testing.T) {
 	k := serveForward(t, 2, nil)

@@ -84,6 +84,10 @@ func provokeForward(p provoker) {
 	p.heard(link.do("COUNTER.LINK STILL 0").String(), "UNCERTAIN groups of the shard moved meanwhile")
 	link.want("COUNTER.UPDATE weibo WHERE comment > 99999 DEL IDMP moved 1", ":0")
 	p.heard(link.do("COUNTER.UPDATE weibo WHERE comment > 99998 DEL IDMP moved 1").String(), "IDMPEXPIRED the number was used for posts of other groups of hash slots, which have moved since, or for another command: the change may have been made in a part")
+	for seq := range 130 {
+		link.do(fmt.Sprintf("COUNTER.UPDATE weibo WHERE comment > 99999 DEL IDMP moved %d", seq+2))
+	}
+	p.heard(link.do("COUNTER.UPDATE weibo WHERE comment > 99999 DEL IDMP moved 1").String(), "IDMPEXPIRED the number was used long ago, and it is not known any more for posts of which groups of hash slots: the change may have been made in a part")
 	p.refused(s, w, "COUNTER.UPDATE weibo INCR comment 1 LIMIT 9", "CROSSSLOT COUNTER.UPDATE with LIMIT")
 	p.refused(s, w, "IDMP FENCE p", "ERR IDMP FENCE is not supported on the forward port")
 	k.hurry(2 * time.Second) // it must be sent within that time, or it is known to be not made there

@@ -24,6 +24,8 @@ type Conn interface {
 	// Number parts the command from its number; without one Producer is nil. hash is of what it says beside that; text is
 	// the error.
 	Number(args [][]byte) (rest [][]byte, num idmp.Number, hash idmp.Hash, text string)
+	// Clustered tells whether the node is one of a cluster.
+	Clustered() bool
 	// GiveWay lets others have their turn, within a long step and while a long answer is made.
 	GiveWay()
 	// Changed marks who watches the items. REQUIRES the batch of a step to be open.

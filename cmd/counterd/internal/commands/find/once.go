@@ -94,7 +94,7 @@ type numbered struct {
 	once   counter.Once
 	hash   idmp.Hash // of the update, without its number
 	own    slot.Set  // the groups at the last try: all steps look at posts of the same ones
-	shared bool      // other shards have groups
+	shared bool      // the node is one of a cluster, whose shards may have had other groups
 }
 
 // moved tells whether the groups are others than at the last try. Such an update is refused with items.ErrOwning: it would be remembered as made for posts that it
@@ -105,12 +105,16 @@ func (n *numbered) moved(b *counter.Batch) bool { return counter.OwnedGroups(b) 
 // refused as well.
 const errMoved = "IDMPEXPIRED the number was used for posts of other groups of hash slots, which have moved since, or for another command: the change may have been made in a part"
 
+// errOld refuses the repeat of an update that a node of a cluster has made, where its hash is not kept any more, and with it the groups that the node had. It is in doubt, as
+// errMoved is.
+const errOld = "IDMPEXPIRED the number was used long ago, and it is not known any more for posts of which groups of hash slots: the change may have been made in a part"
+
 // try is Batch.TryOnce.
 func (n *numbered) try(b *counter.Batch) bool {
 	h := n.hash
 	n.own = counter.OwnedGroups(b)
 	if own := n.own; own != slot.AllGroups() {
-		h, n.shared = h.With([]byte(own.String())), true
+		h = h.With([]byte(own.String()))
 	}
 	n.once.Hash = h.Sum()
 	return b.TryOnce(&n.once)
@@ -124,6 +128,8 @@ func (n *numbered) answer(c Conn, err error) {
 		c.Call().StoreError(err)
 	case n.shared && errors.Is(n.once.Err, counter.ErrMismatch):
 		c.Call().StoreError(items.Refusal(errMoved))
+	case n.shared && n.once.Old && n.once.Err == nil:
+		c.Call().StoreError(items.Refusal(errOld))
 	case n.once.Err != nil:
 		c.Call().StoreError(n.once.Err)
 	default:

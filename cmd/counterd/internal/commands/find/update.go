@@ -19,7 +19,7 @@ func runUpdate(c Conn, args [][]byte) {
 		return
 	}
 	if num.Producer != nil {
-		updateOnce(c, args, &numbered{once: counter.Once{Producer: num.Producer, Epoch: num.Epoch, Seq: num.Seq}, hash: hash})
+		updateOnce(c, args, &numbered{once: counter.Once{Producer: num.Producer, Epoch: num.Epoch, Seq: num.Seq}, hash: hash, shared: c.Clustered()})
 		return
 	}
 	u, err := newUpdate(c, args)

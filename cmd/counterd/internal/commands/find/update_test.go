@@ -24,6 +24,7 @@ type fakeConn struct {
 func (c *fakeConn) Call() *items.Call                     { return &c.call }
 func (c *fakeConn) Schema() *schema.Schema                { return c.store.Schema() }
 func (c *fakeConn) GiveWay()                              { c.gaveWay++ }
+func (c *fakeConn) Clustered() bool                       { return true }
 func (c *fakeConn) Changed(_ *schema.Counter, m []uint64) { c.touched += len(m) }
 
 func (c *fakeConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash idmp.Hash, text string) {
