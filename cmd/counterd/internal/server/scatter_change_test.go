@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
@@ -86,6 +87,56 @@ func TestForwardUpdateInPart(t *testing.T) {
 		}
 		c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", ":30")
 		c.want("COUNTER.SUM weibo comment", want)
+	}
+}
+
+// TestForwardUpdateLongAnswer has a shard whose part of an answer is too long to be kept, and others whose parts are short. The repeat of such an update is told that it
+// was made, by each shard, and that the answer is gone. It was UNCERTAIN for ever. While a shard has not made its part, the repeat is UNCERTAIN, and another one makes the rest.
+func TestForwardUpdateLongAnswer(t *testing.T) {
+	for _, long := range []int{0, 1} { // the shard of the node that is asked, and another one
+		k := serveForward(t, 3, nil)
+		k.hurry(100 * time.Millisecond)
+		c := k.forward(0, 2)
+		posts := 0
+		for shard, n := range []int{10, 10, 10} {
+			if shard == long {
+				n = 9000
+			}
+			for i := range n {
+				if err := k.srv[shard].Store().Set(fmt.Sprintf("%d.cntcm", k.mid(shard, i)), 100); err != nil {
+					t.Fatal(err)
+				}
+			}
+			posts += n
+		}
+		const update = "COUNTER.UPDATE weibo WHERE comment >= 0 INCR comment 10 RETURNING NEW IDMP p "
+		if got := c.do(update + "1"); len(got.List) != posts {
+			t.Fatalf("got %d rows, want %d: %.80q", len(got.List), posts, got.Raw)
+		}
+		want := func(number, want string) {
+			t.Helper()
+			if got := c.do(update + number).String(); got != want {
+				t.Fatalf("the long answer is that of shard %d; number %s: got %.200q, want %q", long+1, number, got, want)
+			}
+		}
+		for range 2 {
+			want("1", "-"+idmp.ErrGone)
+		}
+		k.change = func(i int, st *cluster.Standing) {
+			if i == 2 {
+				st.Writes = "CLUSTERDOWN as the agent says"
+			}
+		}
+		k.stand()
+		for range 2 {
+			want("2", fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 3 (127.0.0.1:%d): CLUSTERDOWN as the agent says", k.nodes[2].Port))
+		}
+		k.change = nil
+		k.stand()
+		for range 2 {
+			want("2", "-"+idmp.ErrGone)
+		}
+		c.want("COUNTER.SUM weibo comment", fmt.Sprintf(":%d", posts*120))
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 // A change to which its client gave a number is sent to each shard with that number, and sent again when a connection is lost.
 // Each shard makes its part once. If the client repeats the change after an error, the shards that made their parts answer
 // again, and the others make theirs, if the shards have the same groups as before: a shard that made its part for other groups refuses the number, and the change
-// is in doubt for good. A change without a number is sent once. The node gives it none, because a change by
+// is in doubt for good. A repeat whose answer one of the shards does not keep is answered as such a repeat is by one shard: the change was made. A change without a number is sent once. The node gives it none, because a change by
 // condition that has a number changes 10,000 posts at most.
 
 const (
@@ -113,14 +113,17 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 	made, again := 0, true
 	var refused, part, unsure string // the error of the first shard, and the same with its name
 	var expired string               // a shard cannot say whether it made its part: another attempt is answered the same
+	var gone string                  // a shard made its part, and does not keep the answer
 	for i, s := range v.All {
 		doubt, why := false, error(nil)
 		if asks[i] != nil {
 			replies[i], doubt, why = asks[i].Reply(0)
 		}
 		reply := replies[i]
-		if why == nil && reply[0] != '-' {
-			made++
+		if why == nil && (reply[0] != '-' || answerGone(reply)) {
+			if made++; reply[0] == '-' {
+				gone = string(bytes.TrimRight(reply[1:], "\r\n"))
+			}
 			continue
 		}
 		said := "CLUSTERDOWN "
@@ -145,6 +148,8 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 		}
 	}
 	switch {
+	case made == len(v.All) && gone != "":
+		return nil, false, gone
 	case made == len(v.All):
 		return replies, false, ""
 	case expired != "":

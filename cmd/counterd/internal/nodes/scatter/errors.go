@@ -82,7 +82,12 @@ func uncertain(reply []byte) bool {
 	return len(reply) > len(code) && string(reply[:len(code)]) == code
 }
 
+// answerGone tells whether a reply says that a change was made when it was sent before, and that its answer is not kept.
+func answerGone(reply []byte) bool {
+	return bytes.HasPrefix(reply, []byte("-IDMPEXPIRED the change was made"))
+}
+
 // forgotten tells whether a reply says that a number may have been used, and that this will not be known.
 func forgotten(reply []byte) bool {
-	return bytes.HasPrefix(reply, []byte("-IDMPEXPIRED")) && !bytes.HasPrefix(reply, []byte("-IDMPEXPIRED the change was made"))
+	return bytes.HasPrefix(reply, []byte("-IDMPEXPIRED")) && !answerGone(reply)
 }
