@@ -52,7 +52,8 @@ counterctl cursors --delete NAME when the sink is no longer needed.
 A line is {"position":"...","time":1700000000000,"parts":[{"kind":"set","counter":"weibo","mid":"102","values":{"comment":5}}]}.
 docs/reference/feed-json.md describes it. Values are those after the change. With --latest, changes that are read together are
 merged to the last values of each post. With --with-old, a part also has the values before it, "old":{"comment":4}, of counters with
-old=on: see ALTER COUNTER.
+old=on: see ALTER COUNTER. With both, a line that ends with "more":true belongs together with the next one: a sink has all of such lines, or
+none, and a reader of standard output goes on from the position of a line without it.
 
 A sink that was away for too long ends the command with status 1: the node keeps the log of the last changes (aof-retain), and of those
 behind a cursor (feed-retain).`,

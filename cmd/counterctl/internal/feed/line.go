@@ -16,6 +16,8 @@ import (
 //
 // With old values, set and del have "old":{"comment":4} behind the rest if the log tells them, which is {} if the post was not there.
 //
+// With merged changes and old values, a line ends with "more":true if its change belongs together with that of the next line: sinks.LineMore.
+//
 // All behind the position and the shard is written from the bytes of the reply, in one pass. The position comes first: that is how a line
 // is known. It is known last, as that of a cluster has the places of all shards. shard is there in a cluster only.
 //

@@ -41,6 +41,8 @@ func (r *rule) check(v any) string {
 		if _, err := v.Int64(); err == nil {
 			kind = "integer"
 		}
+	case bool:
+		kind = "boolean"
 	case []any:
 		kind = "array"
 		for _, e := range v {
@@ -197,6 +199,13 @@ func TestLines(t *testing.T) {
 	} {
 		if got := numbered(fields); got["producer"] != want[0] || got["seq"] != want[1] {
 			t.Errorf("%q: got %v, want %v", fields, got, want)
+		}
+	}
+	merged := &feeder{Options: Options{Latest: true, Old: true}}
+	merged.lines(&feedjoin.Batch[[]byte]{Changes: []change{reply.Changes[0], reply.Changes[0]}})
+	for i, more := range []any{true, nil} {
+		if got := checkLine(t, schema, string(merged.batch.Line(i))); got["more"] != more || !merged.batch.Whole {
+			t.Errorf("line %d of 2 that belong together: got %v", i+1, got)
 		}
 	}
 	f.mark(position)

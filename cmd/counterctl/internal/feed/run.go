@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -282,14 +283,19 @@ func (f *feeder) refused(err error) error {
 	return e
 }
 
-// lines makes the batch of changes of the feed.
+// lines makes the batch of changes of the feed. The old values of a merged change are those in front of all changes of the reply: a sink that went on behind one of them would
+// miss earlier changes of the posts that come later. So the changes of the reply belong together.
 func (f *feeder) lines(b *feedjoin.Batch[[]byte]) {
 	to := &f.batch
 	to.Reset()
+	to.Whole = f.Latest && f.Old
 	for i := range b.Changes {
 		c := &b.Changes[i]
 		to.Text = appendLineStart(to.Text, b.Head, c.Position, b.Tail, b.Shard)
 		to.Text = append(to.Text, c.Value...)
+		if to.Whole && i < len(b.Changes)-1 {
+			to.Text = append(bytes.TrimSuffix(to.Text, []byte("}\n")), sinks.LineMore...)
+		}
 		to.Changes = append(to.Changes, sinks.Change{Position: b.Position(i), End: len(to.Text)})
 	}
 }

@@ -153,6 +153,61 @@ func TestTornFiles(t *testing.T) {
 	}
 }
 
+// wholeBatch is a batch whose changes belong together.
+func wholeBatch(from, to int) *Batch {
+	b := &Batch{After: place(from), Whole: true}
+	for n := from + 1; n <= to; n++ {
+		end := LineMore
+		if n == to {
+			end = "}\n"
+		}
+		b.Text = fmt.Appendf(b.Text, `{"position":"%s","time":1,"parts":[{"kind":"del","counter":"c","mid":"%d"}]`+"%s", place(n), n, end)
+		b.Changes = append(b.Changes, Change{place(n), len(b.Text)})
+	}
+	return b
+}
+
+// TestTornWholeBatch cuts a batch whose changes belong together at many places: the file goes on in front of it. It went on behind the last whole line.
+func TestTornWholeBatch(t *testing.T) {
+	rng := seed.Rand(t)
+	for _, first := range []int{0, 3} { // changes in front of it
+		path := filepath.Join(t.TempDir(), "a.jsonl")
+		s, want := opened(t, path), ""
+		if first > 0 {
+			write(t, s, wholeBatch(0, first))
+			want = place(first)
+		}
+		before := len(textOf(t, path))
+		write(t, s, wholeBatch(first, 6))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		data := textOf(t, path)
+		const stride = 13
+		for cut := before + rng.IntN(stride); cut < len(data); cut += stride {
+			if err := os.WriteFile(path, []byte(data[:cut]), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			s := opened(t, path)
+			if s.Position() != want {
+				t.Fatalf("torn at %d of %d: it is at %q, want %q", cut, len(data), s.Position(), want)
+			}
+			write(t, s, wholeBatch(first, 6))
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := textOf(t, path); got != data {
+				t.Fatalf("torn at %d: got %s", cut, got)
+			}
+		}
+		if s := opened(t, path); s.Position() != place(6) {
+			t.Errorf("the whole file is at %s", s.Position())
+		} else if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestLockedFile: a second process is refused, and changes nothing.
 func TestLockedFile(t *testing.T) {
 	for _, name := range []string{"a.jsonl", "a.jsonl.zst"} {

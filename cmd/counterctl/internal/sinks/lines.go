@@ -1,14 +1,17 @@
 package sinks
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 )
 
 // lines is the form of a plain file: a line of JSON for each change, which begins with its position. A batch that was torn by a
-// power failure may lack any of its pages, which are then zeros: so the file ends in front of the first line with a zero byte.
+// power failure may lack any of its pages, which are then zeros: so the file ends in front of the first line with a zero byte. A batch whose changes belong together
+// (Batch.Whole) is cut as a whole.
 type lines struct{ name string }
 
 // lineStart is how each line begins.
@@ -23,9 +26,11 @@ func (l lines) tail(f *os.File, size int64) (end int64, position string, err err
 	if err != nil {
 		return 0, "", err
 	}
-	if end == 0 {
-		return 0, "", l.torn(f, from, size)
+	whole, err := l.whole(f, from, begin, end)
+	if end == 0 || whole.end == 0 || err != nil {
+		return 0, "", errors.Join(err, l.torn(f, from, size))
 	}
+	begin, end = whole.begin, whole.end
 	line := make([]byte, end-begin)
 	if _, err := f.ReadAt(line, begin); err != nil {
 		return 0, "", err
@@ -34,6 +39,40 @@ func (l lines) tail(f *os.File, size int64) (end int64, position string, err err
 		return 0, "", &ForeignError{l.name, "its last line has no position"}
 	}
 	return end, position, nil
+}
+
+// span is a line in the file, with its line feed.
+type span struct{ begin, end int64 }
+
+// whole returns the last line between from and end that does not end with LineMore; begin is where the last line begins. An end of 0: there is none.
+func (l lines) whole(f *os.File, from, begin, end int64) (last span, err error) {
+	if more, err := endsWith(f, begin, end, LineMore); !more || err != nil {
+		return span{begin, end}, err
+	}
+	r := bufio.NewReader(io.NewSectionReader(f, from, begin-from))
+	known := from == 0
+	for at := from; at < begin; {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return last, err
+		}
+		next := at + int64(len(line))
+		if known && !bytes.HasSuffix(line, []byte(LineMore)) {
+			last = span{at, next}
+		}
+		at, known = next, true
+	}
+	return last, nil
+}
+
+// endsWith tells whether a line ends with a text.
+func endsWith(f *os.File, begin, end int64, text string) (bool, error) {
+	if end-begin < int64(len(text)) {
+		return false, nil
+	}
+	got := make([]byte, len(text))
+	_, err := f.ReadAt(got, end-int64(len(got)))
+	return string(got) == text, err
 }
 
 // torn tells whether a file without a whole line may be one whose first line was torn.

@@ -28,7 +28,12 @@ type Batch struct {
 	After   string // the sink's position before; where it has none, the feed's start: a position, NOW or OLDEST
 	Text    []byte // a line of JSON for each change, with its line feed
 	Changes []Change
+	// Whole says that the changes belong together, as merged changes with old values do: a sink has all of them, or goes on in front of them. All lines but the last end with LineMore.
+	Whole bool
 }
+
+// LineMore is the end of a line whose change belongs together with that of the next line.
+const LineMore = `,"more":true}` + "\n"
 
 // Change is one change of a batch.
 type Change struct {
@@ -42,7 +47,7 @@ func (b *Batch) Reset() {
 	if cap(b.Text) > most {
 		b.Text = nil
 	}
-	b.After, b.Text, b.Changes = "", b.Text[:0], b.Changes[:0]
+	b.After, b.Text, b.Changes, b.Whole = "", b.Text[:0], b.Changes[:0], false
 }
 
 // Position is behind the last change. REQUIRES one change.

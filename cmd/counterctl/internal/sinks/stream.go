@@ -20,7 +20,8 @@ import (
 //	position  the position
 //	change    the line of JSON
 //
-// So a repeat is refused, also if another process writes to the same stream: each change is in it once, and in order.
+// So a repeat is refused, also if another process writes to the same stream: each change is in it once, and in order. Changes that belong together
+// (Batch.Whole) are added by one transaction, as Redis answers a transaction from its own memory.
 //
 // Invariant: the stream's last id is last, and Position is that of this entry. Older entries may be removed (XDEL, XTRIM). The last one
 // must stay: behind another writer's id, or behind changes that were taken back and removed, Redis would refuse changes that the
@@ -139,7 +140,7 @@ func (s *stream) Position() string { return s.position }
 
 // Write sends the entries of a part of the batch, and reads their replies.
 func (s *stream) Write(_ context.Context, b *Batch) error {
-	joined := feedjoin.IsCluster(b.Position())
+	joined := b.Whole || feedjoin.IsCluster(b.Position())
 	for at := 0; at < len(b.Changes); {
 		if joined {
 			if err := s.watch(); err != nil {
@@ -148,7 +149,7 @@ func (s *stream) Write(_ context.Context, b *Batch) error {
 			s.conn.Out = wire.AppendCommand(s.conn.Out, "MULTI")
 		}
 		sent := 0
-		for ; at < len(b.Changes) && len(s.conn.Out) < streamAtOnce; at++ {
+		for ; at < len(b.Changes) && (b.Whole || len(s.conn.Out) < streamAtOnce); at++ {
 			position := b.Changes[at].Position
 			offset, err := Offset(position)
 			if err != nil {

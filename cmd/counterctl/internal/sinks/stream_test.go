@@ -204,3 +204,25 @@ func TestStreamOfCluster(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamOfWholeBatch: changes that belong together are added by one transaction, however long they are.
+func TestStreamOfWholeBatch(t *testing.T) {
+	r, sent := new(fakeRedis), 0
+	r.before = func(command string) {
+		if command == "EXEC" {
+			sent++
+		}
+	}
+	s := &stream{conn: r.dial(t), key: "changes"}
+	b := wholeBatch(0, 3)
+	long := strings.Repeat("x", streamAtOnce)
+	b.Text = nil
+	for i := range b.Changes {
+		b.Text = append(append(b.Text, long...), '\n')
+		b.Changes[i].End = len(b.Text)
+	}
+	write(t, s, b)
+	if got := strings.Join(r.ids, " "); sent != 1 || got != "10-0 20-0 30-0" {
+		t.Errorf("%d transactions, and the stream has %s", sent, got)
+	}
+}

@@ -5,6 +5,7 @@ package migration
 import (
 	"encoding/json"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +78,50 @@ func TestFeedWithOld(t *testing.T) {
 	for _, line := range []string{"set weibo 1 repost=7 old repost=5", "setitem weibo 2 repost=4 comment=9 old none", "delete weibo 2 old comment=9 repost=3"} {
 		if !strings.Contains(out, line) {
 			t.Errorf("counterctl dump does not print %q: %s", line, out)
+		}
+	}
+}
+
+// TestFeedLatestTorn: a machine that stops while counterctl feed --latest --with-old writes the changes of a reply leaves some of its lines. The next run cuts them, and all differences
+// together are the values. It went on behind the last line, and earlier changes of posts that come later in the reply were in no difference.
+func TestFeedLatestTorn(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "changes.jsonl")
+	s := harness.Start(t, "--appendfsync", "always")
+	c := s.Dial(t)
+	harness.SeedSchema(t, c)
+	c.Want("+OK\r\n", "ALTER", "COUNTER", "weibo", "old=on")
+	feed := func() (lines []string) {
+		harness.WantCtl(t, 0, []string{"feed", s.Addr, "--from", "OLDEST", "--latest", "--with-old", "--to", file, "--until-caught-up"}, "it has everything up to the position")
+		return fileLines(t, file)
+	}
+	c.Want("+OK\r\n", "MSET", "1.cntrn", "5", "2.cntrn", "5", "3.cntrn", "5")
+	before := feed()
+	for _, key := range []string{"1.cntrn", "2.cntrn", "3.cntrn", "1.cntrn"} {
+		c.Do("INCR", key)
+	}
+	whole := feed()
+	if len(whole) != len(before)+3 {
+		t.Fatalf("got %q behind %q, want 3 more lines", whole, before)
+	}
+	for torn := len(before); torn < len(whole); torn++ {
+		if err := os.WriteFile(file, []byte(strings.Join(whole[:torn], "\n")+"\n"+whole[torn][:9]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		sum := int64(0)
+		for _, line := range feed() {
+			var change struct {
+				Parts []struct{ Values, Old map[string]int64 }
+			}
+			if err := json.Unmarshal([]byte(line), &change); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range change.Parts {
+				sum += p.Values["repost"] - p.Old["repost"]
+			}
+		}
+		if sum != 19 {
+			t.Errorf("%d lines of a reply of 3 were written: the differences are %d together, want 19", torn-len(before), sum)
 		}
 	}
 }
