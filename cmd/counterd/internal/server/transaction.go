@@ -200,7 +200,8 @@ func changesOf(cmd *row, args [][]byte) int {
 	case cmd.Flags&command.Write == 0:
 		return 0
 	case cmd.Last < 0: // keys, each with its other arguments
-		return (len(args) - cmd.First + cmd.Step - 1) / cmd.Step
+		_, last := cmd.Access().Keys(args)
+		return (last-cmd.First)/cmd.Step + 1
 	case cmd.Is("hdel"):
 		return len(args) - 2
 	case cmd.Group == "hash": // columns and values
