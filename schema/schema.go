@@ -38,6 +38,11 @@ func (s *Schema) IsEmpty() bool { return len(s.counters) == 0 && len(s.pending) 
 // change the slice.
 func (s *Schema) Counters() []*Counter { return s.counters }
 
+// Derives tells whether a counter has derived columns.
+func (s *Schema) Derives() bool {
+	return slices.ContainsFunc(s.counters, func(c *Counter) bool { return len(c.Derived) > 0 })
+}
+
 // HasOld tells whether the log has old values of a counter.
 func (s *Schema) HasOld() bool {
 	return slices.ContainsFunc(s.counters, func(c *Counter) bool { return c.Old })

@@ -147,7 +147,7 @@ func eachPost(cmd *row, args [][]byte, sch *schema.Schema, f func(mid uint64)) {
 func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o *counter.Once, text string) {
 	// Any reply may be an error, which quotes what it is about: a bound by the number of arguments would be too low.
 	o = &counter.Once{Producer: num.Producer, Seq: num.Seq, Epoch: num.Epoch, Room: counter.MaxResult}
-	h, found, size := cmd.Hash(), false, 0
+	h, found, size, derives := cmd.Hash(), false, 0, sch.Derives()
 	for cmd, args := range t.all() {
 		if cmd.Plan == nil && cmd.Flags&(command.ReadOnly|command.Idmp) == 0 {
 			return nil, "ERR IDMP: a numbered transaction accepts commands on posts only, not " + strings.ToUpper(cmd.Name)
@@ -156,7 +156,12 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 		if !found && cmd.First > 0 && cmd.First < len(args) {
 			o.Mid, found = items.Mid(sch, args[cmd.First])
 		}
-		size += changesOf(cmd, args) * changeBytes(cmd, args, sch)
+		switch n := changesOf(cmd, args); {
+		case n > 0 && derives:
+			size += n * changeBytes(cmd, args, sch)
+		case n > 0: // keys need not be parsed
+			size += n * counter.ChangeBytes(&schema.Counter{}, schema.WholeItem)
+		}
 	}
 	if size > counter.MaxOnceBytes { // a crash between two frames of the log would leave those of the first to be made again
 		return nil, fmt.Sprintf("ERR IDMP: a numbered transaction makes changes of at most %d bytes of log, and these may take %d", counter.MaxOnceBytes, size)
