@@ -74,15 +74,18 @@ const (
 // NewestFormat is the newest format of the durable form that this program reads.
 const NewestFormat = oldFormat
 
-// FormatOf is the number in the first line of a durable form; 0: it has none.
-func FormatOf(text []byte) uint32 {
+// FormatOf is the number in the first line of a durable form, which may be newer than NewestFormat. The error is ErrCorrupt.
+func FormatOf(text []byte) (uint32, error) {
 	line, _, _ := bytes.Cut(text, []byte{'\n'})
-	number, _ := bytes.CutPrefix(line, []byte("schema format="))
+	number, found := bytes.CutPrefix(line, []byte("schema format="))
+	if !found || len(number) > 10 {
+		return 0, fmt.Errorf("%w: the schema starts %s: want \"schema format=%d\"", ErrCorrupt, quote(head(line)), durableFormat)
+	}
 	n, err := strconv.ParseUint(string(number), 10, 32)
 	if err != nil {
-		return 0
+		return 0, fmt.Errorf("%w: the schema has format %s: want %d", ErrCorrupt, quote(string(number)), durableFormat)
 	}
-	return uint32(n)
+	return uint32(n), nil
 }
 
 // format is that of the durable form of s.
@@ -199,19 +202,11 @@ func ParseDurable(text []byte) (*Schema, error) {
 
 // checkFormat reads the first line.
 func checkFormat(text []byte) error {
-	line, _, ended := bytes.Cut(text, []byte{'\n'})
-	number, found := bytes.CutPrefix(line, []byte("schema format="))
-	if !ended || !found || len(number) > 10 {
-		return fmt.Errorf("%w: the schema starts %s: want \"schema format=%d\"", ErrCorrupt, quote(head(line)), durableFormat)
+	n, err := FormatOf(text)
+	if err == nil && (n < durableFormat || n > NewestFormat) {
+		err = fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, NewestFormat)
 	}
-	n, err := strconv.ParseUint(string(number), 10, 32)
-	if err != nil {
-		return fmt.Errorf("%w: the schema has format %s: want %d", ErrCorrupt, quote(string(number)), durableFormat)
-	}
-	if n < durableFormat || n > NewestFormat {
-		return fmt.Errorf("%w: the schema has format %d: want %d to %d", ErrVersion, n, durableFormat, NewestFormat)
-	}
-	return nil
+	return err
 }
 
 var errNextLine = errors.New("a next line: want next column NAME id=N, or next counter id=N")

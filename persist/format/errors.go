@@ -137,7 +137,7 @@ func WithDir(err error, dir string) error {
 
 // checkSchema gives a *VersionError for the durable form of a schema that a newer program wrote.
 func checkSchema(file string, text []byte) error {
-	if found := schema.FormatOf(text); found > schema.NewestFormat {
+	if found, err := schema.FormatOf(text); err == nil && found > schema.NewestFormat {
 		return &VersionError{File: file, Found: found, Oldest: 1, Newest: schema.NewestFormat}
 	}
 	return nil
