@@ -158,11 +158,10 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
-// TestNewerImage: an image whose table is of a later version is not damaged: the start is refused, and no older
-// snapshot takes its place.
-func TestNewerImage(t *testing.T) {
-	dir := t.TempDir()
-	s := openDir(t, dir, Options{Manual: true}, seedScript)
+// twoSnapshots makes a store with a post and two snapshots, and returns the manifest of the newer one.
+func twoSnapshots(t *testing.T) (dir string, s *Store, newest *format.Manifest) {
+	dir = t.TempDir()
+	s = openDir(t, dir, Options{Manual: true}, seedScript)
 	for v := range uint64(2) {
 		if err := s.Set("5.cntrn", v); err != nil {
 			t.Fatal(err)
@@ -171,7 +170,13 @@ func TestNewerImage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := s.repl.Manifests()[0]
+	return dir, s, s.repl.Manifests()[0]
+}
+
+// TestNewerImage: an image whose table is of a later version is not damaged: the start is refused, and no older
+// snapshot takes its place.
+func TestNewerImage(t *testing.T) {
+	dir, s, m := twoSnapshots(t)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -217,17 +222,7 @@ func TestNewerImage(t *testing.T) {
 func TestNewerSchema(t *testing.T) {
 	for _, where := range []string{"log", "manifest"} {
 		t.Run(where, func(t *testing.T) {
-			dir := t.TempDir()
-			s := openDir(t, dir, Options{Manual: true}, seedScript)
-			for v := range uint64(2) {
-				if err := s.Set("5.cntrn", v); err != nil {
-					t.Fatal(err)
-				}
-				if err := s.Snapshot(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			m := s.repl.Manifests()[0]
+			dir, s, m := twoSnapshots(t)
 			if where == "log" {
 				if _, err := s.data.Log.AppendSchema("schema format=999\nanything\n"); err != nil {
 					t.Fatal(err)
