@@ -354,14 +354,19 @@ func TestAloneAlthoughSyncsHang(t *testing.T) {
 	})
 }
 
+// failDisk has the disk of a machine take nothing, which is known, or work again.
+func (w *world) failDisk(m *machine, failed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m.failed = failed
+}
+
 // TestNotAloneWithFailedDisk: the replica dies, and the primary's disk fails, which is known. The primary does not become the only node in sync, however long that
 // lasts: it would take no changes, and its power failure would lose changes that both had. The replica comes back and leads with all changes.
 func TestNotAloneWithFailedDisk(t *testing.T) {
 	pair(t, func(t *testing.T, w *world, p, replica *machine) {
 		w.write(t, time.Second)
-		w.mu.Lock()
-		p.failed = true
-		w.mu.Unlock()
+		w.failDisk(p, true)
 		w.kill(replica)
 		for begun := time.Now(); time.Since(begun) < syncTime+slowAfter+10*time.Second; time.Sleep(100 * time.Millisecond) {
 			if w.alone(t, p) {
@@ -371,9 +376,7 @@ func TestNotAloneWithFailedDisk(t *testing.T) {
 		w.off(p)
 		w.revive(replica)
 		until(t, 20*time.Second, "the replica leads", func() bool { return w.shard(t).Primary == replica.id })
-		w.mu.Lock()
-		p.failed = false
-		w.mu.Unlock()
+		w.failDisk(p, false)
 		w.revive(p)
 		w.write(t, 20*time.Second)
 	})
@@ -384,14 +387,13 @@ func TestAloneBehindFailure(t *testing.T) {
 	pair(t, func(t *testing.T, w *world, p, replica *machine) {
 		w.write(t, time.Second)
 		w.mu.Lock()
-		p.failed, p.syncs = true, 800*time.Millisecond
+		p.syncs = 800 * time.Millisecond
 		w.mu.Unlock()
+		w.failDisk(p, true)
 		w.kept(t, p, func() {
 			w.kill(replica)
 			time.Sleep(syncTime + slowAfter + time.Second)
-			w.mu.Lock()
-			p.failed = false
-			w.mu.Unlock()
+			w.failDisk(p, false)
 		})
 	})
 }
