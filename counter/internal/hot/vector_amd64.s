@@ -30,6 +30,15 @@
 	VPADDQ   TMP, to, to \
 	VPSRLQ   $32, to, to
 
+// ITEMS makes items those of the bucket at DI, and K1 the places that are used among those of AX. Z10 and Z11 have the index and the shift, K7 the bytes.
+#define ITEMS(items) \
+	VPMOVZXWQ  (DI), LANE                      \
+	VMOVDQU8.Z const_headerBytes(DI), K7, items \
+	KMOVB      AX, K1                          \
+	VPTESTMQ   LANE, LANE, K1, K1              \
+	VPERMW     items, Z10, items               \
+	VPSRLVQ    Z11, items, items
+
 // func pickBuckets(v *vectors, first unsafe.Pointer, bucket uint64, buckets int, masks *bucketMasks, words *uint64) (picked int, unfit uint64)
 TEXT ·pickBuckets(SB), NOSPLIT, $0-64
 	MOVQ v+0(FP), SI
@@ -74,12 +83,7 @@ loop:
 	TESTL   AX, AX
 	JZ      empty
 	PREFETCHT0 1024(DI)           // that far the processor does not look ahead by itself
-	VPMOVZXWQ  (DI), LANE
-	VMOVDQU8.Z const_headerBytes(DI), K7, QUOT
-	KMOVB      AX, K1
-	VPTESTMQ   LANE, LANE, K1, K1 // places that are used
-	VPERMW     QUOT, Z10, QUOT
-	VPSRLVQ    Z11, QUOT, QUOT    // items
+	ITEMS(QUOT)
 	VPSRLQ     X12, QUOT, COLS
 	VPANDQ     Z15, COLS, COLS
 	VPANDQ     Z16, QUOT, QUOT
@@ -220,12 +224,7 @@ filter:
 	MOVBLZX (R9), AX
 	TESTL   AX, AX
 	JZ      filtered
-	KMOVB      AX, K1
-	VPMOVZXWQ  (DI), Z0
-	VPTESTMQ   Z0, Z0, K1, K1     // places that are used
-	VMOVDQU8.Z const_headerBytes(DI), K7, Z1
-	VPERMW     Z1, Z10, Z1
-	VPSRLVQ    Z11, Z1, Z1
+	ITEMS(Z1)
 	VPANDQ     Z12, Z1, Z1
 	VPSUBQ     Z13, Z1, Z1
 	VPCMPUQ    $2, Z14, Z1, K1, K1
