@@ -11,11 +11,11 @@
 #   RATE       operations a second (50% of the most that the peer answers)               WORKLOADS  what is asked (incr)
 #   DEPTH      in flight on a connection at most (16)   DURATION   of quiet windows, and of busy ones, of each (6s)   SLICES  windows of each (3)
 #   FLOOD      connections that flood (10,100; empty: none)          FLOOD_DEPTH  increments in each of their pipelines (1000)
-#   HEAVY      very large commands (the eight of bench/heavy; empty: none)               PEER_PASSWORD  of the server of yours
+#   HEAVY      very large commands (the nine of bench/heavy; empty: none)               PEER_PASSWORD  of the server of yours
 #   OUT        directory for the JSON and HTML files    SERVER_CPU, CLIENT_CPU  processors (0 and 1; empty: not pinned)
 . "$(dirname "$0")/lib.sh"
 POSTS=${POSTS:-2000000} WHILE=${WHILE-bgsave,rewrite,fullsync,demote,repack,seal,check,scrub} RATE=${RATE:-50%} WORKLOADS=${WORKLOADS:-incr} DEPTH=${DEPTH:-16}
-DURATION=${DURATION:-6s} SLICES=${SLICES:-3} FLOOD=${FLOOD-10,100} FLOOD_DEPTH=${FLOOD_DEPTH:-1000} HEAVY=${HEAVY-pipeline,mget,counter.mget,exec,counter.mset,update,del,publish}
+DURATION=${DURATION:-6s} SLICES=${SLICES:-3} FLOOD=${FLOOD-10,100} FLOOD_DEPTH=${FLOOD_DEPTH:-1000} HEAVY=${HEAVY-pipeline,mget,counter.mget,exec,counter.mset,update,del,find,publish}
 SERVER_CPU=${SERVER_CPU-0} CLIENT_CPU=${CLIENT_CPU-1} OUT=${OUT:-$dir/out} PEER_PASSWORD=${PEER_PASSWORD:-} PEER_BIN=${PEER_BIN-redis-server}
 [ $# -le 1 ] || fail "takes one peer, HOST:PORT[,MODEL], not $#"
 if [ -n "$CLIENT_CPU" ] && [ "$(nproc)" -lt 2 ]; then fail "one processor is too few for a server and its load: SERVER_CPU= CLIENT_CPU= does without pinning"; fi

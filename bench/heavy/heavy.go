@@ -55,6 +55,7 @@ var kinds = []kind{
 	{"counter.mset", "COUNTER.MSET of 4,096 posts", true, mset},
 	{"update", "COUNTER.UPDATE of 10,000 posts as one change", true, update},
 	{"del", "DEL of 10,000 posts, which are then set again 256 at a time", true, del},
+	{"find", "COUNTER.FIND of 10,000 posts, and COUNTER.SUM of all, in turn", true, find},
 	{"publish", "PUBLISH to 5,000 subscribers", false, publish},
 }
 
@@ -146,6 +147,12 @@ func update(p *Posts) []Turn {
 	// With RETURNING it is one change.
 	args := []string{"COUNTER.UPDATE", p.Counter, "MID", ">=", from, "AND", "MID", "<=", to, "RESET", p.columnOf(0), "RETURNING", "NEW"}
 	return []Turn{{wire.AppendCommand(nil, args...), 1}}
+}
+
+func find(p *Posts) []Turn {
+	column := p.columnOf(0)
+	found := wire.AppendCommand(nil, "COUNTER.FIND", p.Counter, "WHERE", column, ">=", "0", "LIMIT", strconv.Itoa(changes))
+	return []Turn{{found, 1}, {wire.AppendCommand(nil, "COUNTER.SUM", p.Counter, column), 1}}
 }
 
 // columnOf is the name of a column in conditions: its suffix is one.

@@ -29,7 +29,7 @@ func testPosts() *Posts {
 
 // TestTurns: every kind is made of complete commands of the size that its line promises, as many as replies are waited for.
 func TestTurns(t *testing.T) {
-	args := map[string]int{"mget": 65_536, "counter.mget": 65_535, "exec": 2, "counter.mset": 2 + 4*4096, "update": 13, "del": 10_001, "publish": 3} // of the largest command
+	args := map[string]int{"mget": 65_536, "counter.mget": 65_535, "exec": 2, "counter.mset": 2 + 4*4096, "update": 13, "del": 10_001, "find": 8, "publish": 3} // of the largest command
 	for _, k := range kinds {
 		if k.turns == nil {
 			continue

@@ -25,15 +25,23 @@ func runLoad() {
 	}
 }
 
-// apart starts the process, with nice where there is that program: the clients that are measured come first.
+// politely are programs that start another one so that the clients that are measured come first, the best one first. Linux takes the processor from a
+// process of the class idle as soon as another one wakes up. From a process of lower priority alone it does so when its slice of 3 ms is over: PUBLISH to 5,000
+// subscribers by such a process made others wait for 6.7 ms instead of 1.1 (p99).
+var politely = [][]string{{"chrt", "-i", "0"}, {"nice", "-n", "19"}}
+
+// apart starts the process, by the first of politely that is there.
 func apart(ctx context.Context) (io.WriteCloser, io.Reader, func() error, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	if nice, err := exec.LookPath("nice"); err == nil {
-		cmd = exec.CommandContext(ctx, nice, "-n", "19", self)
+	for _, by := range politely {
+		if path, err := exec.LookPath(by[0]); err == nil {
+			cmd = exec.CommandContext(ctx, path, append(by[1:len(by):len(by)], self)...)
+			break
+		}
 	}
 	cmd.Env = append(os.Environ(), asLoad+"=1")
 	cmd.Stderr = os.Stderr
