@@ -31,8 +31,8 @@ type Search interface {
 	Await(ctx context.Context, alone bool) (_ context.Context, end func() Told)
 }
 
-// ErrHoldsNothing: a damaged directory holds nothing, and its node has never taken part in its cluster. The directory is opened as a new one.
-var ErrHoldsNothing = errors.New("this node is new, and its directory holds nothing")
+// ErrHoldsNothing: a damaged directory holds nothing, and its node has never taken part in its cluster, or is of no shard. The directory is opened as a new one.
+var ErrHoldsNothing = errors.New("this node is of no shard, and its directory holds nothing")
 
 // Told is the word of REPLICAOF to a node that is being opened. The zero value is nothing.
 type Told struct {
@@ -63,7 +63,7 @@ type Helper struct {
 
 // openAnew opens a damaged directory that holds nothing as that of a new node. Its files are kept, under other names.
 func (h *Healer) openAnew(dir string, damage error, open func() (*counter.Store, error)) (*counter.Store, error) {
-	h.node.logger.Error("the data directory is damaged, and it is that of a new node, which holds nothing; setting its files aside", "dir", dir, "error", damage)
+	h.node.logger.Error("the data directory is damaged, and holds nothing, as the node is of no shard; setting its files aside", "dir", dir, "error", damage)
 	if err := past.RenewEmpty(h.node.fs, dir); err != nil {
 		return nil, errors.Join(damage, err)
 	}

@@ -25,7 +25,8 @@ import (
 //	the primary leads, and is another     the files are set aside
 //	else                                  wait: another node in sync takes over when this one's lease has run out
 //
-// A node that has never had a part in the cluster, and whose directory holds nothing, needs nobody: it is opened as a new one.
+// A node that has never had a part in the cluster, or is free, and whose directory holds nothing, needs nobody: it is opened as a new one. With HEALING it could not
+// be the first primary of a shard.
 //
 // The others may wait for this node in their turn: nodes that lost power choose the one with the most among all that are in sync. So a
 // node with a damaged log asks all members of the shard for frames meanwhile (others, repl.Healer).
@@ -53,15 +54,13 @@ func (m *Member) findHelp(ctx context.Context) (primary repl.Address, err error)
 	if err != nil {
 		return primary, fmt.Errorf("the node does not know which one of the cluster it is: %w", err)
 	}
-	if cluster.NeverJoined(m.fs(), dir) {
-		if nothing, err := past.HoldsNothing(m.fs(), dir); nothing && err == nil {
-			return primary, repl.ErrHoldsNothing
-		}
+	if cluster.NeverJoined(m.fs(), dir) && m.holdsNothing() {
+		return primary, repl.ErrHoldsNothing
 	}
 	var told time.Time
 	for {
 		primary, err := m.helper(ctx, id)
-		if err == nil || errors.Is(err, errOnlyInSync) {
+		if err == nil || errors.Is(err, errOnlyInSync) || errors.Is(err, repl.ErrHoldsNothing) {
 			return primary, err
 		}
 		if time.Since(told) >= helpTell {
@@ -76,6 +75,12 @@ func (m *Member) findHelp(ctx context.Context) (primary repl.Address, err error)
 	}
 }
 
+// holdsNothing tells whether the damaged directory is known to hold nothing.
+func (m *Member) holdsNothing() bool {
+	nothing, err := past.HoldsNothing(m.fs(), m.config.Get().Dir)
+	return nothing && err == nil
+}
+
 // helper looks once.
 func (m *Member) helper(ctx context.Context, id topology.NodeID) (primary repl.Address, err error) {
 	ask, cancel := context.WithTimeout(ctx, helpAsk)
@@ -88,6 +93,8 @@ func (m *Member) helper(ctx context.Context, id topology.NodeID) (primary repl.A
 	switch {
 	case node == nil: // etcd may have been lost
 		return primary, errUnknown
+	case node.Shard == 0 && m.holdsNothing():
+		return primary, repl.ErrHoldsNothing
 	case node.Shard == 0:
 		return primary, nil // a free node: the cluster counts on nothing that it has
 	}

@@ -19,13 +19,17 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// emptyRegistry is an etcd without any node. When it was asked, the node's process ends.
+// emptyRegistry is an etcd without any node, or with one free node. When it was asked for another one, the node's process ends.
 type emptyRegistry struct {
 	registry.Registry
+	free  topology.NodeID
 	asked func()
 }
 
 func (r emptyRegistry) Load(context.Context) (*topology.Map, error) {
+	if r.free != "" {
+		return &topology.Map{Nodes: map[topology.NodeID]*topology.Node{r.free: {ID: r.free}}}, nil
+	}
 	r.asked()
 	return &topology.Map{}, nil
 }
@@ -40,7 +44,7 @@ func (roleHost) Machine() role.Machine   { return role.Machine{} }
 func (h roleHost) Store() *counter.Store { return h.store }
 
 // TestNewNodeDamaged: a node whose files were damaged before it had a part in the cluster is opened as a new node if its directory holds
-// nothing. It waited for a person: etcd did not know it. A node that may have data waits, keeps its files as they are, and its log names the steps for a person.
+// nothing. It waited for a person: etcd did not know it. The same holds for a free node: it healed, and could not be the first primary of a shard. A node that may have data waits, keeps its files as they are, and its log names the steps for a person.
 func TestNewNodeDamaged(t *testing.T) {
 	_, placeholder := bareMember(t)
 	for _, c := range []struct {
@@ -48,12 +52,14 @@ func TestNewNodeDamaged(t *testing.T) {
 		history bool // both files are damaged, too
 		data    bool
 		joined  bool
+		free    bool // etcd knows the node
 		opens   bool
 	}{
 		{name: "the log", opens: true},
 		{name: "the log and HISTORY", history: true, opens: true},
 		{name: "a log with data, and HISTORY", history: true, data: true},
 		{name: "the log of a node of a cluster", joined: true},
+		{name: "the log of a free node", free: true, opens: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conf := config.Default()
@@ -69,6 +75,9 @@ func TestNewNodeDamaged(t *testing.T) {
 			home, err := cluster.OpenDirectory(vfs.OS(), conf.Dir)
 			if err == nil && c.joined {
 				err = home.Join("abc")
+			}
+			if err == nil && c.free {
+				err = home.SetStarts([]topology.Start{{Count: 1, Token: "a"}})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -91,7 +100,11 @@ func TestNewNodeDamaged(t *testing.T) {
 			log := slog.New(slog.NewTextHandler(&told, nil))
 			n := role.New(roleHost{store: placeholder}, config.NewLive(conf), "run", log)
 			m := New(nil, n, config.NewLive(conf), log)
-			m.UseRegistry(emptyRegistry{asked: n.EndOpening})
+			etcd := emptyRegistry{asked: n.EndOpening}
+			if c.free {
+				etcd.free = home.Node()
+			}
+			m.UseRegistry(etcd)
 			store, err = n.Open(open)
 			_, aside := os.Stat(filepath.Join(conf.Dir, format.DamagedName(format.LogDirName, 1)))
 			if !c.opens {
