@@ -170,8 +170,12 @@ func (r *changeSets) addSeries(g changeSet, first int, blk *block.Block) (_ *blo
 		if blk.Moved != nil {
 			blk.Moved[op.Mid] = struct{}{}
 		}
+		group := op.in // see findInGroups
+		if !b.data.SlotGroups {
+			group = slot.Group(op.Mid)
+		}
 		i := uint64(done - 1)
-		r.series.entries = append(r.series.entries, producers.Entry{Seq: seq + i, Value: value, Hash: op.hash(), Group: slot.Group(op.Mid)})
+		r.series.entries = append(r.series.entries, producers.Entry{Seq: seq + i, Value: value, Hash: op.hash(), Group: group})
 		if b.data.Log != nil {
 			s.records = format.AppendOnceSet(s.records, number, less+i, op.hash(), op.Counter.ID, col.ID, op.Mid, value)
 			if !s.held {
