@@ -42,6 +42,7 @@ type Server struct {
 	machine  role.Machine
 	web      *web.Server      // nil without metrics-addr
 	console  *console.Monitor // the same
+	links    gather.Settings  // the constant part of linkSettings: each of its functions is allocated
 	ending   atomic.Bool      // Shutdown has begun
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
@@ -86,6 +87,7 @@ func NewOn(machine role.Machine, conf config.Config, log *slog.Logger, level *sl
 	s.windows = aging.NewWindows(host{s}, log)
 	s.role = role.New(s, s.config, s.runID, log)
 	if conf.Cluster.Enabled {
+		s.links = gather.Settings{TLS: s.LinkTLS, Connect: s.machine.Connect, Watch: s.watchLink}
 		s.shards = gather.New(s.linkSettings, log)
 		s.cluster = serving.New(host{s}, s.role, s.config, log)
 	}
@@ -397,8 +399,10 @@ func (s host) CommandRate() float64 { return s.srv.sampler.Rates().Commands }
 
 // linkSettings are those of links to other nodes: as replicas have them to their primary.
 func (s *Server) linkSettings() gather.Settings {
-	c := s.config.Get()
-	return gather.Settings{User: c.MasterUser, Password: c.MasterAuth, TLS: s.LinkTLS, Connect: s.machine.Connect, Watch: s.watchLink, Timeout: time.Duration(c.Cluster.NodeTimeout) * time.Millisecond}
+	c, set := s.config.Get(), s.links
+	set.User, set.Password = c.MasterUser, c.MasterAuth
+	set.Timeout = time.Duration(c.Cluster.NodeTimeout) * time.Millisecond
+	return set
 }
 
 // watchLink has a loop read a link: see gather.Settings.

@@ -53,12 +53,12 @@ func newLink(s *Shard, name string, loop int) *link {
 	return &link{shard: s, lane: first, lanes: []*lane{first}, loop: loop, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
 }
 
-// enqueue takes an ask over. It is written by flush.
-func (l *link) enqueue(a *Ask) {
+// enqueue takes an ask over, now. It is written by flush.
+func (l *link) enqueue(a *Ask, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.link = l
-	l.used = time.Now()
+	l.used = now
 	switch {
 	case l.closed:
 		a.err = errClosed
@@ -204,6 +204,15 @@ func (l *link) received(c *conn, b []byte) (used int, err error) {
 		return 0, errReplaced
 	}
 	for used < len(b) {
+		a := l.flying.front()
+		if a != nil {
+			if n := a.counted(b[used:]); n > 0 {
+				if used += n; a.at == len(a.cmds) {
+					l.done(a)
+				}
+				continue
+			}
+		}
 		n, err := c.scan.next(b[used:])
 		if err != nil {
 			return used, err
@@ -211,7 +220,6 @@ func (l *link) received(c *conn, b []byte) (used int, err error) {
 		if n == 0 {
 			break
 		}
-		a := l.flying.front()
 		if a == nil {
 			return used, fmt.Errorf("%w: nothing was asked, and %.40q came", ErrProtocol, b[used:used+n])
 		}
@@ -220,15 +228,20 @@ func (l *link) received(c *conn, b []byte) (used int, err error) {
 			return used, err
 		}
 		if used += n; done {
-			l.flying.pop()
-			l.forget(a)
-			if !a.given {
-				a.round.finished()
-			}
+			l.done(a)
 		}
 	}
 	l.admit()
 	return used, nil
+}
+
+// done ends an ask, the first that was sent, which has all its replies. REQUIRES mu.
+func (l *link) done(a *Ask) {
+	l.flying.pop()
+	l.forget(a)
+	if !a.given {
+		a.round.finished()
+	}
 }
 
 // forget takes what a ask that is in no list any more counted for. REQUIRES mu.

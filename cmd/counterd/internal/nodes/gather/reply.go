@@ -72,23 +72,31 @@ func short(b []byte) (size, inner int) {
 	}
 	switch b[0] {
 	case ':':
-		size = lineEnd(binary.LittleEndian.Uint64(b))
-		if size == 0 {
-			if size = lineEnd(binary.LittleEndian.Uint64(b[8:])); size == 0 {
-				return 0, 0
-			}
-			size += 8
-		}
-		if size < 3 || b[size-2] != '\r' {
-			return 0, 0
-		}
-		return size, 0
+		return integer(b), 0
 	case '*':
 		if b[2] == '\r' && b[3] == '\n' && b[1]-'0' < 10 {
 			return 4, int(b[1] - '0')
 		}
 	}
 	return 0, 0
+}
+
+// integer is the length of the integer that b begins with. It is 0 for other replies, and for integers of more digits than short takes.
+func integer(b []byte) (size int) {
+	if len(b) < 16 || b[0] != ':' {
+		return 0
+	}
+	size = lineEnd(binary.LittleEndian.Uint64(b))
+	if size == 0 {
+		if size = lineEnd(binary.LittleEndian.Uint64(b[8:])); size == 0 {
+			return 0
+		}
+		size += 8
+	}
+	if size < 3 || b[size-2] != '\r' {
+		return 0
+	}
+	return size
 }
 
 // lineEnd is the number of bytes of w up to its first line feed, and with it; 0: it has none.

@@ -101,7 +101,7 @@ func (r *Round) send(session int64, within time.Duration) {
 		}
 		r.pending.Add(1)
 		a.Shard.start()
-		links[uint64(session)%uint64(len(links))].enqueue(a)
+		links[uint64(session)%uint64(len(links))].enqueue(a, now)
 	}
 }
 

@@ -66,7 +66,7 @@ func (f *Scatter) PlanEach(cmd *command.Access, keys [][]byte) (planned int) {
 // planSeries makes the parts of a series, the last command. The owners of its keys are numbers of shares, and become numbers of parts.
 func planSeries(f *Scatter, k *order) {
 	p := part{cmd: len(f.cmds) - 1, kind: kindOf(k), series: true}
-	f.head = gather.AppendHead(f.head[:0], k.cmd.Name)
+	long := -1 // the argument that head is for
 	local := len(f.args)
 	for i, key := range k.series {
 		of := &f.shares[k.owners[i]]
@@ -76,6 +76,10 @@ func planSeries(f *Scatter, k *order) {
 		} else {
 			if fresh = of.ask == nil || of.ask.Full(); fresh {
 				of.ask = f.round.Ask(of.shard)
+			}
+			if len(key) != long { // those of a pipeline mostly have one length
+				long = len(key)
+				f.head = gather.AppendHead(f.head[:0], k.cmd.Name, long)
 			}
 			n := of.ask.AddLike(p.kind, f.head, key)
 			if fresh {

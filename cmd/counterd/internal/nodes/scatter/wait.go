@@ -126,13 +126,16 @@ func (f *Scatter) collectReplies() (again bool) {
 
 // collectParts is collectReplies for all parts but those of series: troubled looks at these.
 func collectParts(f *Scatter) (again bool) {
-	now := time.Now()
-	set := f.shards.Settings()
+	var now time.Time // both are set for the first part that is looked at: a turn of series has none
+	var set gather.Settings
 	for i := range f.parts {
 		p := &f.parts[i]
 		k := &f.cmds[p.cmd]
 		if p.reply != nil || p.series {
 			continue
+		}
+		if now.IsZero() {
+			now, set = time.Now(), f.shards.Settings()
 		}
 		var reply []byte
 		doubt, why := false, error(nil)
