@@ -146,11 +146,15 @@ func (l *loop) keepSpare(w *scratch) bool {
 
 // run serves until stop, or until another goroutine does.
 func (l *loop) run() {
-	wake := func(uintptr) bool { return l.poll() }
+	looks, slept := 0, true
+	wake := func(uintptr) bool { looks++; return l.poll() }
 	for {
-		if !l.poll() && l.lanes.idle() {
+		if found := (!slept || !l.lanes.idle()) && l.poll(); found {
+			slept = false
+		} else if l.lanes.idle() {
+			looks = 0
 			l.asleep.Store(true)
-			err := l.raw.Read(wake) // sleeps until something is ready
+			err := l.raw.Read(wake) // looks, and sleeps until something is ready
 			l.asleep.Store(false)
 			if err != nil {
 				_ = l.file.Close()
@@ -159,6 +163,7 @@ func (l *loop) run() {
 				close(l.stopped)
 				return
 			}
+			slept = looks > 1 // most likely it sleeps again behind the cycle: Read looks then, and a look before would be in vain
 		}
 		if !l.cycle() {
 			return
