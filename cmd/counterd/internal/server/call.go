@@ -11,6 +11,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/counter"
@@ -122,13 +123,24 @@ func (c *call) refreshStore() {
 // names is the schema that keys are read by: that of the node's data where it leads a shard, else the cluster's. A free
 // node's data has none, and a replica's may be behind.
 func (c *call) names() *schema.Schema {
-	if c.srv.cluster != nil {
-		if st := c.srv.cluster.Now(); !st.Primary && st.Schema() != nil {
-			return st.Schema()
-		}
+	if sch := clusterNames(c); sch != nil {
+		return sch
 	}
 	return c.store.Schema()
 }
+
+// clusterNames is names where that is the schema of the cluster; otherwise nil.
+func clusterNames(c *call) *schema.Schema {
+	if c.srv.cluster != nil {
+		if st := c.srv.cluster.Now(); !st.Primary {
+			return st.Schema()
+		}
+	}
+	return nil
+}
+
+// passesOn tells whether all commands on posts go to other nodes, whatever the node has loaded of its own data.
+func passesOn(c *client) bool { return scatter.PassesOn(c.scatter) && clusterNames(&c.call) != nil }
 
 // knownNames is names, or nil while data is being loaded.
 func (c *call) knownNames() *schema.Schema {

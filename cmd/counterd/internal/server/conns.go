@@ -204,7 +204,7 @@ func (s scatterConn) Settle() bool                 { return settle(&s.c.call) }
 func (s scatterConn) InLoop() bool                 { return s.c.session.InLoop() }
 func (s scatterConn) LeaveLoop()                   { s.c.session.LeaveLoop() }
 func (s scatterConn) Schema() *schema.Schema       { return s.c.call.names() }
-func (s scatterConn) Lets(f command.Flags) bool    { return s.c.srv.role.Lets(f) }
+func (s scatterConn) Lets(f command.Flags) bool    { return !s.c.call.loading && s.c.srv.role.Lets(f) }
 func (s scatterConn) Owned() slot.Set              { return s.c.call.store.Groups().Owned() }
 func (s scatterConn) Tracks() bool                 { return s.c.call.reads != nil }
 func (s scatterConn) Run()                         { s.c.call.flush() }
@@ -217,7 +217,7 @@ func (s scatterConn) Command(name string) *command.Access {
 }
 
 func (s scatterConn) Serves(cmd *command.Access) bool {
-	return s.c.srv.role.Lets(cmd.Flags) && s.c.call.openServed(s.row(cmd), nil)
+	return s.Lets(cmd.Flags) && s.c.call.openServed(s.row(cmd), nil)
 }
 
 func (s scatterConn) Refusal(cmd *command.Access, args [][]byte) string {

@@ -122,7 +122,7 @@ func (c *client) scatters(cmd *row, args [][]byte) bool {
 	if cmd != nil && cmd.Sub != nil && len(args) > 1 { // OBJECT
 		cmd = cmd.Subcommand(args[1])
 	}
-	return cmd != nil && cmd.Plan != nil && c.scatter.Concerns(cmd.Access()) && cmd.Takes(args) && c.login.authed && !c.multi.active && !c.call.loading &&
+	return cmd != nil && cmd.Plan != nil && c.scatter.Concerns(cmd.Access()) && cmd.Takes(args) && c.login.authed && !c.multi.active && (!c.call.loading || passesOn(c)) &&
 		c.confined == 0 && c.call.userMay(cmd, args) && c.scatter.Plan(cmd.Access(), args)
 }
 

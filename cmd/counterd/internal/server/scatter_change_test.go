@@ -14,6 +14,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/freeport"
 	"github.com/counterd/counterd/internal/testkit/seed"
@@ -268,4 +270,45 @@ func TestForwardChangeByReplica(t *testing.T) {
 			t.Errorf("shard %d: got %d and %v", i, n, err)
 		}
 	}
+}
+
+// TestForwardWhileLoading: a replica that opens its store anew, as behind a full copy, passes commands of its forward port on. It answered LOADING to those on single posts.
+func TestForwardWhileLoading(t *testing.T) {
+	dir := t.TempDir()
+	k := startClusterIn(t, func(i int, _ *counter.Options) string {
+		if i == 1 {
+			return dir
+		}
+		return ""
+	}, func(c *config.Config) { c.Cluster.ForwardPort = freeport.Take(t) }, 2, 1)
+	k.schema = topology.Schema{Text: string(k.srv[0].Store().Schema().AppendText(nil)), Revision: 1}
+	k.stand()
+	k.srv[1].Open = func() (*counter.Store, error) { return counter.Open(dir, counter.Options{}) }
+	c, late := k.forward(1, 2), k.forward(0, 2)
+	here, there := k.mid(0, 0), k.mid(1, 0) // posts of its own shard, and of another one
+	c.want(fmt.Sprintf("INCR %d.cntcm", here), ":1")
+	c.want(fmt.Sprintf("COUNTER.MGET weibo %d %d", here, there), "[[:1 :0] nil]")
+	err := k.srv[1].Reopen(func(string) error {
+		for _, w := range []*wireClient{c, k.forward(1, 2)} {
+			for _, mid := range []uint64{here, there} {
+				w.want(fmt.Sprintf("SET %d.cntcm 5", mid), "+OK")
+				w.want(fmt.Sprintf("INCR %d.cntcm IDMP p %d", mid, mid), ":6")
+				w.want(fmt.Sprintf("INCR %d.cntcm IDMP p %d", mid, mid), ":6")
+				w.want(fmt.Sprintf("DEL %d", mid), ":1")
+			}
+			w.want(fmt.Sprintf("MSET %d.cntcm 7", here), "+OK")
+			w.want(fmt.Sprintf("COUNTER.MGET weibo %d %d", here, there), "[[:7 :0] nil]")
+			w.want("COUNTER.SUM weibo comment", ":7")
+			w.want("MULTI", "+OK")
+			w.want(fmt.Sprintf("INCR %d.cntcm", here), "+QUEUED")
+			w.want("EXEC", "[:8]")
+			w.want(fmt.Sprintf("DEL %d", here), ":1")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late.want(fmt.Sprintf("EXISTS %d %d", here, there), ":0")
+	c.want(fmt.Sprintf("INCR %d.cntcm", here), ":1")
 }

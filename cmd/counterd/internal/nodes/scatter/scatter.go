@@ -176,6 +176,9 @@ func (f *Scatter) askShard(p *part, shard *gather.Shard) {
 // Forwards tells whether the connection came by a forward port. A nil Scatter did not.
 func (f *Scatter) Forwards() bool { return f != nil && f.forward }
 
+// PassesOn tells whether all commands on posts go to other nodes: the connection came by a forward port, and the node leads no shard. So they need not wait for the node's data.
+func PassesOn(f *Scatter) bool { return f.forward && f.shards.View().Local == nil }
+
 // Concerns tells whether Plan can plan a command: on a forward port every one, else those on any number of posts. It is
 // asked before the rights of the user, which cost more, as most commands of an ordinary port name one post.
 func (f *Scatter) Concerns(cmd *command.Access) bool {
