@@ -37,7 +37,8 @@ const (
 	packBusyShare = 19
 	packBusy      = 0.5
 	// packTurn is the time of work between two pauses. A server with one processor serves nobody meanwhile: with 5 ms,
-	// one operation in a hundred waited that long while the log was packed. A step of a chunk takes 0.1 to 0.5 ms (format.ChunkPacker.Rest).
+	// one operation in a hundred waited that long while the log was packed. A chunk takes 0.1 to 0.3 ms, so there is a pause behind
+	// one to three.
 	packTurn = 250 * time.Microsecond
 	// PackRetry is the pause after a failure: a disk in trouble is not made better by more work.
 	PackRetry = time.Minute
