@@ -47,12 +47,7 @@ func giveUp(fsys vfs.FS, dir string, h format.Healing) error {
 	if err != nil {
 		return err
 	}
-	h.Aside, h.Set = true, 1
-	for _, name := range names {
-		if _, n, ok := format.ParseDamaged(name); ok {
-			h.Set = max(h.Set, n+1)
-		}
-	}
+	h.Aside, h.Set = true, newestSet(names)+1
 	switch was, err := ReadHealing(fsys, dir); {
 	case errors.Is(err, format.ErrCorrupt):
 		h.First = 0
@@ -212,18 +207,23 @@ func Healed(fsys vfs.FS, dir string, keep bool) (kept int, err error) {
 	if err := fsys.SyncDir(dir); err != nil {
 		return 0, err
 	}
-	newest := uint64(0)
-	for _, name := range names {
-		if _, n, ok := format.ParseDamaged(name); ok {
-			newest = max(newest, n)
-		}
-	}
+	newest := newestSet(names)
 	for _, name := range names {
 		if _, n, ok := format.ParseDamaged(name); ok && (keep || n == newest || n == h.First || removeAll(fsys, filepath.Join(dir, name)) != nil) {
 			kept++ // the disk may be damaged where an old set is, which does no harm: the next healing tries again
 		}
 	}
 	return kept, nil
+}
+
+// newestSet is the number of the newest set of files that were set aside, among the names in a data directory; 0: there is none.
+func newestSet(names []string) (newest uint64) {
+	for _, name := range names {
+		if _, n, ok := format.ParseDamaged(name); ok {
+			newest = max(newest, n)
+		}
+	}
+	return newest
 }
 
 // removeAll removes a file, or a folder of files.

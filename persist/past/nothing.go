@@ -64,12 +64,7 @@ func RenewEmpty(fsys vfs.FS, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	set := uint64(1)
-	for _, name := range names {
-		if _, n, ok := format.ParseDamaged(name); ok {
-			set = max(set, n+1)
-		}
-	}
+	set := newestSet(names) + 1
 	for _, name := range names {
 		if !slices.Contains(emptyNames, name) {
 			continue
