@@ -56,6 +56,18 @@ func TestForwardUpdate(t *testing.T) {
 	}
 }
 
+// refuseChanges has a shard, counted from 0, refuse changes. It returns the answer to a change of which the others have made their parts.
+func (k *testCluster) refuseChanges(shard int) (uncertain string) {
+	const refusal = "CLUSTERDOWN as the agent says"
+	k.change = func(i int, st *cluster.Standing) {
+		if i == shard {
+			st.Writes = refusal
+		}
+	}
+	k.stand()
+	return fmt.Sprintf("-UNCERTAIN the change was made in a part: shard %d (127.0.0.1:%d): %s", shard+1, k.nodes[shard].Port, refusal)
+}
+
 // TestForwardUpdateInPart has a shard refuse its part of a change: the error says which, and that others made theirs. With a
 // number it is made by the rest when it is sent again, and by nobody twice.
 func TestForwardUpdateInPart(t *testing.T) {
@@ -68,13 +80,7 @@ func TestForwardUpdateInPart(t *testing.T) {
 				c.want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, n)), "+OK")
 			}
 		}
-		k.change = func(i int, st *cluster.Standing) {
-			if i == bad {
-				st.Writes = "CLUSTERDOWN as the agent says"
-			}
-		}
-		k.stand()
-		refused := fmt.Sprintf("-UNCERTAIN the change was made in a part: shard %d (127.0.0.1:%d): CLUSTERDOWN as the agent says", bad+1, k.nodes[bad].Port)
+		refused := k.refuseChanges(bad)
 		if bad == 0 { // it is asked first, and takes no changes at all
 			refused = "-CLUSTERDOWN as the agent says"
 		}
@@ -124,14 +130,9 @@ func TestForwardUpdateLongAnswer(t *testing.T) {
 		for range 2 {
 			want("1", "-"+idmp.ErrGone)
 		}
-		k.change = func(i int, st *cluster.Standing) {
-			if i == 2 {
-				st.Writes = "CLUSTERDOWN as the agent says"
-			}
-		}
-		k.stand()
+		uncertain := k.refuseChanges(2)
 		for range 2 {
-			want("2", fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 3 (127.0.0.1:%d): CLUSTERDOWN as the agent says", k.nodes[2].Port))
+			want("2", uncertain)
 		}
 		k.change = nil
 		k.stand()
@@ -155,13 +156,7 @@ func TestForwardUpdateMoved(t *testing.T) {
 			}
 		}
 		const update = "COUNTER.UPDATE weibo WHERE comment >= 0 INCR comment 10 IDMP p 1"
-		k.change = func(i int, st *cluster.Standing) {
-			if i == 1 {
-				st.Writes = "CLUSTERDOWN as the agent says"
-			}
-		}
-		k.stand()
-		c.want(update, fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): CLUSTERDOWN as the agent says", k.nodes[1].Port))
+		c.want(update, k.refuseChanges(1))
 		k.change = nil
 		group := slot.Group(k.mid(1, 0))
 		k.move(group, to)
@@ -188,13 +183,7 @@ func TestForwardUpdateMovedUnmade(t *testing.T) {
 		for shard := range 3 {
 			c.want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, 0)), "+OK")
 		}
-		k.change = func(i int, st *cluster.Standing) {
-			if i == 1 {
-				st.Writes = "CLUSTERDOWN as the agent says"
-			}
-		}
-		k.stand()
-		c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): CLUSTERDOWN as the agent says", k.nodes[1].Port))
+		c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", k.refuseChanges(1))
 		k.change = nil
 		k.move(slot.Group(k.mid(1, 0)), to)
 		if got := c.do("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1").String(); !strings.HasPrefix(got, "-IDMPEXPIRED the number was used for posts of other groups") {
@@ -213,13 +202,7 @@ func TestForwardUpdateMovedOld(t *testing.T) {
 	for shard := range 2 {
 		c.want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, 0)), "+OK")
 	}
-	k.change = func(i int, st *cluster.Standing) {
-		if i == 1 {
-			st.Writes = "CLUSTERDOWN as the agent says"
-		}
-	}
-	k.stand()
-	c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): CLUSTERDOWN as the agent says", k.nodes[1].Port))
+	c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", k.refuseChanges(1))
 	k.change = nil
 	k.move(slot.Group(k.mid(1, 0)), 0)
 	for seq := range 130 {
