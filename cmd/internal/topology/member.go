@@ -37,7 +37,8 @@ func SetPolicy(m *Map, replicas, minInSync int) (Change, error) {
 }
 
 // AddShard makes a shard of free nodes, which owns groups that nobody owned, or none. The first node alone is in sync: it
-// becomes the primary, the others its replicas. Its id is that of the change's result: Cluster.LastShard.
+// becomes the primary, the others its replicas. Its directory must not be an older copy. The shard's id is that of the change's result:
+// Cluster.LastShard.
 func AddShard(m *Map, nodes []NodeID, groups slot.Set) (Change, error) {
 	id := m.Cluster.LastShard + 1
 	c := Change{What: fmt.Sprintf("add shard %d of %s with groups %s", id, nodes, groups)}
@@ -51,6 +52,9 @@ func AddShard(m *Map, nodes []NodeID, groups slot.Set) (Change, error) {
 	}
 	if owned := groups.Minus(m.Unowned()); !owned.Empty() {
 		return Change{}, refuse(c.What, "groups %s are owned: want them moved", owned)
+	}
+	if first := m.Live[nodes[0]]; first != nil && first.Outdated { // it would never lead: only a node that leads takes an older copy out of those in sync
+		return Change{}, refuse(c.What, "the directory of node %s is an older copy: want it registered anew, which a free node is within a second", nodes[0])
 	}
 	next := m.Cluster
 	next.LastShard = id

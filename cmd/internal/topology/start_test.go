@@ -4,9 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
-// TestStart: starts only rise, and other changes of a node leave its start alone.
+// TestStart: starts only rise, and other changes of a node leave its start alone. An older copy is not the first node of a shard, which it would never lead.
 func TestStart(t *testing.T) {
 	m, err := NewMap(1, nil)
 	if err != nil {
@@ -36,6 +39,13 @@ func TestStart(t *testing.T) {
 	apply(RegisterNode(m, Node{ID: id, Host: "h2", Port: 2, Version: "2", Start: Start{9, "z"}}))
 	if got := m.Nodes[id]; got.Start != want || got.Host != "h2" {
 		t.Errorf("got %+v, want start %v", got, want)
+	}
+	apply(CreateCluster(m, "an id", time.Unix(0, 0), 0, 1))
+	live := Change{}
+	live.Set(LiveKey(id), 0, Live{Process: "p", Outdated: true})
+	apply(live, nil)
+	if _, err := AddShard(m, []NodeID{id}, slot.Set{}); !errors.As(err, new(*RefusedError)) {
+		t.Errorf("an older copy is the first node of a shard: got %v", err)
 	}
 	apply(RetireNode(m, id, 1))
 	if got := m.Nodes[id].Start; got != want {

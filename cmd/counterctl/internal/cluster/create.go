@@ -91,7 +91,7 @@ func (s *session) create(ctx context.Context, words []string, shards, replicas, 
 	return nil
 }
 
-// registered waits until all nodes that are meant have registered themselves and run.
+// registered waits until all nodes that are meant have registered themselves and their directories, and run.
 func (s *session) registered(ctx context.Context, words []string) (nodes []*topology.Node, m *topology.Map, err error) {
 	var wrong error
 	m, err = s.until(ctx, "the nodes are not there", func(m *topology.Map) string {
@@ -102,7 +102,7 @@ func (s *session) registered(ctx context.Context, words []string) (nodes []*topo
 			n, err := find(m, word)
 			var unknown *unknownNode
 			switch {
-			case errors.As(err, &unknown) || err == nil && m.Live[n.ID] == nil:
+			case errors.As(err, &unknown) || err == nil && (m.Live[n.ID] == nil || m.Live[n.ID].Outdated): // it ends with the node's next start
 				missing = append(missing, word)
 				continue
 			case err == nil && seen[n.ID] != "":

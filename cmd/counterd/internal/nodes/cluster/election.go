@@ -26,8 +26,11 @@ type election struct {
 	behind  uint64            // the epoch that this process proposed itself for as all in sync were behind, and it had the most
 }
 
-// whyLacks is the reason to take over from a primary that lacks acknowledged changes.
-const whyLacks = "lacks acknowledged changes"
+// Reasons to take over that matter.
+const (
+	whyFirst = "has not led yet"            // nobody has
+	whyLacks = "lacks acknowledged changes" // the primary
+)
 
 const (
 	// askTime is for how long a candidate waits to hear how much the others have.
@@ -62,6 +65,13 @@ func (a *Agent) keepElection() {
 	}
 	if !synced || !a.loop.idle() {
 		return
+	}
+	if why == whyFirst && a.loop.log.Healing {
+		if err := a.loop.host.BeginEmpty(); err != nil {
+			a.loop.fault("the node cannot begin without data", err)
+			a.loop.proposeAt = a.loop.now.Add(time.Second)
+			return
+		}
 	}
 	lacks := a.loop.host.Link().Lacks
 	promote := topology.PromoteAbove
@@ -123,7 +133,7 @@ func (a *Agent) careful(on bool) {
 func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	e := &a.election
 	if s == nil || !s.Has(a.loop.id) || a.role.kind == leading || a.loop.log.Err != nil || a.handover.leaves || !a.membership.registered || a.stranger() ||
-		a.starts.outdated() || !a.starts.begun || s.Epoch != 0 && a.loop.log.Epoch > s.Epoch || a.inSync.failed > s.Epoch {
+		a.starts.outdated() || !a.starts.begun || a.loop.log.Healing && s.Primary != "" || s.Epoch != 0 && a.loop.log.Epoch > s.Epoch || a.inSync.failed > s.Epoch {
 		e.missing = time.Time{}
 		return "", -1
 	}
@@ -135,7 +145,7 @@ func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	}
 	switch {
 	case s.Primary == "":
-		return "has not led yet", -1
+		return whyFirst, -1
 	case s.Primary == a.loop.id:
 		if a.role.anew {
 			return "was another process", -1

@@ -16,6 +16,9 @@ type Host interface {
 	// changes: see LinkState.Lacks. Shard comes before Lead and Follow.
 	Shard(id topology.ShardID, unclean uint64)
 
+	// BeginEmpty ends the healing of a node (LogState.Healing) that is to be the first primary of its shard: there is no data to copy.
+	BeginEmpty() error
+
 	// Lead begins the term of an epoch and returns when that is durable. Nothing of an older epoch is acknowledged any
 	// more, here or to an older primary, and nothing of this one before Require. Clients change nothing before Serve says so.
 	Lead(epoch uint64) error
@@ -82,13 +85,15 @@ type LogState struct {
 	// Behind is set while the log may lack changes that the node acknowledged, because the machine lost power or the log was
 	// cut for a primary. It ends, durably, when the node has caught up with a primary, or leads.
 	Behind bool
-	ReplID string   // of the log since the term began
-	Err    error    // why nothing can be written: the disk failed or is full
-	Hangs  bool     // a write or a sync of the log has not ended for 2 s, and may never; Err is set too
-	Lacks  slot.Set // groups of the shard whose posts the log of its primary says are not here, and that no move brings
-	Posts  uint64   // in memory and on disk
-	Bytes  uint64   // of data, memory and files
-	Ops    uint64   // commands a second, of late
+	// Healing is set while the data was set aside as it was damaged, and no other node's data has been copied yet. Lead fails until then.
+	Healing bool
+	ReplID  string   // of the log since the term began
+	Err     error    // why nothing can be written: the disk failed or is full
+	Hangs   bool     // a write or a sync of the log has not ended for 2 s, and may never; Err is set too
+	Lacks   slot.Set // groups of the shard whose posts the log of its primary says are not here, and that no move brings
+	Posts   uint64   // in memory and on disk
+	Bytes   uint64   // of data, memory and files
+	Ops     uint64   // commands a second, of late
 }
 
 // ReplicaState is a primary's knowledge of a replica.

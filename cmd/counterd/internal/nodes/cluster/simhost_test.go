@@ -42,6 +42,10 @@ func (p *proc) Lead(epoch uint64) error {
 		p.w.mu.Unlock()
 		return fmt.Errorf("epoch %d is over", epoch)
 	}
+	if p.m.healing {
+		p.w.mu.Unlock()
+		return errors.New("simulated: the node is healing")
+	}
 	p.depose()
 	p.seen = epoch
 	p.w.mu.Unlock()
@@ -57,6 +61,15 @@ func (p *proc) Lead(epoch uint64) error {
 	p.m.durable, p.m.behind, p.m.stale = len(p.m.log), false, false
 	p.kind, p.epochOf, p.doubt = leading, epoch, nil
 	p.w.led(p)
+	return nil
+}
+
+func (p *proc) BeginEmpty() error {
+	if !p.enter() {
+		return errDead
+	}
+	defer p.w.mu.Unlock()
+	p.m.healing = false
 	return nil
 }
 
@@ -251,7 +264,7 @@ func (p *proc) Link() (s LinkState) {
 func (p *proc) Log() (s LogState) {
 	if p.enter() {
 		m := p.m
-		s = LogState{Epoch: m.epoch(), Written: uint64(len(m.log)), Durable: uint64(m.durable), Confirmed: uint64(p.confirmed), Behind: m.behind, ReplID: fmt.Sprint(m.epoch()), Hangs: m.hangs}
+		s = LogState{Epoch: m.epoch(), Written: uint64(len(m.log)), Durable: uint64(m.durable), Confirmed: uint64(p.confirmed), Behind: m.behind, Healing: m.healing, ReplID: fmt.Sprint(m.epoch()), Hangs: m.hangs}
 		if m.failed {
 			s.Err = errors.New("simulated: the disk failed")
 		}

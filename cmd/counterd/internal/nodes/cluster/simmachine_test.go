@@ -31,6 +31,7 @@ type machine struct {
 	terms    []term // of the log, rising
 	running  bool   // from the disk: a process did not end cleanly under this boot
 	behind   bool
+	healing  bool          // its data was damaged, and is set aside
 	hangs    bool          // its disk: it takes neither changes nor a role
 	lazy     bool          // it syncs only when it is asked to, as with appendfsync no
 	failed   bool          // its disk takes nothing, and this is known

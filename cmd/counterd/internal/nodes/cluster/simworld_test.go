@@ -257,28 +257,7 @@ func newWorld(t *testing.T, seed uint64, of shape, broken rules, rolls, trace bo
 		w.machines = append(w.machines, m)
 		w.boot(m)
 	}
-	admin := w.etcd.Open(nil)
-	defer func() { _ = admin.Close() }()
-	commit := func(make func(m *topology.Map) (topology.Change, error)) {
-		for range 20 {
-			m, err := admin.Load(t.Context())
-			if err == nil {
-				var c topology.Change
-				if c, err = make(m); err == nil {
-					err = admin.Commit(t.Context(), c)
-				}
-			}
-			if err == nil {
-				return
-			}
-			time.Sleep(100 * time.Millisecond)
-			if t.Context().Err() != nil {
-				break
-			}
-		}
-		t.Fatal("the cluster is not made")
-	}
-	commit(func(m *topology.Map) (topology.Change, error) {
+	w.commit(t, func(m *topology.Map) (topology.Change, error) {
 		return topology.CreateCluster(m, "sim", time.Now(), replicas, of.least)
 	})
 	for s := range w.shards {
@@ -288,10 +267,33 @@ func newWorld(t *testing.T, seed uint64, of shape, broken rules, rolls, trace bo
 		}
 		var groups slot.Set
 		groups.Add(uint8(s))
-		commit(func(m *topology.Map) (topology.Change, error) { return topology.AddShard(m, ids, groups) })
+		w.commit(t, func(m *topology.Map) (topology.Change, error) { return topology.AddShard(m, ids, groups) })
 	}
 	w.say("seed %d: %d shards of %d nodes, %d replicas, %d in sync at least, durable %v", seed, w.shards, of.nodes, replicas, of.least, w.durable)
 	return w
+}
+
+// commit makes a change as an administrator does.
+func (w *world) commit(t *testing.T, make func(m *topology.Map) (topology.Change, error)) {
+	admin := w.etcd.Open(nil)
+	defer func() { _ = admin.Close() }()
+	for range 20 {
+		m, err := admin.Load(t.Context())
+		if err == nil {
+			var c topology.Change
+			if c, err = make(m); err == nil {
+				err = admin.Commit(t.Context(), c)
+			}
+		}
+		if err == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+		if t.Context().Err() != nil {
+			break
+		}
+	}
+	t.Fatal("the change is not made")
 }
 
 // renew is how often starts are registered: often in tests of that.

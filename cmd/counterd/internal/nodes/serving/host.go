@@ -80,6 +80,8 @@ func (h *agentHost) repl() *repl.Node { return h.m.node.Replication() }
 // Lead begins without anybody required and with nothing confirmed: the agent says who is, behind it.
 func (h *agentHost) Lead(epoch uint64) error { return h.repl().LeadAt(epoch) }
 
+func (h *agentHost) BeginEmpty() error { return h.repl().BeginEmpty() }
+
 func (h *agentHost) Shard(id topology.ShardID, unclean uint64) {
 	h.repl().Shard(uint64(id), unclean)
 }
@@ -200,7 +202,7 @@ func (h *agentHost) Log() cluster.LogState {
 	log := store.Replication()
 	lineage := log.Lineage()
 	st := cluster.LogState{Epoch: log.Epoch(), Written: log.Written(), Durable: log.Durable(), Confirmed: log.Confirmed(), Waiting: log.Awaited(),
-		ReplID: lineage.Current().ReplID.String(), Behind: log.Behind(), Ops: uint64(h.m.host.CommandRate()), Err: store.Ready(), Hangs: store.DiskHangs()}
+		ReplID: lineage.Current().ReplID.String(), Behind: log.Behind(), Healing: h.repl().Healing() != nil, Ops: uint64(h.m.host.CommandRate()), Err: store.Ready(), Hangs: store.DiskHangs()}
 	if lacks := h.lacks.Load(); lacks != nil {
 		st.Lacks = *lacks
 	}
