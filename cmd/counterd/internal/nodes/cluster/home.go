@@ -185,6 +185,25 @@ func Newest(fsys vfs.FS, dir string, m *topology.Map) (topology.NodeID, error) {
 	return n.Node, nil
 }
 
+// Released returns nil if the cluster counts on nothing that the directory of a free node has: the data is of the map's cluster, and the map
+// is not older than the directory. Otherwise the error says why the directory may hold the only copy of its data. It changes nothing.
+func Released(fsys vfs.FS, dir string, m *topology.Map) error {
+	n, err := eitherNote(fsys, dir)
+	switch {
+	case err != nil:
+		return err
+	case n.Cluster == "":
+		return errors.New("this node has never had a part in a cluster")
+	case n.Cluster != m.Cluster.ID:
+		return fmt.Errorf("this node's directory is of cluster %s, and etcd has %q", n.Cluster, m.Cluster.ID)
+	case m.Nodes[n.Node] == nil:
+		return fmt.Errorf("etcd does not know node %s", n.Node)
+	case len(n.Starts) > 0 && m.Nodes[n.Node].Start.Count < n.Starts[0].Count:
+		return fmt.Errorf("etcd has start %d of this node, and the directory has %d: etcd was restored from an older backup", m.Nodes[n.Node].Start.Count, n.Starts[0].Count)
+	}
+	return nil
+}
+
 var errNewer = errors.New("a newer counterd wrote it")
 
 // readNote reads one of the two files.

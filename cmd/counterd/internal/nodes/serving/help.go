@@ -25,8 +25,9 @@ import (
 //	the primary leads, and is another     the files are set aside
 //	else                                  wait: another node in sync takes over when this one's lease has run out
 //
-// A node that has never had a part in the cluster, or is free, and whose directory holds nothing, needs nobody: it is opened as a new one. With HEALING it could not
-// be the first primary of a shard.
+// A node that has never had a part in the cluster, or is free, and whose directory holds nothing, needs nobody: it is opened as a new one. The files of
+// a free node with data are set aside if the cluster has released it: other nodes have its shard. Data of no cluster, as of a server that is
+// to be the first node of one, data of another cluster, and data that is newer than etcd may be the only copy: the node waits for a person.
 //
 // The others may wait for this node in their turn: nodes that lost power choose the one with the most among all that are in sync. So a
 // node with a damaged log asks all members of the shard for frames meanwhile (others, repl.Healer).
@@ -42,6 +43,15 @@ var errOnlyInSync = errors.New("this node is the only one of its shard in sync, 
 
 // errUnknown: etcd does not know the node, which may have data.
 var errUnknown = errors.New("etcd does not know this node. If etcd has lost its data, restore it from a backup. If nothing in this directory is needed, stop the node, move the directory away, and start the node again: it is a new one then")
+
+// onlyCopyError: a free node's directory may hold the only copy of its data.
+type onlyCopyError struct{ why error }
+
+func (e *onlyCopyError) Error() string {
+	return e.why.Error() + ". No other node is known to have its data. If etcd has lost data, restore it from a newer backup. Otherwise stop the node, and repair the directory with counterctl repair, or move it away if nothing in it is needed"
+}
+
+func (e *onlyCopyError) Unwrap() error { return e.why }
 
 // findHelp returns when another node of the shard has all that this one has: the primary, or the zero value for a node of no
 // shard. It looks until ctx ends.
@@ -65,7 +75,11 @@ func (m *Member) findHelp(ctx context.Context) (primary repl.Address, err error)
 		}
 		if time.Since(told) >= helpTell {
 			told = time.Now()
-			m.log.Error("the data directory is damaged, and nothing is set aside until another node leads the shard; waiting", "dir", dir, "error", err)
+			what := "the data directory is damaged, and nothing is set aside until another node leads the shard; waiting"
+			if only := new(onlyCopyError); errors.As(err, &only) {
+				what = "the data directory is damaged, and its files stay as they are; waiting"
+			}
+			m.log.Error(what, "dir", dir, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -96,7 +110,10 @@ func (m *Member) helper(ctx context.Context, id topology.NodeID) (primary repl.A
 	case node.Shard == 0 && m.holdsNothing():
 		return primary, repl.ErrHoldsNothing
 	case node.Shard == 0:
-		return primary, nil // a free node: the cluster counts on nothing that it has
+		if err := cluster.Released(m.fs(), m.config.Get().Dir, now); err != nil {
+			return primary, &onlyCopyError{err}
+		}
+		return primary, nil
 	}
 	s := now.Shard(node.Shard)
 	switch {
