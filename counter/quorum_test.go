@@ -307,7 +307,7 @@ func TestBehind(t *testing.T) {
 }
 
 // TestNoteGone: a node of a cluster whose BOOT is gone is behind, as nobody knows whether its machine lost power. It counted as a new node, and led
-// without changes that it had acknowledged. A note that is there stays as it is.
+// without changes that it had acknowledged. So is a node whose log is gone, which led with nothing. A note that is there stays as it is.
 func TestNoteGone(t *testing.T) {
 	sim := vfs.NewSim()
 	s := openElected(t, sim, nil)
@@ -330,6 +330,27 @@ func TestNoteGone(t *testing.T) {
 		}
 	}
 	close1(t, s)
+	for _, folder := range []string{"data/log", "data/rdb", "data"} { // its BOOT is left
+		names, err := vfs.ListDir(sim, folder)
+		for _, name := range names {
+			if info, _ := sim.Stat(filepath.Join(folder, name)); err == nil && !info.IsDir() && name != "BOOT" {
+				err = sim.Remove(filepath.Join(folder, name))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, gone := range []bool{true, false} {
+		if noted, err := NoteGone(sim, "data"); err != nil || noted != gone {
+			t.Fatalf("without a log: noted %v, %v, want %v", noted, err, gone)
+		}
+		s = openElected(t, sim, nil)
+		if !s.Replication().Behind() {
+			t.Error("a node that has lost its log is not behind")
+		}
+		close1(t, s)
+	}
 }
 
 // TestNoteBehind: the directory of an elected store that is about to be repaired is noted to lack something, the store

@@ -11,7 +11,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/persist"
-
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -230,12 +230,15 @@ func LacksNothing(fsys vfs.FS, dir, id string) error {
 	return nil
 }
 
-// NoteGone writes a note into the directory of an Elected store that is not open, if the note is gone: the store counts as behind, as nobody knows how
-// the machine ended. noted tells whether the note was gone.
+// NoteGone writes a note into the directory of an Elected store that is not open, if the note or the whole log is gone: the store counts as behind, as
+// nobody knows how the machine ended, or what the log had. noted tells whether one was gone.
 func NoteGone(fsys vfs.FS, dir string) (noted bool, err error) {
 	name := filepath.Join(dir, bootName)
 	if _, err := fsys.Stat(name); !errors.Is(err, fs.ErrNotExist) {
-		return false, nil // the start reads it
+		if segs, err := logfile.ListSegments(fsys, dir); err != nil || len(segs) > 0 {
+			return false, nil // the start reads both
+		}
+		return NoteBehind(fsys, dir)
 	}
 	n := bootNote{behind: true}
 	return true, vfs.WriteFileAtomic(fsys, name, n.text())

@@ -183,14 +183,15 @@ func (m *Member) inSync(ctx context.Context) error {
 	return nil
 }
 
-// NoteGone has the node count as behind if the file BOOT is gone from its directory, which was that of a node before. Call it before the directory is opened.
+// NoteGone has the node count as behind if the file BOOT or the log is gone from its directory, which was that of a node before. Call it before the
+// directory is opened.
 func (m *Member) NoteGone() {
 	dir := m.config.Get().Dir
 	if m.registry == nil || !cluster.Started(m.fs(), dir) {
 		return
 	}
 	if noted, err := counter.NoteGone(m.fs(), dir); noted || err != nil {
-		m.log.Error("the file BOOT is gone, so nobody knows whether the machine lost power; this node may lack acknowledged changes until it has caught up with a primary", "dir", dir, "error", err)
+		m.log.Error("the file BOOT or the log is gone, so nobody knows what the machine lost; this node may lack acknowledged changes until it has caught up with a primary", "dir", dir, "error", err)
 	}
 }
 
