@@ -95,7 +95,7 @@ func (p *spares) spare(id topology.ShardID, present []*topology.Node) (best *top
 		return v
 	}
 	for _, n := range p.loop.m.Members(0) {
-		if live := p.loop.m.Live[n.ID]; live != nil && !n.Retired && !live.Leaves && !live.Behind && !live.Outdated && (best == nil || score(n) < score(best)) {
+		if live := p.loop.m.Live[n.ID]; live != nil && !n.Retired && !live.Leaves && !live.Outdated && (best == nil || score(n) < score(best)) {
 			best = n
 		}
 	}
