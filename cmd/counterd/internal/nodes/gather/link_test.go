@@ -3,6 +3,7 @@ package gather
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
@@ -113,6 +114,52 @@ func TestIdleLinkIsNoFailure(t *testing.T) {
 			t.Fatalf("an hour without questions, and it is not asked any more: %v", err)
 		}
 	}
+}
+
+// TestEndedWhileIdle: a connection ends while nothing waits for its shard, as its primary hands over or is stopped. The next command, minutes later, is
+// executed. It was refused at once, as if the shard had not answered since. So was one that came long after a failure.
+func TestEndedWhileIdle(t *testing.T) {
+	addresses := []string{serveOK(t), serveOK(t)}
+	s, shard := oneShard(t, addresses[0])
+	later := func() {
+		t.Helper()
+		if err := shard.hopeless(time.Now().Add(time.Hour)); err != nil {
+			t.Fatalf("an hour later the shard is refused: %v", err)
+		}
+		if err := ask(shard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := func(c *conn) {
+		l := shard.links[0]
+		for ended := false; !ended; time.Sleep(time.Millisecond) {
+			l.mu.Lock()
+			ended = l.conn != c
+			l.mu.Unlock()
+		}
+		time.Sleep(10 * time.Millisecond) // what the link notes behind that
+	}
+	for i := range 20 {
+		later()
+		l := shard.links[0]
+		l.mu.Lock()
+		c := l.conn
+		if i%2 == 0 {
+			c.close()
+		}
+		l.mu.Unlock()
+		if i%2 == 1 {
+			of := &topology.Shard{ID: 1, Primary: topology.NodeID(fmt.Sprint("primary ", i)), Groups: slot.AllGroups()}
+			s.Follow(&topology.Map{Shards: []*topology.Shard{of}, Live: map[topology.NodeID]*topology.Live{of.Primary: {Address: addresses[i/2%2]}}}, "here")
+		}
+		if gone(c); shard.down.Load() != 0 {
+			t.Fatal("the end of an idle connection counts as a failure of the shard")
+		}
+	}
+	shard.failed(errNoAnswer) // an hour ago
+	shard.down.Add(-int64(time.Hour))
+	shard.last.Add(-int64(time.Hour))
+	later()
 }
 
 // TestViewStays: who asks all shards by one view asks no two for the same group, though a newer map comes meanwhile.

@@ -50,6 +50,8 @@ const (
 	// leastBackoff and mostBackoff are the time between two tries to connect.
 	leastBackoff = 5 * time.Millisecond
 	mostBackoff  = 500 * time.Millisecond
+	// failedFor is for how long a failure says something of a shard. While links try, one fails at least each dialTimeout and mostBackoff.
+	failedFor = 2 * (dialTimeout + mostBackoff)
 	// idleAfter is when a link without anything to do is closed.
 	idleAfter = 5 * time.Minute
 	// tick is how often deadlines are looked at.
@@ -221,6 +223,7 @@ type Shard struct {
 	started sync.Once
 	state   atomic.Pointer[shardState]
 	down    atomic.Int64 // since when no link worked, a monotonic.Moment; 0: one does, or nobody tried
+	last    atomic.Int64 // when a link failed last, a monotonic.Moment
 	why     atomic.Pointer[error]
 }
 
@@ -301,7 +304,12 @@ func (e *RefusedError) Error() string { return "it refused: " + e.Text }
 
 // failed notes that no link works.
 func (s *Shard) failed(why error) {
-	s.down.CompareAndSwap(0, int64(monotonic.Now()))
+	now := int64(monotonic.Now())
+	if old := s.last.Swap(now); time.Duration(now-old) > failedFor {
+		s.down.Store(now) // nobody has tried meanwhile
+	} else {
+		s.down.CompareAndSwap(0, now)
+	}
 	s.why.Store(&why)
 }
 
@@ -312,7 +320,8 @@ func (s *Shard) works() { s.down.Store(0) }
 // want to wait; nil: it may be asked.
 func (s *Shard) hopeless(now time.Time) error {
 	set := s.of.settings()
-	if since := s.down.Load(); since != 0 && time.Duration(int64(monotonic.Of(now))-since) > set.ReadWithin() {
+	at := int64(monotonic.Of(now))
+	if since := s.down.Load(); since != 0 && time.Duration(at-since) > set.ReadWithin() && time.Duration(at-s.last.Load()) <= failedFor {
 		return s.overdue()
 	}
 	return nil
@@ -366,7 +375,7 @@ func (l *link) run(ctx context.Context) {
 			err = l.read(c)
 			c.close()
 			l.lost(c, errUnfinished)
-			if l.wasIdle() {
+			if l.wasIdle() || !l.busy() { // nothing waits for the shard, whose primary may have changed or started again
 				continue
 			}
 		}
