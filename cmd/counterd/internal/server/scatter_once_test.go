@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -79,6 +80,43 @@ func TestForwardOnce(t *testing.T) {
 	t.Logf("%d cuts", cuts)
 	if cuts == 0 {
 		t.Error("nothing was cut")
+	}
+}
+
+// TestForwardNumbersRefused: the node of a forward port leads the shard of the posts, and refuses changes for a moment, as in a failover. Each command
+// of a pipeline has a number of its own all the same. All of them had one: of those of one post one was made, and the others were answered as its
+// repeats; a client that sent the later numbers again was counted twice.
+func TestForwardNumbersRefused(t *testing.T) {
+	k := serveForward(t, 2, nil)
+	w, other := k.forward(0, 2), k.forward(1, 2)
+	post, neighbour, far := k.mid(0, 0), k.mid(0, 1), k.mid(1, 0)
+	w.want("CLIENT IDMP p 1", "+OK")
+	last := 0
+	for round := range 5 {
+		k.change = func(i int, st *cluster.Standing) {
+			if i == 0 {
+				st.Writes = "CLUSTERDOWN as the test says"
+			}
+		}
+		k.stand()
+		answered := make(chan []string)
+		go func() {
+			commands := []string{"INCR %d.cntcm", "INCR %d.cntcm", "SET %d.cntrn 7", "INCR %d.cntcm", "INCR %d.cntcm"}
+			for i, mid := range []uint64{post, neighbour, neighbour, far, post} {
+				commands[i] = fmt.Sprintf(commands[i], mid)
+			}
+			answered <- w.pipeline(commands...)
+		}()
+		time.Sleep(20 * time.Millisecond) // the node refuses them
+		k.change = nil
+		k.stand()
+		n := 2 * round
+		if got, want := <-answered, []string{fmt.Sprint(":", n+1), fmt.Sprint(":", round+1), "+OK", fmt.Sprint(":", round+1), fmt.Sprint(":", n+2)}; !slices.Equal(got, want) {
+			t.Fatalf("round %d: got %q, want %q", round, got, want)
+		}
+		last += 5
+		other.want("IDMP LAST p", fmt.Sprint(":", last))
+		w.want(fmt.Sprintf("INCR %d.cntcm IDMP p %d", post, last), fmt.Sprint(":", n+2)) // the repeat
 	}
 }
 
