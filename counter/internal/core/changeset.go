@@ -52,6 +52,7 @@ type changeSets struct {
 	// See Once.
 	onces     []Once
 	pending   bool              // a transaction that has a number is being executed
+	looks     bool              // LookOnce asks, which changes nothing
 	req       producers.Request // the last one looked up in the table of producers
 	lookup    producers.Try     // what was found: valid while producers.mu is held, or the gate exclusively
 	hashGroup uint8             // its hash slot group

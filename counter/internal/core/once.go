@@ -126,6 +126,17 @@ func (b *Batch) TryOnce(o *Once) bool {
 	return b.changeSets.pending
 }
 
+// LookOnce is TryOnce for a transaction that does not follow: it changes nothing, and any batch may ask.
+func (b *Batch) LookOnce(o *Once) bool {
+	b.checkState()
+	l := &b.data.Producers
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	b.changeSets.looks = true
+	defer func() { b.changeSets.looks = false }()
+	return b.changeSets.try(o)
+}
+
 // OwnedGroups are the groups of hash slots that clients may touch, as Own says while b is open.
 func OwnedGroups(b *Batch) slot.Set { return slot.AllGroups().Minus(b.data.Own.Foreign) }
 
@@ -174,13 +185,14 @@ func (r *changeSets) try(o *Once) bool {
 		o.Err = b.refused
 		return o.Err == nil
 	case producers.Repeat:
-		if y.Define && b.refused != nil { // its epoch cannot be taken down
+		raise := y.Define && !r.looks
+		if raise && b.refused != nil { // its epoch cannot be taken down
 			o.Err = b.refused
 			return false
 		}
 		o.Repeat, o.Old, o.Result = true, y.Old, y.Result
 		o.Result.Blob = slices.Clone(y.Result.Blob)
-		if o.Err = noteMade(b, y.Logged); y.Define {
+		if o.Err = noteMade(b, y.Logged); raise {
 			r.raise()
 		}
 		return false

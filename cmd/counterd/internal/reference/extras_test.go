@@ -63,6 +63,8 @@ var extras = map[string]extra{
 	"drop":         {reply: "`OK`", errors: "`ERR` if it does not exist", differs: "not in Redis"},
 	"schema":       {reply: "Array of lines", differs: "not in Redis", example: "SCHEMA"},
 	"counter.link": {reply: "`OK`", differs: "not in Redis"},
+	"counter.updated": {reply: "`FRESH` if the node has not made its part, `MADE` if it made it for the groups of hash slots that it has now", errors: "`IDMPEXPIRED` if it made it for other groups, or if that is not known any more",
+		differs: "not in Redis. It changes nothing"},
 
 	// Single counters
 	"get":    {reply: "The value as a string, or nil if the post does not exist", errors: wrong, differs: "a key that the schema does not know reads as nil", example: "SET 7.cntrn 41;GET 7.cntrn;GET 8.cntrn"},

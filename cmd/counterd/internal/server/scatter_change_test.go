@@ -193,6 +193,38 @@ func TestForwardUpdateMovedUnmade(t *testing.T) {
 	}
 }
 
+// TestForwardUpdateMovedFresh has one shard make its part of a numbered update, and gives a group of it to a shard that has not, as a client repeats an update that was in doubt.
+// The repeat is in doubt, and changes nothing: the posts that moved were updated before. The shard that had not made its part updated them a second time. So it was with a new
+// shard, and where the shard with the first part does not answer.
+func TestForwardUpdateMovedFresh(t *testing.T) {
+	k := serveForward(t, 3, nil)
+	k.hurry(100 * time.Millisecond)
+	for shard := range 3 {
+		k.forward(0, 2).want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, 0)), "+OK")
+	}
+	for seq, from := range []int{0, 1} { // the node that is asked, and another one
+		link := k.dial(from, 2)
+		link.want("COUNTER.LINK 1 x", "+OK")
+		link.want("COUNTER.LINK OWNING "+k.shards[from].Groups.String(), "+OK")
+		update := fmt.Sprintf("COUNTER.UPDATE weibo WHERE comment >= 0 INCR comment 10 IDMP p %d", seq+1)
+		link.want(update, ":1")
+		group := slot.Group(k.mid(from, 0))
+		k.move(group, 2)
+		c := k.forward(0, 2)
+		for range 2 {
+			if got := c.do(update).String(); !strings.HasPrefix(got, "-IDMPEXPIRED the number was used for posts of other groups") {
+				t.Errorf("the repeat behind a move from shard %d: %s", from+1, got)
+			}
+		}
+		c.want("COUNTER.SUM weibo comment", fmt.Sprint(":", 310+30*seq))
+		k.move(group, from)
+		c.want(update, ":3") // now each shard has the groups of the first attempt
+		c.want("COUNTER.SUM weibo comment", fmt.Sprint(":", 300+30*(seq+1)))
+		c.want(update, ":3")
+		c.want("COUNTER.SUM weibo comment", fmt.Sprint(":", 300+30*(seq+1)))
+	}
+}
+
 // TestForwardUpdateMovedOld has a shard refuse its part of a numbered update, and gives a group of it to another shard. When 130 more numbers were used, the shards know that
 // they made theirs, and not for which groups: the repeat is in doubt. It was answered as made, although nobody had changed the posts of that group.
 func TestForwardUpdateMovedOld(t *testing.T) {

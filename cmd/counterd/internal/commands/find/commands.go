@@ -1,6 +1,8 @@
 package find
 
 import (
+	"strings"
+
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/counter"
 )
@@ -33,6 +35,8 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 			"counter "+mids+where+" [SET column value [SET column value ...]] [INCR column increment [INCR column increment ...]]"+
 				" [DECR column decrement [DECR column decrement ...]] [RESET column [RESET column ...]] [DEL] [LIMIT count] [RETURNING OLD | RETURNING NEW]"+
 				" [IDMP producer seq [EPOCH epoch]]", runUpdate),
+		entry(strings.TrimPrefix(UpdatedName, "counter."), -5, command.ReadOnly|command.Admin, "Internal: tells whether the node has made its part of a COUNTER.UPDATE with a number.",
+			"counter [condition or change ...] IDMP producer seq [EPOCH epoch]", runUpdated),
 	}
 }
 

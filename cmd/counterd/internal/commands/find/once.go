@@ -76,6 +76,48 @@ func updateOnce(c Conn, args [][]byte, n *numbered) {
 	}
 }
 
+// UpdatedName is the command by which the nodes of a cluster ask each other before a numbered update of several shards. No shard may make its part
+// where another one cannot say that it made its own for the groups that it has now: groups that moved from one to the other would be updated twice.
+const UpdatedName = "counter.updated"
+
+// Answers of UpdatedName, besides the errors of a repeat.
+const (
+	saysFresh = "FRESH"
+	saysMade  = "MADE"
+)
+
+// runUpdated is COUNTER.UPDATED: the arguments of a numbered COUNTER.UPDATE, of which it tells whether it was made here for the groups that the shard
+// has. It changes nothing.
+func runUpdated(c Conn, args [][]byte) {
+	out := &c.Call().Out
+	var num idmp.Number
+	tail := idmp.TailLen(args)
+	if tail == 0 {
+		out.Error("ERR COUNTER.UPDATED without a number: want IDMP producer seq")
+		return
+	}
+	rest, text := num.Split(args, tail)
+	if text != "" {
+		out.Error(text)
+		return
+	}
+	n := &numbered{once: counter.Once{Producer: num.Producer, Epoch: num.Epoch, Seq: num.Seq}, hash: idmp.Begin("counter.update").Add(rest[1:]...), shared: c.Clustered()}
+	fresh := false
+	err := c.Steps(false, func(b *counter.Batch) (bool, error) {
+		n.take(b)
+		fresh = b.LookOnce(&n.once)
+		return true, nil
+	})
+	switch {
+	case err == nil && fresh:
+		out.Status(saysFresh)
+	case err == nil && n.once.Err == nil && !(n.shared && n.once.Old):
+		out.Status(saysMade)
+	default:
+		n.answer(c, err)
+	}
+}
+
 // tooMany is err, with advice if more items meet the conditions than one change can have. with is why it is one
 // change.
 func tooMany(err error, with string) error {
@@ -111,13 +153,18 @@ const errOld = "IDMPEXPIRED the number was used long ago, and it is not known an
 
 // try is Batch.TryOnce.
 func (n *numbered) try(b *counter.Batch) bool {
+	n.take(b)
+	return b.TryOnce(&n.once)
+}
+
+// take takes down the groups of now, and the hash with them.
+func (n *numbered) take(b *counter.Batch) {
 	h := n.hash
 	n.own = counter.OwnedGroups(b)
 	if own := n.own; own != slot.AllGroups() {
 		h = h.With([]byte(own.String()))
 	}
 	n.once.Hash = h.Sum()
-	return b.TryOnce(&n.once)
 }
 
 // answer answers a change that was made before, or refused for its number. err is why it could not be looked at, or

@@ -111,6 +111,19 @@ func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (r
 	if !v.Whole() {
 		return nil, true, errNotWhole
 	}
+	if replies, text = f.askEach(v, cmd, args); text != "" {
+		return nil, false, text
+	}
+	for i, reply := range replies {
+		if len(reply) > 0 && reply[0] == '-' {
+			return nil, retriable(reply), refusedBy(v.All[i], string(bytes.TrimRight(reply[1:], "\r\n")))
+		}
+	}
+	return replies, false, ""
+}
+
+// askEach asks each shard once, for the posts that it has in a view. text is the error if one does not answer.
+func (f *Scatter) askEach(v *gather.View, cmd *command.Access, args [][]byte) (replies [][]byte, text string) {
 	var round gather.Round
 	round.Begin()
 	replies = make([][]byte, len(v.All))
@@ -134,15 +147,12 @@ func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (r
 		if a != nil {
 			reply, _, why := a.Reply(0)
 			if why != nil {
-				return nil, false, fmt.Sprintf("CLUSTERDOWN %v did not answer: %v", v.All[i], why)
+				return nil, fmt.Sprintf("CLUSTERDOWN %v did not answer: %v", v.All[i], why)
 			}
 			replies[i] = reply
 		}
-		if reply := replies[i]; len(reply) > 0 && reply[0] == '-' {
-			return nil, retriable(reply), refusedBy(v.All[i], string(bytes.TrimRight(reply[1:], "\r\n")))
-		}
 	}
-	return replies, false, ""
+	return replies, ""
 }
 
 const errNotWhole = "CLUSTERDOWN some hash slots have no owner"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
@@ -95,6 +96,11 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 	if !v.Whole() {
 		return nil, true, errNotWhole
 	}
+	if kind == gather.Numbered && len(v.All) > 1 {
+		if again, text := f.mayMake(v, args); text != "" {
+			return nil, again, text
+		}
+	}
 	var round gather.Round
 	round.Begin()
 	replies = make([][]byte, len(v.All))
@@ -160,6 +166,24 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 		return nil, again, refused
 	}
 	return nil, again && kind == gather.Numbered && refused != items.ErrOwning, "UNCERTAIN the change was made in a part: " + part
+}
+
+// mayMake asks all shards whether they have made their parts of a numbered update for the groups that they have now. text is the error if one has made it for
+// others, or does not answer: a shard that has not made its part would make it for posts that came from that one, too. Between this and the update no group moves: each shard
+// owns the groups that it owned.
+func (f *Scatter) mayMake(v *gather.View, args [][]byte) (again bool, text string) {
+	args = slices.Clone(args)
+	args[0] = []byte(find.UpdatedName)
+	replies, text := f.askEach(v, f.conn.Command(find.UpdatedName), args)
+	if text != "" {
+		return false, text
+	}
+	for i, reply := range replies {
+		if len(reply) > 0 && reply[0] == '-' && !answerGone(reply) && !bytes.HasPrefix(reply, []byte("-ERR unknown command")) { // of an older version
+			return retriable(reply), refusedBy(v.All[i], string(bytes.TrimRight(reply[1:], "\r\n")))
+		}
+	}
+	return false, ""
 }
 
 // linkCommand is COUNTER.LINK about the groups that a shard is asked for.
