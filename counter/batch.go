@@ -130,6 +130,9 @@ func ReadSet(b *Batch, first int) { core.ReadSet(b, first) }
 // Expect tells a batch with everybody else kept out how many columns and posts it is going to change at most. See core.Expect.
 func Expect(b *Batch, changes int) { core.Expect(b, changes) }
 
+// LookOnce is Batch.TryOnce for a transaction that does not follow: it changes nothing, and any batch may ask.
+func LookOnce(b *Batch, o *Once) bool { return core.LookOnce(b, o) }
+
 // OwnedGroups are the groups of hash slots that clients may touch, see Groups.Own: they stay the same until b.End.
 func OwnedGroups(b *Batch) slot.Set { return core.OwnedGroups(b) }
 

@@ -79,8 +79,8 @@ func LacksNothing(fsys vfs.FS, dir, bootID string) error {
 	return replica.LacksNothing(fsys, dir, o.bootID())
 }
 
-// NoteGone is NoteBehind for a directory of a store that was Elected, if its note or its log is gone: nobody knows how the machine ended, or what
-// the log had.
+// NoteGone is NoteBehind for a directory of a store that was Elected, if its note or its log is gone: nobody knows how the machine ended, or how
+// far the log went.
 func NoteGone(fsys vfs.FS, dir string) (noted bool, err error) {
 	return replica.NoteGone(fsys, dir)
 }

@@ -126,8 +126,8 @@ func (b *Batch) TryOnce(o *Once) bool {
 	return b.changeSets.pending
 }
 
-// LookOnce is TryOnce for a transaction that does not follow: it changes nothing, and any batch may ask.
-func (b *Batch) LookOnce(o *Once) bool {
+// LookOnce is Batch.TryOnce for a transaction that does not follow: it changes nothing, and any batch may ask.
+func LookOnce(b *Batch, o *Once) bool {
 	b.checkState()
 	l := &b.data.Producers
 	l.Mu.Lock()

@@ -231,7 +231,7 @@ func LacksNothing(fsys vfs.FS, dir, id string) error {
 }
 
 // NoteGone writes a note into the directory of an Elected store that is not open, if the note or the whole log is gone: the store counts as behind, as
-// nobody knows how the machine ended, or what the log had. noted tells whether one was gone.
+// nobody knows how the machine ended, or how far the log went. noted tells whether the note or the log was gone.
 func NoteGone(fsys vfs.FS, dir string) (noted bool, err error) {
 	name := filepath.Join(dir, bootName)
 	if _, err := fsys.Stat(name); !errors.Is(err, fs.ErrNotExist) {

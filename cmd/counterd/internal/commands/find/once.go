@@ -105,7 +105,7 @@ func runUpdated(c Conn, args [][]byte) {
 	fresh := false
 	err := c.Steps(false, func(b *counter.Batch) (bool, error) {
 		n.take(b)
-		fresh = b.LookOnce(&n.once)
+		fresh = counter.LookOnce(b, &n.once)
 		return true, nil
 	})
 	switch {

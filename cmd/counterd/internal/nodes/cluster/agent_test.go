@@ -318,7 +318,7 @@ func TestSpareNode(t *testing.T) {
 	scene(t, shape{shards: 1, replicas: 1, nodes: 4, least: 2}, func(t *testing.T, w *world) {
 		gone := w.replica(t)
 		w.mu.Lock()
-		for _, m := range w.machines { // a free one that lost power may lack what it acknowledged in an earlier part: it copies all the same
+		for _, m := range w.machines { // a free node that lost power may lack changes of an earlier part: it copies all the same
 			m.behind = m.behind || m.proc.kind == resting
 		}
 		w.mu.Unlock()

@@ -117,7 +117,7 @@ func TestIdleLinkIsNoFailure(t *testing.T) {
 }
 
 // TestEndedWhileIdle: a connection ends while nothing waits for its shard, as its primary hands over or is stopped. The next command, minutes later, is
-// executed. It was refused at once, as if the shard had not answered since. So was one that came long after a failure.
+// executed. It was refused at once, as if the shard had not answered since. So was a command long after a failure.
 func TestEndedWhileIdle(t *testing.T) {
 	addresses := []string{serveOK(t), serveOK(t)}
 	s, shard := oneShard(t, addresses[0])
@@ -137,7 +137,7 @@ func TestEndedWhileIdle(t *testing.T) {
 			ended = l.conn != c
 			l.mu.Unlock()
 		}
-		time.Sleep(10 * time.Millisecond) // what the link notes behind that
+		time.Sleep(10 * time.Millisecond) // the link notes the end behind that
 	}
 	for i := range 20 {
 		later()

@@ -68,14 +68,15 @@ func (n *Node) LeadAt(epoch uint64) error {
 
 // BeginEmpty ends the healing of a node that is to lead a shard for the first time: nobody has led the shard before, so no node has data to
 // copy. The files that were set aside stay. It does nothing where the node is not healing. Behind an error the node heals as before.
-func (n *Node) BeginEmpty() error {
+func (h *Healer) BeginEmpty() error {
+	n := h.node
 	n.change.Lock()
 	defer n.change.Unlock()
 	was := n.Healing()
 	if was == nil {
 		return nil
 	}
-	if err := n.healing.end(n.host.Store().Path(), was, true); err != nil {
+	if err := h.end(n.host.Store().Path(), was, true); err != nil {
 		return err
 	}
 	n.logger.Warn("this node is the first of a shard that nobody has led, so there is nothing to copy: it leads without its damaged data, which stays set aside", "reason", was.Reason)

@@ -111,7 +111,7 @@ func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (r
 	if !v.Whole() {
 		return nil, true, errNotWhole
 	}
-	if replies, text = f.askEach(v, cmd, args); text != "" {
+	if replies, text = askEach(f, v, cmd, args); text != "" {
 		return nil, false, text
 	}
 	for i, reply := range replies {
@@ -123,7 +123,7 @@ func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (r
 }
 
 // askEach asks each shard once, for the posts that it has in a view. text is the error if one does not answer.
-func (f *Scatter) askEach(v *gather.View, cmd *command.Access, args [][]byte) (replies [][]byte, text string) {
+func askEach(f *Scatter, v *gather.View, cmd *command.Access, args [][]byte) (replies [][]byte, text string) {
 	var round gather.Round
 	round.Begin()
 	replies = make([][]byte, len(v.All))

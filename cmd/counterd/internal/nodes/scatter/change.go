@@ -97,7 +97,7 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 		return nil, true, errNotWhole
 	}
 	if kind == gather.Numbered && len(v.All) > 1 {
-		if again, text := f.mayMake(v, args); text != "" {
+		if again, text := mayMake(f, v, args); text != "" {
 			return nil, again, text
 		}
 	}
@@ -171,10 +171,10 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 // mayMake asks all shards whether they have made their parts of a numbered update for the groups that they have now. text is the error if one has made it for
 // others, or does not answer: a shard that has not made its part would make it for posts that came from that one, too. Between this and the update no group moves: each shard
 // owns the groups that it owned.
-func (f *Scatter) mayMake(v *gather.View, args [][]byte) (again bool, text string) {
+func mayMake(f *Scatter, v *gather.View, args [][]byte) (again bool, text string) {
 	args = slices.Clone(args)
 	args[0] = []byte(find.UpdatedName)
-	replies, text := f.askEach(v, f.conn.Command(find.UpdatedName), args)
+	replies, text := askEach(f, v, f.conn.Command(find.UpdatedName), args)
 	if text != "" {
 		return false, text
 	}

@@ -105,7 +105,7 @@ func packPage(f *Scatter, v *gather.View, k *order) {
 	}
 	f.pages.shares = shares
 	if len(shares) == 1 && shares[0].shard == v.Local { // its reply may stay as it is
-		f.addPart(v, v.Local, f.here(v, v.Local, k.cmd), k.args)
+		f.addPart(v, v.Local, here(f, v, v.Local, k.cmd), k.args)
 		return
 	}
 	counter := k.args[1]

@@ -117,16 +117,16 @@ func (f *Scatter) addCommand(cmd *command.Access, args [][]byte, merge func(*Sca
 }
 
 // here tells whether a part for a shard is planned at this node. It may be otherwise a moment later, so it is asked once for a part.
-func (f *Scatter) here(v *gather.View, shard *gather.Shard, cmd *command.Access) bool {
+func here(f *Scatter, v *gather.View, shard *gather.Shard, cmd *command.Access) bool {
 	return shard != nil && shard == v.Local && f.conn.Serves(cmd)
 }
 
-// addPart adds a part to the last command, which is planned at this node if here is set. A part of this node's shard that is not waits for it.
-func (f *Scatter) addPart(v *gather.View, shard *gather.Shard, here bool, args [][]byte) {
+// addPart adds a part to the last command, which is planned at this node if local is set (here). A part of this node's shard that is not waits for it.
+func (f *Scatter) addPart(v *gather.View, shard *gather.Shard, local bool, args [][]byte) {
 	k := &f.cmds[len(f.cmds)-1]
 	p := part{cmd: len(f.cmds) - 1, args: args, shard: shard, kind: kindOf(k)}
 	k.n++
-	if here {
+	if local {
 		p.local = true
 		f.again = f.again || f.forward
 		f.conn.Plan(k.cmd, args)
@@ -280,10 +280,10 @@ const ErrRowsApart = "CROSSSLOT COUNTER.MSET sets posts of several shards: send 
 // planAtOwner plans a command that a shard has to execute.
 func (f *Scatter) planAtOwner(v *gather.View, cmd *command.Access, args [][]byte, owner *gather.Shard) {
 	k := f.addCommand(cmd, args, mergeOne)
-	here := f.here(v, owner, cmd)
+	local := here(f, v, owner, cmd)
 	if before := *f.conn.Numbers(); before.Producer != nil {
 		_, refusal := f.conn.Number(&k.num, cmd, args)
-		if here { // Plan takes the number, or refuses it
+		if local { // Plan takes the number, or refuses it
 			*f.conn.Numbers() = before
 		} else if refusal != "" {
 			k.refusal, k.merge = refusal, mergeNone
@@ -293,7 +293,7 @@ func (f *Scatter) planAtOwner(v *gather.View, cmd *command.Access, args [][]byte
 			k.num.Producer = nil
 		}
 	}
-	f.addPart(v, owner, here, args)
+	f.addPart(v, owner, local, args)
 	f.runFull()
 }
 
@@ -305,7 +305,7 @@ func (f *Scatter) planAnywhere(v *gather.View, cmd *command.Access, args [][]byt
 		return false
 	}
 	f.addCommand(cmd, args, mergeOne)
-	f.addPart(v, owner, f.here(v, owner, cmd), args)
+	f.addPart(v, owner, here(f, v, owner, cmd), args)
 	f.runFull()
 	return true
 }
@@ -379,7 +379,7 @@ func (f *Scatter) scatter(v *gather.View, k *order, head, keys, tail [][]byte) {
 			}
 		}
 		f.args = append(f.args, tail...)
-		f.addPart(v, shards[part], f.here(v, shards[part], k.cmd), f.args[from:len(f.args):len(f.args)])
+		f.addPart(v, shards[part], here(f, v, shards[part], k.cmd), f.args[from:len(f.args):len(f.args)])
 		k = &f.cmds[number]
 	}
 	f.runFull()

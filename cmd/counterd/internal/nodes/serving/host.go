@@ -80,7 +80,7 @@ func (h *agentHost) repl() *repl.Node { return h.m.node.Replication() }
 // Lead begins without anybody required and with nothing confirmed: the agent says who is, behind it.
 func (h *agentHost) Lead(epoch uint64) error { return h.repl().LeadAt(epoch) }
 
-func (h *agentHost) BeginEmpty() error { return h.repl().BeginEmpty() }
+func (h *agentHost) BeginEmpty() error { return h.repl().Healer().BeginEmpty() }
 
 func (h *agentHost) Shard(id topology.ShardID, unclean uint64) {
 	h.repl().Shard(uint64(id), unclean)
