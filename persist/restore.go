@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,8 @@ import (
 //  1. a last segment is ended: another one is begun (NewSegment)
 //  2. header and frames go into a temporary file; only frames that are not whole here are fetched;
 //     each frame is checked, and the header of the next
-//     segment must name the last one as the frame before it
+//     segment must name the last one as the frame before it. Where that header is damaged too, a whole frame of this
+//     segment must be the same at the other node
 //  3. the file is synced and takes the segment's name, as a packed one does
 //
 // A crash before the last step leaves the damaged file.
@@ -115,9 +117,11 @@ type restoring struct {
 	prev *logfile.Segment // before it; nil: it is the first one
 	next logfile.Segment
 
-	own logfile.Scanner // of the damaged file
-	off int64           // in the new file
-	crc uint32
+	own   logfile.Scanner // of the damaged file
+	whole []byte          // the first frame that is whole in it; nil: there is none
+	at    uint64          // where that starts
+	off   int64           // in the new file
+	crc   uint32
 }
 
 // find looks the segment up.
@@ -144,9 +148,9 @@ func (r *restoring) find(start uint64) error {
 // write makes the content of the file.
 func (r *restoring) write(to vfs.File) error {
 	fsys := r.list.files.maker.FS
-	next, err := r.headerOf(&r.next)
-	if err != nil {
-		return err
+	next, damage := r.headerOf(&r.next)
+	if damage != nil && (!errors.Is(damage, format.ErrCorrupt) || vfs.IsTrouble(damage)) {
+		return damage
 	}
 	was, err := logfile.OpenSegmentFile(fsys, &r.seg)
 	if err == nil {
@@ -187,10 +191,28 @@ func (r *restoring) write(to vfs.File) error {
 			return err
 		}
 	}
+	if damage != nil {
+		if err := r.sameLog(); err != nil {
+			return errors.Join(damage, err)
+		}
+		return nil
+	}
 	if r.crc != next.Chain {
 		return &format.CorruptError{File: r.seg.Path, LogOffset: r.end, Want: fmt.Sprintf("a last frame with checksum %08x, as the next segment says", next.Chain), Got: fmt.Sprintf("%08x", r.crc)}
 	}
 	return nil
+}
+
+// sameLog returns nil if the other node has a frame that is whole in the damaged file, and an error where there is none: frames of another log must not be taken.
+func (r *restoring) sameLog() error {
+	if r.whole == nil {
+		return &format.CorruptError{File: r.seg.Path, LogOffset: r.seg.Start, Want: "a whole frame here, or the header of the next segment", Got: "neither"}
+	}
+	raw, err := r.fetch(r.at, r.at+uint64(len(r.whole)))
+	if err == nil && !bytes.Equal(raw, r.whole) {
+		err = &format.CorruptError{File: r.seg.Path, LogOffset: r.at, Want: "the frame that is here", Got: "another one of the other node"}
+	}
+	return err
 }
 
 // put appends to the file.
@@ -240,7 +262,9 @@ func (r *restoring) keep(to, was vfs.File, from uint64) (pos uint64, err error) 
 		if f.End() > r.end || r.past.Admits(f.Start, f.Epoch) != nil {
 			return f.Start, nil
 		}
-		r.crc = f.CRC
+		if r.crc = f.CRC; r.whole == nil {
+			r.whole, r.at = bytes.Clone(f.Raw), f.Start
+		}
 		if err := r.put(to, f.Raw); err != nil {
 			return 0, err
 		}

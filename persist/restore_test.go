@@ -155,6 +155,77 @@ func TestRestoreFromEachOther(t *testing.T) {
 	must(t, l.Close())
 }
 
+// TestRestoreNeighbours damages a frame of a segment and the header of the next one. Both are made again, one behind the other. Each waited for the other one, for
+// ever. Frames of another log are not taken.
+func TestRestoreNeighbours(t *testing.T) {
+	m, disk, opts := sampleLog(t)
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	must(t, l.Commit(m.appendSome(t, l, 3)))
+	must(t, l.Sync())
+	past := format.Lineage{Terms: []format.Term{{ReplID: testHistory.ReplID, Epoch: testHistory.Epoch}}}
+	var frames []format.Frame
+	r, err := l.NewReader(0)
+	must(t, err)
+	for f, err := r.TryNext(); f != nil; f, err = r.TryNext() {
+		must(t, err)
+		f := *f
+		f.Raw = slices.Clone(f.Raw)
+		frames = append(frames, f)
+	}
+	must(t, r.Close())
+	another := false
+	fetch := func(from, end uint64) ([]byte, error) {
+		i := slices.IndexFunc(frames, func(f format.Frame) bool { return f.Start == from })
+		if i < 0 || frames[i].End() > end {
+			return nil, format.ErrGone
+		}
+		f, raw := frames[i], slices.Clone(frames[i].Raw)
+		if another {
+			format.PutFrameHeader(raw, f.Whole, f.Start, f.Durable, f.TimeMS+1, f.Epoch)
+		}
+		return raw, nil
+	}
+	want, _, _, _ := logRecords(t, disk, testDir, 0)
+	list := l.Segments().List()
+	pairs := 0
+	for i, seg := range list[:len(list)-2] {
+		var of []format.Frame
+		for _, f := range frames {
+			if f.Start >= seg.Start && f.Start < seg.End {
+				of = append(of, f)
+			}
+		}
+		if len(of) < 2 {
+			continue
+		}
+		pairs++
+		next := list[i+1]
+		last := of[len(of)-1] // the next segment says what it is
+		must(t, flipAt(disk, seg.Path, seg.Segment().Offset(last.Start)+40))
+		must(t, flipAt(disk, next.Path, 20))
+		another = true
+		for _, seg := range []uint64{seg.Start, next.Start} {
+			if err := l.Segments().Restore(seg, &past, fetch); !errors.Is(err, format.ErrCorrupt) {
+				t.Fatalf("segment %d: frames of another log: %v", seg, err)
+			}
+		}
+		another = false
+		must(t, l.Segments().Restore(seg.Start, &past, fetch))
+		must(t, l.Segments().Restore(next.Start, &past, fetch))
+		if bad, err := l.Segments().Verify(nil); len(bad) > 0 || err != nil {
+			t.Fatalf("segment %d: %v, %v", i, bad, err)
+		}
+		if got, _, _, _ := logRecords(t, disk, testDir, 0); !slices.Equal(got, want) {
+			t.Fatalf("segment %d: %d records, want %d", i, len(got), len(want))
+		}
+	}
+	if pairs == 0 {
+		t.Error("no segment has two frames")
+	}
+	must(t, l.Close())
+}
+
 // flipAt flips a bit of a file.
 func flipAt(disk vfs.FS, path string, at int64) error {
 	f, err := disk.OpenRW(path)
