@@ -141,7 +141,8 @@ type piped struct {
 	key   string
 	words []string
 	attempt
-	done bool // it was answered, and is not sent again
+	seq  uint64 // its number, which words ends with; 0: none
+	done bool   // it was answered, and is not sent again
 }
 
 // pipeline sends several additions, and some reads, before it reads an answer. A numbered client sends those that were not acknowledged again, with their
@@ -167,7 +168,7 @@ func (c *client) pipeline() {
 			p.words = c.addition(key, 1)
 		}
 		if p.numbered = c.numbered && !p.read; p.numbered {
-			p.words = c.withNumber(p.words)
+			p.words, p.seq = c.withNumber(p.words), c.seq
 		}
 		list[i] = p
 	}
@@ -199,22 +200,25 @@ func (c *client) sendPipeline(list []*piped) {
 	for _, p := range list {
 		if p.done = !p.numbered; conn == nil {
 			p.settle(c, 0, refused)
-			continue
 		}
-		conn.Out = wire.AppendCommand(conn.Out, p.words...)
 	}
 	if conn == nil {
 		return
 	}
+	sent := c.numberByConnection(conn, list)
 	_ = conn.SetDeadline(time.Now().Add(c.run.Config.Patience))
 	err := conn.Flush()
-	for _, p := range list {
+	for _, p := range sent {
 		var v wire.Value
 		var failed *wire.ServerError
 		if err == nil {
 			v, err = conn.ReadValue()
 		}
 		switch {
+		case p == nil: // CLIENT IDMP
+			if errors.As(err, &failed) {
+				c.run.Fault("%s: CLIENT IDMP was answered -%s", c.name, failed.Text)
+			}
 		case errors.As(err, &failed):
 			got, _ := c.refusal(p.key, [][]string{p.words}, failed.Text)
 			p.settle(c, 0, got)
@@ -230,6 +234,33 @@ func (c *client) sendPipeline(list []*piped) {
 		c.hangUp()
 		delete(c.homes, list[0].key)
 	}
+}
+
+// numberByConnection appends the commands of a pipeline to what conn is to send. Some pipelines have their numbers by CLIENT IDMP, which comes again in front of a
+// number that does not follow, instead of in each command. sent has nil for each CLIENT IDMP.
+func (c *client) numberByConnection(conn *wire.Conn, list []*piped) (sent []*piped) {
+	reads := slices.ContainsFunc(list, func(p *piped) bool { return !p.numbered }) // by INCRBY 0 in some runs, which takes a number too
+	by, next := c.series.Chance(500) && !reads, uint64(0)
+	number := func(words ...string) {
+		conn.Out = wire.AppendCommand(conn.Out, append([]string{"CLIENT", "IDMP"}, words...)...)
+		sent = append(sent, nil)
+	}
+	for _, p := range list {
+		words := p.words
+		if by {
+			if p.seq != next {
+				number("p-"+c.name, strconv.FormatUint(p.seq, 10))
+			}
+			words, next = words[:len(words)-3], p.seq+1
+		}
+		conn.Out = wire.AppendCommand(conn.Out, words...)
+		sent = append(sent, p)
+	}
+	if next > 0 {
+		number("OFF")
+		c.run.Story.meet("simulation: a connection numbered changes")
+	}
+	return sent
 }
 
 // settle notes the outcome of one try.

@@ -21,6 +21,7 @@ type client struct {
 	stack     *Stack
 	dice      *Dice
 	forms     *Dice // of the commands that add, and of drains
+	series    *Dice // of pipelines whose numbers are the connection's
 	forwarded bool  // it knows of no cluster, and uses forward ports
 	numbered  bool  // all its increments carry numbers, and are sent until they are answered
 	seq       uint64
@@ -35,7 +36,7 @@ const clientBuffer = 1 << 10
 
 func newClient(r *Run, i int, numbered bool) *client {
 	host := fmt.Sprintf("10.0.1.%d", i+1)
-	return &client{run: r, name: clientName(i), stack: r.Net.Boot(host, versionNow), dice: NewDice(r.Seed, "client "+host), forms: NewDice(r.Seed, "forms "+host), numbered: numbered,
+	return &client{run: r, name: clientName(i), stack: r.Net.Boot(host, versionNow), dice: NewDice(r.Seed, "client "+host), forms: NewDice(r.Seed, "forms "+host), series: NewDice(r.Seed, "series "+host), numbered: numbered,
 		homes: make(map[string]string)}
 }
 
