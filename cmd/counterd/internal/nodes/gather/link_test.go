@@ -3,6 +3,7 @@ package gather
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -160,6 +161,28 @@ func TestEndedWhileIdle(t *testing.T) {
 	shard.down.Add(-int64(time.Hour))
 	shard.last.Add(-int64(time.Hour))
 	later()
+}
+
+// TestNoPrimaryForLong: a shard that has had no primary for long is not waited for. Each query waited for a minute. It is asked again when it has one.
+func TestNoPrimaryForLong(t *testing.T) {
+	address := serveOK(t)
+	s, shard := oneShard(t, address)
+	of := &topology.Shard{ID: 1, Primary: "there", Groups: slot.AllGroups()}
+	s.Follow(&topology.Map{Shards: []*topology.Shard{of}}, "here")
+	if err := shard.hopeless(time.Now()); err != nil {
+		t.Errorf("a moment later: %v", err)
+	}
+	if err := shard.hopeless(time.Now().Add(time.Hour)); err != errNoPrimary {
+		t.Errorf("an hour later: got %v, want %v", err, errNoPrimary)
+	}
+	shard.down.Add(-int64(time.Hour))
+	if err := ask(shard); !errors.Is(err, errNoPrimary) {
+		t.Errorf("got %v, want %v", err, errNoPrimary)
+	}
+	s.Follow(&topology.Map{Shards: []*topology.Shard{of}, Live: map[topology.NodeID]*topology.Live{"there": {Address: address}}}, "here")
+	if err := ask(shard); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestViewStays: who asks all shards by one view asks no two for the same group, though a newer map comes meanwhile.

@@ -272,7 +272,9 @@ func (s *Shard) follow(m *topology.Map, t *topology.Shard) {
 	if old.same(next) {
 		return
 	}
-	s.down.Store(0)
+	if s.down.Store(0); next.address == "" { // no link tries
+		s.down.Store(int64(monotonic.Now()))
+	}
 	for _, l := range s.links {
 		l.cut()
 	}
@@ -320,11 +322,11 @@ func (s *Shard) works() { s.down.Store(0) }
 // want to wait; nil: it may be asked.
 func (s *Shard) hopeless(now time.Time) error {
 	set := s.of.settings()
-	at := int64(monotonic.Of(now))
-	if since := s.down.Load(); since != 0 && time.Duration(at-since) > set.ReadWithin() && time.Duration(at-s.last.Load()) <= failedFor {
-		return s.overdue()
+	at, since := int64(monotonic.Of(now)), s.down.Load()
+	if since == 0 || time.Duration(at-since) <= set.ReadWithin() || s.state.Load().address != "" && time.Duration(at-s.last.Load()) > failedFor {
+		return nil
 	}
-	return nil
+	return s.overdue()
 }
 
 // overdue is why it has not answered.
