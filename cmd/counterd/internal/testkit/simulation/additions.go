@@ -236,7 +236,7 @@ func (c *client) sendPipeline(list []*piped) {
 	}
 }
 
-// numberByConnection appends the commands of a pipeline to what conn is to send. Some pipelines have their numbers by CLIENT IDMP, which comes again in front of a
+// numberByConnection appends the commands of a pipeline to the output of conn. Some pipelines have their numbers by CLIENT IDMP, which comes again in front of a
 // number that does not follow, instead of in each command. sent has nil for each CLIENT IDMP.
 func (c *client) numberByConnection(conn *wire.Conn, list []*piped) (sent []*piped) {
 	reads := slices.ContainsFunc(list, func(p *piped) bool { return !p.numbered }) // by INCRBY 0 in some runs, which takes a number too
