@@ -153,6 +153,36 @@ func TestSwitch(t *testing.T) {
 	})
 }
 
+// TestSwitchWaitsForUnwritten: changes that were made before the writes are held, and are not written yet, go to the next primary too: nobody hands over before. Their
+// clients were answered UNCERTAIN. A disk that has failed writes nothing, and is not waited for.
+func TestSwitchWaitsForUnwritten(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		w.write(t, time.Second)
+		old, to := w.primary(t), w.replica(t)
+		w.mu.Lock()
+		old.unwritten = 1
+		w.mu.Unlock()
+		done := make(chan error, 1)
+		go func() {
+			_, err := to.proc.agent.Failover(context.Background(), Planned)
+			done <- err
+		}()
+		time.Sleep(200 * time.Millisecond)
+		if now := w.primary(t); now != old {
+			t.Errorf("%s leads, and %s has not written all changes", now.id, old.id)
+		}
+		w.mu.Lock()
+		old.unwritten = 0
+		w.mu.Unlock()
+		if err := <-done; err != nil || w.primary(t) != to {
+			t.Errorf("got %v, and %s leads", err, w.primary(t).id)
+		}
+	})
+	if end := heldEnd(LogState{Position: 9, Written: 7, Err: errors.New("the disk is full")}); end != 7 {
+		t.Errorf("a disk that takes nothing: got %d, want 7", end)
+	}
+}
+
 // TestFailoverNotTakenUp: the request for a failover ends before the agent takes it up. The node does not take over later.
 func TestFailoverNotTakenUp(t *testing.T) {
 	for name, kind := range map[string]FailoverKind{"planned": Planned, "forced": Forced} {

@@ -78,7 +78,7 @@ func (a *Agent) keepHandover() {
 	case !a.loop.now.Before(h.until.Add(-100 * time.Millisecond)):
 		a.loop.conf.Log.Warn("cluster: handover cancelled: the replica does not catch up, or etcd is busy", "to", h.to)
 		a.endSwitch(2 * time.Second)
-	case a.loop.idle() && a.inSync.fit(h.to) && s.Has(h.to) && a.loop.host.Replica(h.to).Has >= a.loop.host.Log().Written:
+	case a.loop.idle() && a.inSync.fit(h.to) && s.Has(h.to) && a.loop.host.Replica(h.to).Has >= heldEnd(a.loop.host.Log()):
 		h.proposed, h.at = true, s.Revision
 		to := h.to
 		c, err := topology.PlannedSwitch(a.loop.m, s.ID, to)
@@ -94,6 +94,15 @@ func (a *Agent) keepHandover() {
 			}
 		})
 	}
+}
+
+// heldEnd is the log offset that the next primary must have while writes are held: that of the last change, as the clients of changes that are not
+// written yet would be answered UNCERTAIN. A disk that takes nothing will not write them.
+func heldEnd(log LogState) uint64 {
+	if log.Err != nil {
+		return log.Written
+	}
+	return max(log.Position, log.Written)
 }
 
 // beginSwitch holds the writes if somebody is to take over.

@@ -78,6 +78,7 @@ type Host interface {
 // LogState is how far a node's log is, in bytes since its beginning.
 type LogState struct {
 	Epoch     uint64 // of the term that the log ends in
+	Position  uint64 // behind the last change, written or not
 	Written   uint64
 	Durable   uint64
 	Confirmed uint64 // all required nodes have it

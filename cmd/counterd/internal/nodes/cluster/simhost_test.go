@@ -264,7 +264,7 @@ func (p *proc) Link() (s LinkState) {
 func (p *proc) Log() (s LogState) {
 	if p.enter() {
 		m := p.m
-		s = LogState{Epoch: m.epoch(), Written: uint64(len(m.log)), Durable: uint64(m.durable), Confirmed: uint64(p.confirmed), Behind: m.behind, Healing: m.healing, ReplID: fmt.Sprint(m.epoch()), Hangs: m.hangs}
+		s = LogState{Epoch: m.epoch(), Position: uint64(len(m.log) + m.unwritten), Written: uint64(len(m.log)), Durable: uint64(m.durable), Confirmed: uint64(p.confirmed), Behind: m.behind, Healing: m.healing, ReplID: fmt.Sprint(m.epoch()), Hangs: m.hangs}
 		if m.failed {
 			s.Err = errors.New("simulated: the disk failed")
 		}

@@ -25,22 +25,24 @@ type machine struct {
 	id   topology.NodeID
 	zone string
 
-	log      []rec
-	at       []time.Time // when each was written
-	durable  int
-	terms    []term // of the log, rising
-	running  bool   // from the disk: a process did not end cleanly under this boot
-	behind   bool
-	healing  bool          // its data was damaged, and is set aside
-	hangs    bool          // its disk: it takes neither changes nor a role
-	lazy     bool          // it syncs only when it is asked to, as with appendfsync no
-	failed   bool          // its disk takes nothing, and this is known
-	unsynced bool          // its disk syncs nothing, and nobody judges that, as with appendfsync no
-	syncs    time.Duration // how long a sync that was asked for takes; 0: some milliseconds
-	cluster  string
-	starts   []topology.Start // of its note
-	stale    bool             // its directory is an older copy, which has not caught up with a primary yet
-	copied   bool             // it is another machine with a copy of the directory of the one with the same id
+	log     []rec
+	at      []time.Time // when each was written
+	durable int
+	terms   []term // of the log, rising
+	running bool   // from the disk: a process did not end cleanly under this boot
+	behind  bool
+	// unwritten are changes of its process that are not in the log yet.
+	unwritten int
+	healing   bool          // its data was damaged, and is set aside
+	hangs     bool          // its disk: it takes neither changes nor a role
+	lazy      bool          // it syncs only when it is asked to, as with appendfsync no
+	failed    bool          // its disk takes nothing, and this is known
+	unsynced  bool          // its disk syncs nothing, and nobody judges that, as with appendfsync no
+	syncs     time.Duration // how long a sync that was asked for takes; 0: some milliseconds
+	cluster   string
+	starts    []topology.Start // of its note
+	stale     bool             // its directory is an older copy, which has not caught up with a primary yet
+	copied    bool             // it is another machine with a copy of the directory of the one with the same id
 
 	images []image
 

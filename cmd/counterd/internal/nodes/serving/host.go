@@ -201,7 +201,7 @@ func (h *agentHost) Log() cluster.LogState {
 	store := h.m.host.Store()
 	log := store.Replication()
 	lineage := log.Lineage()
-	st := cluster.LogState{Epoch: log.Epoch(), Written: log.Written(), Durable: log.Durable(), Confirmed: log.Confirmed(), Waiting: log.Awaited(),
+	st := cluster.LogState{Epoch: log.Epoch(), Position: log.Position(), Written: log.Written(), Durable: log.Durable(), Confirmed: log.Confirmed(), Waiting: log.Awaited(),
 		ReplID: lineage.Current().ReplID.String(), Behind: log.Behind(), Healing: h.repl().Healing() != nil, Ops: uint64(h.m.host.CommandRate()), Err: store.Ready(), Hangs: store.DiskHangs()}
 	if lacks := h.lacks.Load(); lacks != nil {
 		st.Lacks = *lacks
