@@ -28,8 +28,12 @@ func TestReleaseProgram(t *testing.T) {
 		return sum
 	}
 	sum, before := touch(), resident()
-	releaseProgram()
-	if after := resident(); before < 1<<10 || after > before*3/4 {
+	after := before
+	for range 20 { // on a busy machine the runtime may use many pages again before they are counted
+		releaseProgram()
+		after = min(after, resident())
+	}
+	if before < 1<<10 || after > before*3/4 {
 		t.Errorf("got %d KiB of the program's file in memory, %d before", after, before)
 	}
 	if again := touch(); again != sum {
