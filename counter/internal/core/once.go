@@ -182,7 +182,9 @@ func (r *changeSets) try(o *Once) bool {
 	o.Hint = y.Number
 	switch y.Verdict {
 	case producers.Fresh:
-		o.Err = b.refused
+		if !r.looks {
+			o.Err = b.refused
+		}
 		return o.Err == nil
 	case producers.Repeat:
 		raise := y.Define && !r.looks

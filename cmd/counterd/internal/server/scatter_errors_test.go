@@ -89,6 +89,7 @@ func provokeForward(p provoker) {
 	}
 	p.heard(link.do("COUNTER.UPDATE weibo WHERE comment > 99999 DEL IDMP moved 1").String(), "IDMPEXPIRED the number was used long ago, and it is not known any more for posts of which groups of hash slots: the change may have been made in a part")
 	p.refused(s, w, "COUNTER.UPDATE weibo INCR comment 1 LIMIT 9", "CROSSSLOT COUNTER.UPDATE with LIMIT")
+	p.refused(s, w, "COUNTER.UPDATED weibo INCR comment 1", "ERR COUNTER.UPDATED without a number")
 	p.refused(s, w, "IDMP FENCE p", "ERR IDMP FENCE is not supported on the forward port")
 	k.hurry(2 * time.Second) // it must be sent within that time, or it is known to be not made there
 	p.heard(w.do("FLUSHALL").String(), "UNCERTAIN the change may have been made in a part: shard 2 (127.0.0.1:")

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/internal/testkit/cutproxy"
 	"github.com/counterd/counterd/internal/testkit/resptest"
@@ -274,7 +275,7 @@ func late(t *testing.T, node int) (port int, keep, release func()) {
 			if err != nil {
 				return
 			}
-			if bytes.HasPrefix(b[:n], []byte("*3\r\n$12\r\nCOUNTER.LINK\r\n$1\r\n")) { // a new link introduces itself
+			if bytes.HasPrefix(b[:n], []byte("*3\r\n$12\r\nCOUNTER.LINK\r\n$1\r\n")) || bytes.Contains(b[:n], []byte(find.UpdatedName)) { // a new link introduces itself; a question
 				_, _ = server.Write(b[:n])
 				continue
 			}
