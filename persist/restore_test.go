@@ -201,7 +201,7 @@ func TestRestoreNeighbours(t *testing.T) {
 		}
 		pairs++
 		next := list[i+1]
-		last := of[len(of)-1] // the next segment says what it is
+		last := of[len(of)-1] // the header of the next segment has its checksum
 		must(t, flipAt(disk, seg.Path, seg.Segment().Offset(last.Start)+40))
 		must(t, flipAt(disk, next.Path, 20))
 		another = true

@@ -194,8 +194,7 @@ func TestForwardUpdateMovedUnmade(t *testing.T) {
 }
 
 // TestForwardUpdateMovedFresh has one shard make its part of a numbered update, and gives a group of it to a shard that has not, as a client repeats an update that was in doubt.
-// The repeat is in doubt, and changes nothing: the posts that moved were updated before. The shard that had not made its part updated them a second time. So it was with a new
-// shard, and where the shard with the first part does not answer.
+// The repeat is in doubt, and changes nothing: the posts that moved were updated before. The shard that had not made its part updated them a second time.
 func TestForwardUpdateMovedFresh(t *testing.T) {
 	k := serveForward(t, 3, nil)
 	k.hurry(100 * time.Millisecond)

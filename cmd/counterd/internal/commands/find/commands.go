@@ -18,6 +18,9 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 	aggregate := func(kind counter.AggregateKind) func(Conn, [][]byte) {
 		return func(c Conn, args [][]byte) { runAggregate(c, kind, args) }
 	}
+	updated := entry(strings.TrimPrefix(UpdatedName, "counter."), -5, command.ReadOnly|command.Admin, "Internal: tells whether the node has made its part of a COUNTER.UPDATE with a number.",
+		"counter [condition or change ...] IDMP producer seq [EPOCH epoch]", runUpdated)
+	updated.Complexity = "O(1)" // it looks at no post
 	const mids = "[MID operator mid [AND MID operator mid ...] | MID IN mid [mid ...]] "
 	const where = "[WHERE column operator value [AND column operator value ...]]"
 	return []*command.Row[C]{
@@ -35,8 +38,7 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 			"counter "+mids+where+" [SET column value [SET column value ...]] [INCR column increment [INCR column increment ...]]"+
 				" [DECR column decrement [DECR column decrement ...]] [RESET column [RESET column ...]] [DEL] [LIMIT count] [RETURNING OLD | RETURNING NEW]"+
 				" [IDMP producer seq [EPOCH epoch]]", runUpdate),
-		entry(strings.TrimPrefix(UpdatedName, "counter."), -5, command.ReadOnly|command.Admin, "Internal: tells whether the node has made its part of a COUNTER.UPDATE with a number.",
-			"counter [condition or change ...] IDMP producer seq [EPOCH epoch]", runUpdated),
+		updated,
 	}
 }
 
