@@ -97,7 +97,7 @@ func TestPackDamage(t *testing.T) {
 			if err != nil || !bytes.Equal(got[format.SegmentHeaderLen:], raw[format.SegmentHeaderLen:]) {
 				t.Fatalf("%s: %v", what, err)
 			}
-			if p := file.(*logfile.PackedFile); p.IndexFault == nil {
+			if logfile.IndexDamage(file) == nil {
 				t.Fatalf("%s was not found", what)
 			}
 		default: // the header: as with any segment
@@ -202,8 +202,8 @@ func TestPackedGolden(t *testing.T) {
 	if !bytes.Equal(got[format.SegmentHeaderLen:], want[format.SegmentHeaderLen:]) {
 		t.Error("the packed segment of testdata reads as another")
 	}
-	if p := file.(*logfile.PackedFile); p.IndexFault != nil {
-		t.Errorf("index: %+v", p.IndexFault)
+	if err := logfile.IndexDamage(file); err != nil {
+		t.Errorf("index: %v", err)
 	}
 	must(t, file.Close())
 	if _, _, err := format.DecodeSegmentHeader(old, seg.Path, seg.Start); !errors.Is(err, format.ErrUnsupportedFormat) {

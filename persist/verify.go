@@ -48,6 +48,8 @@ type verifier struct {
 	pace    func(bytes int) error
 	scanner logfile.Scanner
 	crc     uint32 // of the frame before the next segment; 0: not known
+
+	indexFault error // of the segment that was read last, if it is packed: its frames can be read all the same
 }
 
 // stoppedError is an error of pace.
@@ -63,6 +65,9 @@ func (v *verifier) segment(seg logfile.Segment, end uint64) error {
 		layout := v.list.files.progress.layout.Load()
 		v.crc = before
 		err := v.read(seg, end)
+		if err == nil {
+			err = v.indexFault
+		}
 		var stopped *stoppedError
 		if err == nil || errors.As(err, &stopped) {
 			return err
@@ -84,6 +89,7 @@ func (v *verifier) read(seg logfile.Segment, end uint64) (err error) {
 		return fmt.Errorf("%s: %w", seg.Path, err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	v.indexFault = logfile.IndexDamage(file)
 	bad := func(pos uint64, off int64, fault *format.Fault) error {
 		return &format.CorruptError{File: seg.Path, Offset: off, LogOffset: pos, Want: fault.Want, Got: fault.Got}
 	}

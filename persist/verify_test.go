@@ -2,11 +2,13 @@ package persist
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // TestVerify flips bits in the segments of a log that is open: each is found, in the segment and at the frame where it
@@ -103,4 +105,41 @@ func TestVerifyChain(t *testing.T) {
 		}
 	}
 	must(t, file.Close())
+}
+
+// TestVerifyPackedIndex damages index and footer of packed segments of an open log. Each is found, though all frames can be read, and the file is made again
+// without another node: a second damage, of the header of a chunk, would cost all chunks behind it.
+func TestVerifyPackedIndex(t *testing.T) {
+	disk := newFS(t)
+	_, l := packSample(t, disk, 600)
+	defer l.Close()
+	packAll(t, l)
+	want, _, _, _ := logRecords(t, disk, testDir, 0)
+	past := format.Lineage{Terms: []format.Term{{ReplID: testHistory.ReplID, Epoch: testHistory.Epoch}}}
+	fetch := func(from, end uint64) ([]byte, error) { return nil, errors.New("there is no other node") }
+	tried := 0
+	for _, seg := range l.Segments().List() {
+		if !seg.Packed {
+			continue
+		}
+		whole, err := vfs.ReadFile(disk, seg.Path, 1<<20)
+		must(t, err)
+		for at := len(whole) - format.PackedFooterLen - 2*format.PackedEntryLen; at < len(whole); at += 5 {
+			put(t, disk, seg.Path, whole)
+			must(t, flipAt(disk, seg.Path, int64(at)))
+			bad, err := l.Segments().Verify(nil)
+			must(t, err)
+			if len(bad) != 1 || bad[0].Start != seg.Start || !errors.Is(bad[0].Err, format.ErrCorrupt) || !errors.Is(bad[0].Err, logfile.ErrIndex) {
+				t.Fatalf("segment %d, byte %d: %v", seg.Start, at, bad)
+			}
+			must(t, l.Segments().Restore(seg.Start, &past, fetch))
+			if bad, err := l.Segments().Verify(nil); err != nil || len(bad) > 0 {
+				t.Fatalf("segment %d, byte %d: %v, %v after it was made again", seg.Start, at, bad, err)
+			}
+			tried++
+		}
+	}
+	if got, _, _, _ := logRecords(t, disk, testDir, 0); !slices.Equal(got, want) || tried < 10 {
+		t.Errorf("%d records of %d, %d damages", len(got), len(want), tried)
+	}
 }

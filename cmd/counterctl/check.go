@@ -29,7 +29,8 @@ every checksum and what they say of each other, and reports what is wrong, and w
 run while a server has the directory open. FILE is an archive, as redis-cli --rdb downloads it, or a tail of a log
 that a node put aside (diverged-*.aof): all of it is verified, too.
 
-Exit status 0: nothing is damaged. 1: something is; a server does not start, or answers errors for some keys.`,
+Exit status 0: nothing is damaged. 1: something is. A PROBLEM keeps a server from its start, or makes it answer errors for some
+keys. What is called damaged no start needs; but replicas, backups and restores may need it.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		quiet := flags.BoolP("quiet", "q", false, "print problems only")
 		return one("DIR or FILE", func(ctx context.Context, out output, dir string) error {
@@ -44,7 +45,7 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 					return err
 				}
 				report, err = check(ctx, d, out.Stderr)
-				if err == nil && !report.OK() && inUse {
+				if err == nil && !report.Whole() && inUse {
 					return format.ErrCorrupt // to see whether it is again
 				}
 				return err
@@ -67,7 +68,7 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 				remedy = other
 			}
 			printReport(out.Stdout, report, remedy, inUse, *quiet)
-			if !report.OK() {
+			if !report.Whole() {
 				return errReported
 			}
 			return nil
@@ -161,12 +162,15 @@ func printReport(w io.Writer, r *datadir.Report, remedy string, inUse, quiet boo
 	if r.Diverged > 0 {
 		line("diverged", "%d files, %s", r.Diverged, human.Size(r.DivergedBytes))
 	}
-	bad := 0
+	bad, spare := 0, 0
 	for _, p := range r.Problems {
 		switch {
 		case p.Fatal:
 			bad++
 			fmt.Fprintf(w, "%-11s %v\n", "PROBLEM", problemText(p))
+		case errors.Is(p.Err, format.ErrCorrupt):
+			spare++
+			fmt.Fprintf(w, "%-11s %v\n", "damaged", problemText(p))
 		case inUse && (errors.Is(p.Err, datadir.ErrOrphan) || errors.Is(p.Err, datadir.ErrUnfinished) || errors.Is(p.Err, format.ErrTornTail)):
 			// a server at work has such files, and is writing behind the last frame
 		default:
@@ -175,6 +179,10 @@ func printReport(w io.Writer, r *datadir.Report, remedy string, inUse, quiet boo
 	}
 	if bad > 0 {
 		fmt.Fprintf(w, "%d problems. What can be done: %s\n", bad, remedy)
+		return
+	}
+	if spare > 0 {
+		fmt.Fprintf(w, "%d damages of what no start needs. Replicas, backups and restores may need it. A server writes it again where another copy or another node has it, and removes it when it is no longer kept\n", spare)
 		return
 	}
 	line("ok", "nothing is damaged")

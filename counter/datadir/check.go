@@ -60,6 +60,16 @@ func (r *Report) OK() bool {
 	return true
 }
 
+// Whole reports whether nothing is damaged, also of what no start needs: old segments of the log, or one of two copies of a file.
+func (r *Report) Whole() bool {
+	for _, p := range r.Problems {
+		if p.Fatal || errors.Is(p.Err, format.ErrCorrupt) {
+			return false
+		}
+	}
+	return true
+}
+
 // CheckOptions are the options of Check.
 type CheckOptions struct {
 	// Cold verifies cold files. nil: only their sizes are verified.

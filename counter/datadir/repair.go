@@ -22,7 +22,8 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //  0. If no manifest is good and some are whole but under another's name, they get names.
 //  1. Manifests that are damaged, or name a damaged image, are set aside, as long as an older one or a log from offset
 //     0 is left to start from.
-//  2. Damage in the log before the offset to replay from: the log is made to begin behind it.
+//  2. A damaged header of a log segment, with whole frames behind it: it is written again, also in a segment that no start reads.
+//     Damage in the log before the offset to replay from: the log is made to begin behind it.
 //  3. Other damage in the log: it is cut there, and goes on under a new replication id, as its offsets are given out a
 //     second time.
 //     Before a cut opts.Lacks is called, so that a node of a cluster counts as one that may lack what it acknowledged.
@@ -72,6 +73,9 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 			}
 			// Left by a repair that was broken off: they claim a longer log than there is, and a server believes them.
 			if err := r.dropManifests(func(m *format.Manifest) bool { return m != nil && m.Offset > r.walked.End }); err != nil {
+				return err
+			}
+			if err := r.mendOldHeaders(); err != nil {
 				return err
 			}
 			if err := r.restoreLineage(); err != nil {
@@ -163,6 +167,9 @@ func (r *repair) walkLog() error {
 // mend repairs one damage of the log.
 func (r *repair) mend(bad *format.CorruptError) error {
 	r.sayf("%v", bad)
+	if done, err := r.mendHeader(bad); done || err != nil {
+		return err
+	}
 	if bad.LogOffset < r.replay() {
 		done, err := r.startLogBehind(bad)
 		if done || err != nil {

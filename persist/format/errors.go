@@ -64,7 +64,7 @@ func (e *CorruptError) Error() string {
 		s += ": " + e.Err.Error()
 	}
 	if e.Dir != "" {
-		s += "; to cut the log here and keep the damaged files aside, run: " + RepairCommand(e.Dir)
+		s += "; to repair the log, and keep the damaged files aside, run: " + RepairCommand(e.Dir)
 	}
 	return s
 }

@@ -104,8 +104,37 @@ func claimTo(fsys vfs.FS, seg *Segment, at uint64) (err error) {
 	return file.Sync()
 }
 
+// PutHeader writes the header of a segment file in its place, durably. The size of the file becomes its capacity; a packed segment gets the header of one.
+func PutHeader(fsys vfs.FS, seg *Segment, h format.SegmentHeader) (err error) {
+	file, err := OpenSegmentFile(fsys, seg)
+	if err != nil {
+		return err
+	}
+	size, err := file.Size()
+	b := []byte(nil)
+	if p, ok := file.(*PackedFile); ok {
+		b = format.AppendPackedHeader(nil, h, p.end, false)
+	} else {
+		h.Size = uint32(min(size, MaxSegment))
+		b = h.AppendTo(nil)
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	to, err := fsys.OpenRW(seg.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if _, err := to.WriteAt(b, 0); err != nil {
+		return err
+	}
+	return to.Sync()
+}
+
 // EndsClean tells whether a segment file is as a log that nobody damaged ends at a log offset: it has the length that it was made with, and
-// zeros alone from the offset on. The last segment of a log is not packed.
+// zeros alone from the offset on. Where a damaged header does not tell the length, the place of one frame header behind the offset must be there:
+// a file that was cut short has lost no more than zeros then. The last segment of a log is not packed.
 func EndsClean(fsys vfs.FS, seg SegmentInfo, at uint64) (bool, error) {
 	file, err := OpenSegmentFile(fsys, seg.Segment())
 	if err != nil {
@@ -117,7 +146,11 @@ func EndsClean(fsys vfs.FS, seg SegmentInfo, at uint64) (bool, error) {
 		return false, err
 	}
 	h, fault, err := ReadSegmentHeader(file, seg.Segment())
-	if err != nil || fault != nil || size < int64(h.Size) {
+	length := int64(h.Size)
+	if fault != nil {
+		length = seg.Segment().Offset(at) + format.FrameHeaderLen
+	}
+	if err != nil || size < length {
 		return false, err
 	}
 	rest, err := searchRemains(file, *seg.Segment(), size, at)

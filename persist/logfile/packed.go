@@ -1,6 +1,7 @@
 package logfile
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -20,7 +21,7 @@ type PackedFile struct {
 	start, end uint64 // log offsets
 	Chunks     []format.PackedChunk
 	index      int64         // where the chunks end
-	IndexFault *format.Fault // the chunks had to be found by their headers
+	indexFault *format.Fault // the chunks had to be found by their headers
 
 	current  int                   // chunk in raw, -1: none
 	raw      []byte                // its frames
@@ -60,6 +61,18 @@ func (p *PackedFile) ReadAt(b []byte, off int64) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// ErrIndex: the index of a packed segment is damaged, and its frames can still be read.
+var ErrIndex = errors.New("the frames can still be read")
+
+// IndexDamage returns a *CorruptError that matches ErrIndex if the index of a packed segment is damaged; nil for another file.
+func IndexDamage(file vfs.File) error {
+	p, ok := file.(*PackedFile)
+	if !ok || p.indexFault == nil {
+		return nil
+	}
+	return &format.CorruptError{File: p.Name(), Offset: p.index, LogOffset: p.start, Want: p.indexFault.Want, Got: p.indexFault.Got, Err: ErrIndex}
 }
 
 // noFrame is what damaged chunks show: no frame starts at 2^64-1, and it is not zero, which is what was never written.

@@ -69,7 +69,7 @@ func (p *PackedFile) loadChunks(size int64, until uint64) error {
 	if err != nil || fault == nil {
 		return err
 	}
-	p.IndexFault = fault
+	p.indexFault = fault
 	return p.scanChunks(size, until)
 }
 

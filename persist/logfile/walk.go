@@ -72,9 +72,7 @@ func Walk(fsys vfs.FS, dir string, from, knownDurable uint64, v Visitor) (Walked
 		header := Header{SegmentInfo: info, History: h.History, Durable: h.Durable, Chain: h.Chain}
 		if p := w.packed; p != nil {
 			header.Packed = true
-			if fault := p.IndexFault; fault != nil {
-				header.Harmless = &format.CorruptError{Dir: dir, File: seg.Path, Offset: p.index, LogOffset: seg.Start, Want: fault.Want, Got: fault.Got}
-			}
+			header.Harmless = IndexDamage(p)
 		}
 		return v.Segment(header)
 	}

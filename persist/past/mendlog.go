@@ -30,7 +30,8 @@ import (
 // manifests), or up to LogMend.Reach. If that is where the whole frames end, a segment without frames follows them. An end that is
 // missing without any damage is fetched too, up to LogMend.Reach.
 //
-// Damage of the last segment with whole frames behind it, and zeros alone behind these, leaves the end of the log as it was: a clean end.
+// Damage of the last segment with whole frames behind it, and zeros alone behind these, leaves the end of the log as it was: a clean end. So does
+// a damaged header of a last segment without frames.
 
 // LogMend is how a damaged log gets its frames back.
 type LogMend struct {
@@ -181,7 +182,9 @@ func (m *logMender) fill(walked *logfile.Walked) error {
 	if !last {
 		end = segs[i+1].Start
 	}
-	if m.clean = last && behind > at && behind == end; m.clean { // else whole frames do not show the end
+	h, whole := m.header(&segs[i])
+	empty := at == seg.Start && behind == 0 && !whole                                // a segment without frames has lost its header
+	if m.clean = last && end == max(behind, at) && (behind > at || empty); m.clean { // else whole frames do not show the end
 		m.clean, err = logfile.EndsClean(m.fsys, seg, end)
 		if ignoreDamage(err) != nil {
 			return err
@@ -192,7 +195,7 @@ func (m *logMender) fill(walked *logfile.Walked) error {
 	}
 	seg.End = end
 	chain := walked.Chain
-	if h, ok := m.header(&segs[i]); ok && at == seg.Start {
+	if whole && at == seg.Start {
 		if chain != 0 && h.Chain != chain { // whole, and of another log
 			return fmt.Errorf("%w: the segment at %d does not follow the one before", errNotMended, at)
 		}
@@ -226,7 +229,7 @@ func (m *logMender) write(seg logfile.SegmentInfo, at uint64, chain uint32, next
 		}
 	}
 	maker := logfile.Maker{FS: m.fsys, Dir: m.dir, Least: logfile.MinSegment}
-	s, err := maker.Rewrite(format.SegmentHeader{History: m.historyAt(at), Start: at, Durable: end, Chain: chain}, [][]byte{m.data}, nil)
+	s, err := maker.Rewrite(format.SegmentHeader{History: HistoryAt(&m.past, at), Start: at, Durable: end, Chain: chain}, [][]byte{m.data}, nil)
 	if err != nil {
 		return err
 	}
@@ -305,12 +308,12 @@ func (m *logMender) termOf(end uint64) format.ReplID {
 	return cut.Current().ReplID
 }
 
-// historyAt is the history of a segment that starts at an offset. It counts as a replica's: the claims of its frames are not asked, as
-// they may be about another disk. In the term that a primary began itself they are about its own, and all of the segment is durable; a
+// HistoryAt is the history of a segment that is made again and starts at a log offset. It counts as a replica's: the claims of its frames are not
+// asked, as they may be about another disk. In the term that a primary began itself they are about its own, and all of the segment is durable; a
 // replica's segment there would make HISTORY.copy look older than the log (logfile.OutdatedLineage).
-func (m *logMender) historyAt(at uint64) format.History {
-	cut := m.past.Cut(at + 1)
+func HistoryAt(l *format.Lineage, at uint64) format.History {
+	cut := l.Cut(at + 1)
 	h := cut.Current()
-	h.Replica = m.past.Replica || h.ReplID != m.past.Current().ReplID
+	h.Replica = l.Replica || h.ReplID != l.Current().ReplID
 	return h
 }

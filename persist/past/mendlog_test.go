@@ -335,6 +335,12 @@ func TestMendLogCleanEnd(t *testing.T) {
 		{"the last frame is damaged", func(b []byte) []byte { b[last.Offset(at)+20] ^= 1; return b }, false},
 		{"the file is cut short", func(b []byte) []byte { return b[:last.Offset(m.end)] }, false},
 		{"something stands behind the end", func(b []byte) []byte { b[len(b)-1] = 1; return b }, false},
+		{"the header", func(b []byte) []byte {
+			b[20], b[last.Offset(last.Start)+20] = b[20]^1, b[last.Offset(last.Start)+20]^1
+			return b
+		}, true},
+		{"the header, and the file is cut short", func(b []byte) []byte { b[20] ^= 1; return b[:last.Offset(m.end)+8] }, false},
+		{"the header, and the last frame is zeros", func(b []byte) []byte { b[20] ^= 1; clear(b[last.Offset(at):]); return b }, false},
 	} {
 		disk := m.disk.Kill()
 		persisttest.Must(t, disk.Damage(last.Path, func(b []byte) []byte {
@@ -346,6 +352,38 @@ func TestMendLogCleanEnd(t *testing.T) {
 		done, err := MendLog(disk, persisttest.Dir, mend)
 		if noted == c.clean || errors.Is(err, refused) == c.clean || done.Last || (done.Segments == 1) != c.clean {
 			t.Errorf("%s: noted %v, %+v, %v", c.name, noted, done, err)
+		}
+		if c.clean {
+			m.whole(disk, c.name)
+		}
+	}
+}
+
+// TestMendLogEmptyEnd: a last segment without frames has lost its header. The log ends where it begins, so nothing is noted, unless more was durable.
+func TestMendLogEmptyEnd(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	m := newMendable(t)
+	walked, err := logfile.Walk(m.disk, persisttest.Dir, 0, 0, logfile.Visitor{})
+	persisttest.Must(t, err)
+	header := logfile.Header{SegmentInfo: logfile.SegmentInfo{Start: m.end}, History: walked.History, Durable: m.end, Chain: walked.Chain}
+	persisttest.Must(t, logfile.NewSegment(m.disk, persisttest.Dir, header, nil))
+	segs, err := logfile.ListSegments(m.disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	refused := errors.New("the end is not known")
+	for _, c := range []struct {
+		name   string
+		damage func(b []byte) []byte
+		clean  bool
+	}{
+		{"the header", func(b []byte) []byte { b[20] ^= 1; return b }, true},
+		{"the header, and the file is cut short", func(b []byte) []byte { b[20] ^= 1; return b[:70] }, false},
+		{"the header, and something behind it", func(b []byte) []byte { b[20], b[90] = b[20]^1, 1; return b }, false},
+	} {
+		disk := m.disk.Kill()
+		persisttest.Must(t, disk.Damage(segs[len(segs)-1].Path, c.damage))
+		done, err := MendLog(disk, persisttest.Dir, LogMend{Fetch: m.fetch, Ends: func() error { return refused }})
+		if errors.Is(err, refused) == c.clean || done.Last || (done.Segments == 1) != c.clean {
+			t.Errorf("%s: %+v, %v", c.name, done, err)
 		}
 		if c.clean {
 			m.whole(disk, c.name)

@@ -14,6 +14,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 )
 
 // Files lie unread for years: a scrubber reads all of them again and again, slowly, so that a disk that loses bits is noticed
@@ -234,6 +235,11 @@ func (c *Scrubber) foundBroken(bad []*persist.BadSegment) {
 	now, needed := map[uint64]BadLog{}, false
 	for _, b := range bad {
 		c.Errors.Add(1)
+		if errors.Is(b.Err, logfile.ErrIndex) {
+			c.s.Config.Logger.Error("a log segment is damaged; it is made again of its own frames", "error", b.Err)
+			now[b.Start] = BadLog{b.Start, b.End}
+			continue
+		}
 		c.s.Config.Logger.Error("the log is damaged; its frames are fetched from another node if there is one. Until then replicas and restores cannot read this part", "error", b.Err)
 		if b.Last {
 			if err := persist.NewSegment(c.s.Log); err != nil {

@@ -54,8 +54,12 @@ func (f *refiller) logs(ctx context.Context, store *counter.Store) {
 			delete(f.retryLog, b.Start)
 			delete(f.told, b.Start)
 			f.segments.Add(1)
-			n.logger.Warn("a damaged log segment was made again, with frames of another node", "from", b.Start, "end", b.End, "bytes", bytes,
-				"replica", from.String(), "took", time.Since(began).Round(time.Millisecond))
+			took := time.Since(began).Round(time.Millisecond)
+			if bytes == 0 {
+				n.logger.Warn("a damaged log segment was made again of its own frames", "from", b.Start, "end", b.End, "took", took)
+				continue
+			}
+			n.logger.Warn("a damaged log segment was made again, with frames of another node", "from", b.Start, "end", b.End, "bytes", bytes, "replica", from.String(), "took", took)
 		case ctx.Err() == nil:
 			f.retryLog[b.Start] = time.Now().Add(refillAgain)
 			f.failed.Add(1)
