@@ -46,6 +46,8 @@ type Ask struct {
 	foreign  bool // one of its commands is
 	packed   bool // the same
 	deadline time.Time
+	unsent   time.Time // the same while there is no connection for it: patience behind the last one
+	patience time.Duration
 
 	// Guarded by link.mu from the time it is queued until it is done.
 	flying bool

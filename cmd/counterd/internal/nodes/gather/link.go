@@ -283,6 +283,7 @@ func (l *link) lost(c *conn, why error) {
 		again := !a.given && a.again()
 		switch {
 		case again:
+			a.unsent = time.Now().Add(a.patience)
 			l.flying.push(a)
 			if a.numbers > 0 {
 				l.numbered.push(a)
@@ -303,7 +304,7 @@ func (l *link) expire(now time.Time) {
 	overdue := l.shard.overdue()
 	kept := fifo{}
 	for _, a := range l.queue.all() {
-		if now.Before(a.deadline) {
+		if now.Before(a.deadline) && (l.conn != nil || now.Before(a.unsent)) {
 			kept.push(a)
 			continue
 		}
@@ -314,7 +315,7 @@ func (l *link) expire(now time.Time) {
 	l.queue = kept
 	hung := false
 	for _, a := range l.flying.all() {
-		if !a.given && now.After(a.deadline) {
+		if !a.given && (now.After(a.deadline) || l.conn == nil && now.After(a.unsent)) {
 			a.given, a.err, hung = true, overdue, true
 			a.round.finished()
 		}
@@ -342,10 +343,11 @@ func (l *link) wasIdle() bool {
 	return idle
 }
 
-// tried notes that a connection was not to be had.
+// tried notes that a connection was not to be had. It is tried again while the shard has an address, though nothing waits for it: else a shard that is back would be refused until
+// somebody asks.
 func (l *link) tried() {
 	l.mu.Lock()
-	l.probe = false
+	l.probe = true
 	l.mu.Unlock()
 }
 

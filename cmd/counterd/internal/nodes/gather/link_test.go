@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -19,7 +20,10 @@ import (
 )
 
 // serveOK answers +OK to every command on a free port.
-func serveOK(t *testing.T) (address string) {
+func serveOK(t *testing.T) (address string) { return serve(t, math.MaxInt) }
+
+// serve answers +OK to the first commands of each connection on a free port.
+func serve(t *testing.T, commands int) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,7 +39,7 @@ func serveOK(t *testing.T) (address string) {
 			go func() {
 				defer c.Close()
 				r := bufio.NewReader(c)
-				for {
+				for left := commands; ; left-- {
 					head, err := r.ReadString('\n')
 					n, _ := strconv.Atoi(strings.Trim(head, "*\r\n"))
 					for range 2 * n {
@@ -43,7 +47,7 @@ func serveOK(t *testing.T) (address string) {
 							_, err = r.ReadString('\n')
 						}
 					}
-					if err == nil {
+					if err == nil && left > 0 {
 						_, err = c.Write([]byte("+OK\r\n"))
 					}
 					if err != nil {
@@ -55,6 +59,9 @@ func serveOK(t *testing.T) (address string) {
 	}()
 	return l.Addr().String()
 }
+
+// serveNothing accepts connections on a free port, and answers the greeting of a link alone.
+func serveNothing(t *testing.T) (address string) { return serve(t, 1) }
 
 // oneShard is links to a shard whose primary is at an address.
 func oneShard(t *testing.T, address string) (*Shards, *Shard) {
@@ -182,6 +189,49 @@ func TestNoPrimaryForLong(t *testing.T) {
 	s.Follow(&topology.Map{Shards: []*topology.Shard{of}, Live: map[topology.NodeID]*topology.Live{"there": {Address: address}}}, "here")
 	if err := ask(shard); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSlowWithoutPrimary: a query of all posts has a minute for its answer, and does not wait so long for a shard that loses its primary while it waits, or while it runs. It did.
+func TestSlowWithoutPrimary(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		address := serveOK(t)
+		if running {
+			address = serveNothing(t)
+		}
+		s, shard := oneShard(t, address)
+		of := &topology.Shard{ID: 1, Primary: "there", Groups: slot.AllGroups()}
+		var r Round
+		r.Begin()
+		r.Ask(shard).Add(Read, []byte("COUNTER.SUM"), []byte("weibo"), []byte("comment"))
+		if !running {
+			s.Follow(&topology.Map{Shards: []*topology.Shard{of}}, "here")
+		}
+		r.SendSlow(0, time.Hour)
+		r.Flush()
+		l := shard.links[linksEach]
+		for connected := !running; !connected; time.Sleep(time.Millisecond) {
+			l.mu.Lock()
+			connected = l.conn != nil && l.flying.len() > 0
+			l.mu.Unlock()
+		}
+		s.Follow(&topology.Map{Shards: []*topology.Shard{of}}, "here")
+		for ended := false; !ended; time.Sleep(time.Millisecond) {
+			l.mu.Lock()
+			ended = l.conn == nil
+			l.mu.Unlock()
+		}
+		l.expire(time.Now().Add(s.settings().ReadWithin() / 2))
+		if r.pending.Load() == 1 {
+			t.Fatalf("running %v: it is given up at once, though the shard may have a primary in a moment", running)
+		}
+		l.expire(time.Now().Add(s.settings().ReadWithin() + time.Second))
+		if r.pending.Load() != 1 {
+			t.Fatalf("running %v: it waits, and the shard has had no primary for as long as a read waits", running)
+		}
+		if r.Wait(); !errors.Is(r.asks[0].err, errNoPrimary) {
+			t.Errorf("running %v: got %v, want %v", running, r.asks[0].err, errNoPrimary)
+		}
 	}
 }
 

@@ -96,6 +96,7 @@ func (r *Round) send(session int64, within time.Duration) {
 			}
 		}
 		links := a.Shard.links[:linksEach]
+		a.patience, a.unsent = a.deadline.Sub(now), a.deadline
 		if within > 0 {
 			links, a.deadline = a.Shard.links[linksEach:], now.Add(within)
 		}
