@@ -182,6 +182,49 @@ func TestSwitchWaitsForUnwritten(t *testing.T) {
 	}
 }
 
+// TestSwitchWaitsForAll: a third node in sync does not go on for a moment, and a change waits for it. Nobody hands over before it has the change: its client was answered
+// UNCERTAIN, though the next primary had it.
+func TestSwitchWaitsForAll(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		w.write(t, time.Second)
+		old, to := w.primary(t), w.replica(t)
+		var third *machine
+		for _, m := range w.machines {
+			if m != old && m != to {
+				third = m
+			}
+		}
+		w.freeze(third.proc)
+		w.mu.Lock()
+		w.ops++
+		op := &attempt{id: w.ops}
+		w.attempts[op.id] = true
+		w.mu.Unlock()
+		outcome := make(chan any, 1)
+		go func() {
+			_, o, _ := w.server(old, op)
+			outcome <- o
+		}()
+		time.Sleep(50 * time.Millisecond) // the change is made
+		done := make(chan error, 1)
+		go func() {
+			_, err := to.proc.agent.Failover(context.Background(), Planned)
+			done <- err
+		}()
+		time.Sleep(200 * time.Millisecond)
+		if now := w.primary(t); now != old {
+			t.Errorf("%s leads, and %s has not all changes", now.id, third.id)
+		}
+		w.thaw(third.proc)
+		if o := <-outcome; o != acknowledged {
+			t.Errorf("the change that waited for the third node: %v", o)
+		}
+		if err := <-done; err != nil || w.primary(t) != to {
+			t.Errorf("got %v, and %s leads", err, w.primary(t).id)
+		}
+	})
+}
+
 // TestFailoverNotTakenUp: the request for a failover ends before the agent takes it up. The node does not take over later.
 func TestFailoverNotTakenUp(t *testing.T) {
 	for name, kind := range map[string]FailoverKind{"planned": Planned, "forced": Forced} {

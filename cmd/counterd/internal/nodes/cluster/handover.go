@@ -78,7 +78,7 @@ func (a *Agent) keepHandover() {
 	case !a.loop.now.Before(h.until.Add(-100 * time.Millisecond)):
 		a.loop.conf.Log.Warn("cluster: handover cancelled: the replica does not catch up, or etcd is busy", "to", h.to)
 		a.endSwitch(2 * time.Second)
-	case a.loop.idle() && a.inSync.fit(h.to) && s.Has(h.to) && a.loop.host.Replica(h.to).Has >= heldEnd(a.loop.host.Log()):
+	case a.loop.idle() && a.inSync.fit(h.to) && s.Has(h.to) && a.allHave(s, heldEnd(a.loop.host.Log())):
 		h.proposed, h.at = true, s.Revision
 		to := h.to
 		c, err := topology.PlannedSwitch(a.loop.m, s.ID, to)
@@ -96,7 +96,18 @@ func (a *Agent) keepHandover() {
 	}
 }
 
-// heldEnd is the log offset that the next primary must have while writes are held: that of the last change, as the clients of changes that are not
+// allHave tells whether all replicas in sync have the log up to an offset. The next primary must have it; the clients of changes that another replica lacks would be
+// answered UNCERTAIN. A replica that does not go on is soon out of sync.
+func (a *Agent) allHave(s *topology.Shard, end uint64) bool {
+	for _, id := range s.InSync {
+		if id != a.loop.id && a.loop.host.Replica(id).Has < end {
+			return false
+		}
+	}
+	return true
+}
+
+// heldEnd is the log offset that replicas must have while writes are held: that of the last change, as the clients of changes that are not
 // written yet would be answered UNCERTAIN. A disk that takes nothing will not write them.
 func heldEnd(log LogState) uint64 {
 	if log.Err != nil {
