@@ -145,7 +145,7 @@ func makeBackup(ctx context.Context, out output, dir, place string, full bool, k
 	return locked(ctx, place, func(ctx context.Context, s backup.Store) error {
 		var x *backup.Index
 		began := time.Now()
-		m := backup.NewMaker(s, backup.Options{Source: host + ":" + dir, Full: full, Cold: counter.ColdVerifier(vfs.OS())})
+		m := backup.NewMaker(s, backup.Options{Source: host + ":" + dir, Full: full, Cold: counter.ColdVerifier})
 		err := directory.With(ctx, dir, out.Stderr, func(d *directory.Dir) (err error) {
 			if d.Archive != nil {
 				return misuse("%s is an archive, want a data directory", dir)

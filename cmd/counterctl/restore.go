@@ -94,6 +94,7 @@ func restore(ctx context.Context, out output, dir, to string, target *datadir.Ta
 
 // restoreTo is restore that prints nothing but notes. to is absolute.
 func restoreTo(ctx context.Context, out output, dir, to string, target *datadir.Target) (done *datadir.Restored, err error) {
+	missing := map[string]int{} // attempts that have not found a file
 	err = directory.With(ctx, dir, out.Stderr, func(d *directory.Dir) (err error) {
 		if err := d.Verify(out.Stderr); err != nil {
 			return err
@@ -108,9 +109,14 @@ func restoreTo(ctx context.Context, out output, dir, to string, target *datadir.
 		show, finish := human.Progress(out.Stderr, "copying")
 		defer finish()
 		cold := counter.ColdVerifier(vfs.OS())
+		lost := func(path string) bool {
+			missing[path]++
+			return !d.InUse || missing[path] >= directory.Attempts
+		}
 		done, err = datadir.Restore(d.FS, d.Path, vfs.OS(), to, *moment, datadir.RestoreOptions{
 			Progress: show,
 			Say:      func(s string) { fmt.Fprintln(out.Stderr, s) },
+			Lost:     lost,
 			Cold: func(path string, c *format.CounterFiles, b *format.BlockFile) error {
 				if err := ctx.Err(); err != nil {
 					return err

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -57,21 +58,43 @@ func TestRepairColdFallsBack(t *testing.T) {
 	persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { t.Error("second repair:", s) }}))
 }
 
-func TestRepairColdMissing(t *testing.T) {
-	// The log from its beginning would hold everything: it persisttest.Must not be there for this test.
-	gone := func() *vfs.Sim {
-		disk := coldSample(t, false)
-		segs, err := logfile.Segments(disk, persisttest.Dir)
-		persisttest.Must(t, err)
-		good, _, err := snapfile.ReadManifests(disk, persisttest.Dir)
-		persisttest.Must(t, err)
-		for i := 0; i+1 < len(segs) && segs[i+1].Start <= good[1].Replay; i++ {
-			persisttest.Must(t, disk.Remove(segs[i].Path))
-		}
-		persisttest.Must(t, disk.Remove(format.ColdDir(persisttest.Dir)+"/"+format.ColdName(3, 1)))
-		return disk
+// TestRestoreColdReplaced: a restore of a directory in use does not find a cold file, as the server has put another in its place: it ends, to begin anew. Where the file is missing for good
+// the rest is restored. The rest alone was, and the restore said that it went well.
+func TestRestoreColdReplaced(t *testing.T) {
+	disk := withoutCold(t)
+	walked, err := logfile.Walk(disk, persisttest.Dir, 0, 0, logfile.Visitor{})
+	persisttest.Must(t, err)
+	lost, said := false, ""
+	opts := RestoreOptions{Lost: func(string) bool { return lost }, Say: func(s string) { said += s + "\n" }}
+	if _, err := Restore(disk, persisttest.Dir, disk, "/out", Target{Offset: walked.End}, opts); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
 	}
-	disk := gone()
+	if _, err := disk.Stat("/out"); !vfs.IsNotExist(err) {
+		t.Errorf("a directory is left: %v", err)
+	}
+	lost = true
+	if _, err := Restore(disk, persisttest.Dir, disk, "/out", Target{Offset: walked.End}, opts); err != nil || !strings.Contains(said, "left out: cold file") {
+		t.Errorf("%v, said %s", err, said)
+	}
+}
+
+// withoutCold is coldSample without the cold file, and without the beginning of the log, which would have all that the file has.
+func withoutCold(t *testing.T) *vfs.Sim {
+	t.Helper()
+	disk := coldSample(t, false)
+	segs, err := logfile.Segments(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	good, _, err := snapfile.ReadManifests(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	for i := 0; i+1 < len(segs) && segs[i+1].Start <= good[1].Replay; i++ {
+		persisttest.Must(t, disk.Remove(segs[i].Path))
+	}
+	persisttest.Must(t, disk.Remove(format.ColdDir(persisttest.Dir)+"/"+format.ColdName(3, 1)))
+	return disk
+}
+
+func TestRepairColdMissing(t *testing.T) {
+	disk := withoutCold(t)
 	report, err := Check(disk, persisttest.Dir, CheckOptions{})
 	persisttest.Must(t, err)
 	if report.OK() {

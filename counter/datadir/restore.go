@@ -81,6 +81,10 @@ type RestoreOptions struct {
 	Cold     snapfile.ColdCheck       // as in CheckOptions; asked for the copies
 	Say      func(string)             // told each step; nil: nobody is
 	Progress func(done, total uint64) // bytes, of a copy of block files
+
+	// Lost tells whether a cold file that is missing is to be left out, with its posts. Else the restore ends with fs.ErrNotExist: a server that has dir open may have
+	// put another file in its place. nil: it is.
+	Lost func(path string) bool
 }
 
 // Restore makes a new data directory out, which must not exist, with the state that dir had at a target:

@@ -26,7 +26,7 @@ func (r *restore) copyBlocks(m *format.Manifest) error {
 			copied[name] = true
 		}
 		if err := r.copyBlock(b); err != nil {
-			if errors.Is(err, fs.ErrNotExist) && b.Tier == format.TierCold {
+			if errors.Is(err, fs.ErrNotExist) && b.Tier == format.TierCold && (r.opts.Lost == nil || r.opts.Lost(b.Path(r.dir))) {
 				r.sayf("left out: %v", snapfile.UnusableBlock(r.dir, c, b, err))
 				return nil
 			}

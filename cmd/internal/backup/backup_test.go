@@ -80,7 +80,7 @@ func digestOf(t *testing.T, store *counter.Store) string {
 
 // create is a backup as counterctl makes it: begun anew when the directory changes meanwhile.
 func (s *source) create(to Store, full bool) (*Index, error) {
-	m := NewMaker(to, Options{Source: "here", Full: full, Cold: counter.ColdVerifier(vfs.OS())})
+	m := NewMaker(to, Options{Source: "here", Full: full, Cold: counter.ColdVerifier})
 	for n := 0; ; n++ {
 		x, err := m.Make(context.Background(), datadir.NewView(vfs.OS(), s.dir), s.dir)
 		if n == 100 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, format.ErrCorrupt) {
@@ -328,6 +328,38 @@ func flip(b []byte, i int) []byte {
 	b = slices.Clone(b)
 	b[i] ^= 4
 	return b
+}
+
+// TestColdFileReplaced: a server puts another file in the place of a cold one while a backup is made. The backup has the file that it holds open, verified; it was called damaged, and so was
+// the backup.
+func TestColdFileReplaced(t *testing.T) {
+	s := newSource(t)
+	s.change(600)
+	for mid := uint64(100); mid < 900; mid += 100 {
+		if err := s.store.Admin().Demote("a", mid); !errors.Is(err, counter.ErrNoBlock) {
+			s.must(err)
+		}
+	}
+	s.must(s.store.Snapshot())
+	to, err := bucket.Open(t.TempDir())
+	s.must(err)
+	want, removed := digestOf(t, s.store), 0
+	m := NewMaker(to, Options{Source: "here", Cold: func(fsys vfs.FS) func(string, *format.CounterFiles, *format.BlockFile) error {
+		verify := counter.ColdVerifier(fsys)
+		return func(path string, c *format.CounterFiles, b *format.BlockFile) error {
+			removed++
+			return errors.Join(os.Remove(path), verify(path, c, b))
+		}
+	}, Parallel: 1})
+	x, err := m.Make(t.Context(), datadir.NewView(vfs.OS(), s.dir), s.dir)
+	s.must(err)
+	if list := x.Problems(); len(list) > 0 || removed == 0 {
+		t.Errorf("%d files were replaced, and the backup has %v", removed, list)
+	}
+	if got, err := restored(t, to, x, datadir.Target{Offset: x.End}); err != nil || got != want {
+		t.Errorf("restored: %s, %v, want %s", got, err, want)
+	}
+	s.must(s.store.Close())
 }
 
 // TestDamagedSource: a block file that is damaged is in the backup as it is, and the index says so.

@@ -76,7 +76,7 @@ func TestBusySource(t *testing.T) {
 					w.Counts["restart"]++
 				case k < 23 || step == 199:
 					must(s.Replication().Sync())
-					x, err := NewMaker(to, Options{Source: "here", Full: rng.IntN(4) == 0, Cold: counter.ColdVerifier(sim)}).Make(context.Background(), datadir.NewView(sim, "data"), "data")
+					x, err := NewMaker(to, Options{Source: "here", Full: rng.IntN(4) == 0, Cold: counter.ColdVerifier}).Make(context.Background(), datadir.NewView(sim, "data"), "data")
 					must(err)
 					w.Counts["backup"]++
 					fetched := filepath.Join(out, x.Name)

@@ -38,9 +38,20 @@ func (e *BegunError) Is(target error) bool { return target == fs.ErrNotExist }
 type Options struct {
 	Source   string                   // as the index names it
 	Full     bool                     // read and put every file, whatever the newest backup has
-	Cold     snapfile.ColdCheck       // verifies cold files; nil: their size alone
 	Parallel int                      // files at once; 0: 4
 	Progress func(done, total uint64) // of bytes; may be nil
+
+	// Cold makes what verifies cold files of a file system: counter.ColdVerifier. The files are read as they were when the backup began, also where the server has removed
+	// them. nil: their size alone is verified.
+	Cold func(fsys vfs.FS) func(path string, c *format.CounterFiles, b *format.BlockFile) error
+}
+
+// coldCheck verifies cold files of a file system.
+func (o *Options) coldCheck(fsys vfs.FS) snapfile.ColdCheck {
+	if o.Cold == nil {
+		return nil
+	}
+	return o.Cold(fsys)
 }
 
 // Maker makes one backup. It remembers what it has copied, so that to begin anew costs what changed since.
@@ -175,7 +186,7 @@ func (c *creation) gather() error {
 			path := b.Path(c.dir)
 			if !seen[path] {
 				seen[path] = true
-				c.add(path, part{File: File{CRC: b.CRC}, check: func() error { return snapfile.CheckBlock(c.fsys, c.dir, counter, b, c.Cold) }})
+				c.add(path, part{File: File{CRC: b.CRC}, check: func() error { return snapfile.CheckBlock(c.fsys, c.dir, counter, b, c.coldCheck(c.fsys)) }})
 			}
 			return nil
 		})

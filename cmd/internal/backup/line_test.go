@@ -22,7 +22,7 @@ import (
 // from makes a backup that says where it was made.
 func (s *source) from(to Store, where string) *Index {
 	s.t.Helper()
-	m := NewMaker(to, Options{Source: where, Cold: counter.ColdVerifier(vfs.OS())})
+	m := NewMaker(to, Options{Source: where, Cold: counter.ColdVerifier})
 	x, err := m.Make(s.t.Context(), datadir.NewView(vfs.OS(), s.dir), s.dir)
 	s.must(err)
 	return x

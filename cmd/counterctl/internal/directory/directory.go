@@ -111,9 +111,9 @@ func (d *Dir) Close() error {
 	return nil
 }
 
-// attempts is how often a directory in use is read again after the same error. The server removes files after each
+// Attempts is how often a directory in use is read again after the same error. The server removes files after each
 // snapshot; a file that is missing each time is a fault of the directory.
-const attempts = 5
+const Attempts = 5
 
 // moveOn bounds how long a directory in use is read again while each attempt meets another missing file: on a busy machine
 // a server that makes a snapshot every 20 ms removed files of five views in a row.
@@ -144,7 +144,7 @@ func With(ctx context.Context, path string, stderr io.Writer, fn func(d *Dir) er
 		again := false
 		if d.InUse && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, format.ErrCorrupt)) {
 			seen[err.Error()]++
-			again = n < attempts || seen[err.Error()] < attempts && time.Since(started) < moveOn
+			again = n < Attempts || seen[err.Error()] < Attempts && time.Since(started) < moveOn
 		}
 		var begun *backup.BegunError
 		if errors.As(err, &begun) {

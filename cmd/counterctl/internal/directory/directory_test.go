@@ -29,13 +29,13 @@ func TestWith(t *testing.T) {
 		want  error
 	}{
 		{"another file each time", func(n int) error {
-			if n > 3*attempts {
+			if n > 3*Attempts {
 				return nil
 			}
 			return gone(fmt.Sprint("MANIFEST-", n))
-		}, 3*attempts + 1, nil},
-		{"the same file", func(int) error { return gone("MANIFEST-1") }, attempts, fs.ErrNotExist},
-		{"damage", func(int) error { return format.ErrCorrupt }, attempts, format.ErrCorrupt},
+		}, 3*Attempts + 1, nil},
+		{"the same file", func(int) error { return gone("MANIFEST-1") }, Attempts, fs.ErrNotExist},
+		{"damage", func(int) error { return format.ErrCorrupt }, Attempts, format.ErrCorrupt},
 		{"another fault", func(int) error { return other }, 1, other},
 	} {
 		calls := 0
@@ -47,7 +47,7 @@ func TestWith(t *testing.T) {
 			return c.fault(calls)
 		})
 		if !errors.Is(err, c.want) || calls != c.calls {
-			t.Errorf("%s: got %v after %d attempts, want %v after %d", c.what, err, calls, c.want, c.calls)
+			t.Errorf("%s: got %v after %d Attempts, want %v after %d", c.what, err, calls, c.want, c.calls)
 		}
 	}
 }
