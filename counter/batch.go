@@ -133,6 +133,10 @@ func Expect(b *Batch, changes int) { core.Expect(b, changes) }
 // LookOnce is Batch.TryOnce for a transaction that does not follow: it changes nothing, and any batch may ask.
 func LookOnce(b *Batch, o *Once) bool { return core.LookOnce(b, o) }
 
+// UpdateHash is the hash of a numbered change whose parts several shards make, each for the groups that it owns: a group that moves takes along that its posts
+// were changed. Its Once has no Mid.
+func UpdateHash(hash uint32) uint32 { return core.UpdateHash(hash) }
+
 // OwnedGroups are the groups of hash slots that clients may touch, see Groups.Own: they stay the same until b.End.
 func OwnedGroups(b *Batch) slot.Set { return core.OwnedGroups(b) }
 

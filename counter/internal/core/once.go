@@ -137,6 +137,9 @@ func LookOnce(b *Batch, o *Once) bool {
 	return b.changeSets.try(o)
 }
 
+// UpdateHash is the hash of a change whose parts several shards make, each of its own groups.
+func UpdateHash(hash uint32) uint32 { return producers.UpdateHash(hash) }
+
 // OwnedGroups are the groups of hash slots that clients may touch, as Own says while b is open.
 func OwnedGroups(b *Batch) slot.Set { return slot.AllGroups().Minus(b.data.Own.Foreign) }
 
@@ -179,7 +182,11 @@ func (r *changeSets) try(o *Once) bool {
 	r.req = producers.Request{ID: o.Producer, Epoch: o.Epoch, Seq: o.Seq, Hash: o.Hash, Room: min(o.Room, MaxResult), Now: r.seconds(), Hint: o.Hint}
 	y := &r.lookup
 	l.Table.Begin(&r.req, y)
-	o.Hint = y.Number
+	if o.Hint = y.Number; y.Elsewhere {
+		if coming := b.data.Moving.Imported(); coming.Has(y.Group) {
+			l.Table.BeginInstead(&r.req, y)
+		}
+	}
 	switch y.Verdict {
 	case producers.Fresh:
 		if !r.looks {

@@ -10,7 +10,7 @@ import (
 // that either table has forgotten has expired.
 
 // AppendGroups appends the table's memory of changes in groups as records of a log: of each producer its define, the onces
-// of these groups, and a floor where numbers have fallen out of its window, whatever groups they were of. mark is called
+// of these groups and of updates (see UpdateHash), and a floor where numbers have fallen out of its window, whatever groups they were of. mark is called
 // with the length of dst behind each producer.
 //
 // A producer that was idle for MinIdle at now, and has no epoch, gets nothing but its define, and so takes no place in the other table. Any new producer may have its place
@@ -25,16 +25,17 @@ func (t *Table) AppendGroups(dst []byte, groups *slot.Set, now int64, mark func(
 		}
 		for i := range p.ring.n {
 			e := p.ring.at(i)
-			if !groups.Has(e.group()) {
+			group, hash, result, ok := MovedOnce(groups, e.group(), e.hash(), p.result(e))
+			if !ok {
 				continue
 			}
 			if e.seq < p.base || e.seq-p.base > MaxSeqLess { // the base has moved since
 				dst = format.AppendDefine(dst, number, p.epoch, e.seq, []byte(p.id))
-				dst = format.AppendOnce(dst, number, 0, e.hash(), e.group(), p.result(e))
+				dst = format.AppendOnce(dst, number, 0, hash, group, result)
 				dst = format.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))
 				continue
 			}
-			dst = format.AppendOnce(dst, number, e.seq-p.base, e.hash(), e.group(), p.result(e))
+			dst = format.AppendOnce(dst, number, e.seq-p.base, hash, group, result)
 		}
 		from := p.from
 		if p.made.count > 0 {
@@ -75,7 +76,7 @@ func (t *Table) Floor(number uint32, from uint64) (known bool) {
 }
 
 // ForgetGroups removes the entries of changes in groups, as a record of the log says: the changes were brought by a move
-// that did not come to its end, and may never have been made. The producers, their epochs and their floors stay.
+// that did not come to its end, and may never have been made. Updates that were made here, the producers, their epochs and their floors stay.
 func (t *Table) ForgetGroups(groups *slot.Set) {
 	for _, p := range t.places {
 		if p == nil {
@@ -84,7 +85,7 @@ func (t *Table) ForgetGroups(groups *slot.Set) {
 		before, kept := p.size(), uint32(0)
 		for i := range p.ring.n {
 			e := p.ring.at(i)
-			if groups.Has(e.group()) {
+			if groups.Has(e.group()) && !ownUpdate(e.group(), e.hash()) {
 				p.drop(e)
 				continue
 			}

@@ -36,6 +36,10 @@ type Try struct {
 	Number  uint32        // Fresh, Repeat: the producer's, below MaxPlaces
 	Lowest  uint64        // Expired: the lowest seq that is taken
 	OfBytes bool          // Full: Limits.Bytes is why; else Limits.Producers
+	// Elsewhere: Mismatch, as another shard has used the number for an update, and Group is one that has come from there. BeginInstead makes it Fresh while the
+	// group has not.
+	Elsewhere bool
+	Group     uint8
 	// A define record has to come first, with Epoch and Base, and then Insert, or InsertFence where Verdict is Repeat:
 	// the producer is new, its epoch rises, or its base has moved.
 	Define bool
@@ -48,8 +52,9 @@ type Try struct {
 	// the next Begin.
 	Shed []Floor
 
-	p *producer // nil: new
-	i uint32    // where seq belongs in its ring
+	p     *producer // nil: new
+	i     uint32    // where seq belongs in its ring
+	found bool      // and takes the place of another entry
 }
 
 // MaxSeqLess is how far above its base a seq may be: 2 bytes in the log.
@@ -90,21 +95,33 @@ func (t *Table) look(r *Request, y *Try, p *producer) {
 			t.touch(y.Number, p, r.Now)
 			return
 		}
-		if r.Seq < y.Base || r.Seq-y.Base > MaxSeqLess {
-			y.Base, y.Define = max(r.Seq, baseLess)-baseLess, true
-		}
-		if t.bytes+p.growth(r.Room) > t.limits.Bytes {
-			t.makeRoom(y, r.Room, r.Now)
-		}
-		return // Fresh, unless there is no room
+		t.admit(r, y)
+		return
 	}
 	e := p.ring.at(y.i)
 	if e.hash() != r.Hash&(1<<hashBits-1) {
-		y.Verdict = Mismatch
+		y.Verdict, y.Elsewhere, y.Group = Mismatch, e.hash() == elsewhere, e.group()
 		return
 	}
 	y.Verdict, y.Result = Repeat, p.result(e)
 	t.touch(y.Number, p, r.Now)
+}
+
+// admit makes a request Fresh, unless there is no room for it.
+func (t *Table) admit(r *Request, y *Try) {
+	if r.Seq < y.Base || r.Seq-y.Base > MaxSeqLess {
+		y.Base, y.Define = max(r.Seq, baseLess)-baseLess, true
+	}
+	if y.Verdict = Fresh; t.bytes+y.p.growth(r.Room) > t.limits.Bytes {
+		t.makeRoom(y, r.Room, r.Now)
+	}
+}
+
+// BeginInstead is Begin where that gave Elsewhere and the group is still on its way: the request takes the place of the entry.
+func (t *Table) BeginInstead(r *Request, y *Try) {
+	y.Elsewhere, y.found = false, true
+	t.stats.Mismatches-- // Begin counted it
+	t.admit(r, y)
 }
 
 // BeginFence prepares the rise of a producer's epoch by one: InsertFence does it. An unknown producer becomes known.
@@ -134,7 +151,7 @@ func (t *Table) Insert(r *Request, y *Try, result format.Result, group uint8, lo
 		t.touch(y.Number, p, r.Now)
 		p.logged = logged
 	}
-	t.put(p, y.i, false, r.Seq, newMeta(r.Hash, result.Kind, group), result)
+	t.put(p, y.i, y.found, r.Seq, newMeta(r.Hash, result.Kind, group), result)
 }
 
 // BeginSeries is Begin of n requests whose seqs follow each other, r.Seq first. It returns how many of them, from the first on, are new and need nothing

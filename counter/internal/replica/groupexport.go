@@ -14,6 +14,7 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/counter/internal/query"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
@@ -364,7 +365,12 @@ func appendGroups(dst []byte, f *format.Frame, after uint64, groups *slot.Set) (
 				once = raw
 				continue
 			}
-			wanted = groups.Has(rec.Group)
+			var result format.Result
+			group, hash := rec.Group, rec.Hash
+			if group, hash, result, wanted = producers.MovedOnce(groups, group, hash, result); wanted && (hash != rec.Hash || group != rec.Group) {
+				dst = format.AppendOnce(dst, rec.Number, rec.Seq, hash, group, result)
+				wanted = false
+			}
 		case format.KindDefine, format.KindFloor, format.KindFlush:
 			wanted = true
 		case format.KindDropRange:

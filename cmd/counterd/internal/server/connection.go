@@ -200,13 +200,17 @@ func gatherCommands() []*row {
 
 // runLink: COUNTER.LINK format node-id | OWNING groups | STILL groups. This node alone answers a link's commands, or refuses
 // them (MOVED), in the neutral version of the protocol. With gather.PackedFormat it takes packed pages. OWNING answers OK if the
-// node's shard owns just these groups, else the next command is refused too. STILL says behind a change whether that is so yet.
+// node's shard owns just these groups, else the next command is refused too, as an update is that finds other groups when it begins. STILL says behind a change whether that is so yet.
 func runLink(c *client, args [][]byte) {
 	owning, still := resp.EqualFold(args[1], "OWNING"), resp.EqualFold(args[1], "STILL")
 	if c.routing.internal && c.scatter == nil && (owning || still) {
 		set, err := slot.ParseSet(string(args[2]))
+		c.call.items.For = nil
 		switch c.disowned = err != nil || c.call.store.Groups().Owned() != set; {
 		case !c.disowned:
+			if owning {
+				c.call.items.For = &set
+			}
 			c.call.items.Out.Status("OK")
 		case owning:
 			c.call.items.Out.Error(items.ErrOwning)

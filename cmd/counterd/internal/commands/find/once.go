@@ -22,6 +22,9 @@ func updateOnce(c Conn, args [][]byte, n *numbered) {
 	out, once := &c.Call().Out, &n.once
 	made := false
 	err := c.Alone(func(b *counter.Batch) error {
+		if strayed(c, b) {
+			return items.Refusal(items.ErrOwning)
+		}
 		made = !n.try(b)
 		return nil
 	})
@@ -104,6 +107,9 @@ func runUpdated(c Conn, args [][]byte) {
 	n := &numbered{once: counter.Once{Producer: num.Producer, Epoch: num.Epoch, Seq: num.Seq}, hash: idmp.Begin("counter.update").Add(rest[1:]...), shared: c.Clustered()}
 	fresh := false
 	err := c.Steps(false, func(b *counter.Batch) (bool, error) {
+		if strayed(c, b) {
+			return false, items.Refusal(items.ErrOwning)
+		}
 		n.take(b)
 		fresh = counter.LookOnce(b, &n.once)
 		return true, nil
@@ -139,6 +145,13 @@ type numbered struct {
 	shared bool      // the node is one of a cluster, whose shards may have had other groups
 }
 
+// strayed tells whether the shard has other groups than an update is for, before it has changed anything. Posts of groups that came meanwhile may have been changed by the shard that
+// they come from.
+func strayed(c Conn, b *counter.Batch) bool {
+	of := c.Call().For
+	return of != nil && counter.OwnedGroups(b) != *of
+}
+
 // moved tells whether the groups are others than at the last try. Such an update is refused with items.ErrOwning: it would be remembered as made for posts that it
 // did not look at.
 func (n *numbered) moved(b *counter.Batch) bool { return counter.OwnedGroups(b) != n.own }
@@ -164,7 +177,9 @@ func (n *numbered) take(b *counter.Batch) {
 	if own := n.own; own != slot.AllGroups() {
 		h = h.With([]byte(own.String()))
 	}
-	n.once.Hash = h.Sum()
+	if n.once.Hash = h.Sum(); n.shared {
+		n.once.Hash = counter.UpdateHash(n.once.Hash)
+	}
 }
 
 // answer answers a change that was made before, or refused for its number. err is why it could not be looked at, or

@@ -45,6 +45,9 @@ func updateWhole(c Conn, u *update) {
 		return
 	}
 	err := c.Alone(func(b *counter.Batch) error {
+		if strayed(c, b) {
+			return items.Refusal(items.ErrOwning)
+		}
 		err := u.u.Apply(b)
 		c.Changed(u.q.Counter, u.u.Mids())
 		return err
@@ -76,6 +79,9 @@ func newUpdate(c Conn, args [][]byte) (u update, err error) {
 
 // step takes one.
 func (u *update) step(c Conn, b *counter.Batch, found *rows) (done bool, err error) {
+	if u.u.Changed() == 0 && strayed(c, b) {
+		return false, items.Refusal(items.ErrOwning)
+	}
 	done, err = u.u.Step(b)
 	u.made(c, found)
 	return done, err

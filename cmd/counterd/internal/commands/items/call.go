@@ -5,6 +5,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Call is the part of a connection that the handlers of commands on items use: a batch to add operations to, and the
@@ -19,6 +20,10 @@ type Call struct {
 	// Packed tells whether COUNTER.MGET may have packed ids, and is then answered by packed rows: the connection is a link of another node, which
 	// knows them. See package resp.
 	Packed bool
+
+	// For are the groups whose posts another node, or the forward port of this one, wants changed by an update; nil: those that the shard has. Others may come and go before it
+	// begins.
+	For *slot.Set
 
 	// Pause lets others have their turn, in a long command: see Breathe; nil: nobody waits for this one.
 	Pause func()

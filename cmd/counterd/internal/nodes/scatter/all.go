@@ -170,7 +170,10 @@ func (f *Scatter) runHere(v *gather.View, cmd *command.Access, args [][]byte, mo
 	out := f.call.Out
 	f.call.Out = resp.Replies{}
 	f.call.Out.SetProtocol(resp.Neutral)
+	groups := v.Groups(v.Local)
+	f.call.For = &groups
 	f.conn.Execute(cmd, args)
+	f.call.For = nil
 	reply := bytes.Clone(f.call.Out.From(0))
 	f.call.Out = out
 	if err := f.conn.Commit(); err != nil {
