@@ -98,6 +98,33 @@ func TestForwardUpdateInPart(t *testing.T) {
 	}
 }
 
+// TestForwardUpdateAgain has a shard refuse its part of an update for a moment, as in a planned failover: it is asked again, and the others are not. It was UNCERTAIN, and a repeat without a
+// number changed the posts of the others twice.
+func TestForwardUpdateAgain(t *testing.T) {
+	for _, number := range []string{"", " IDMP p 1"} {
+		k := serveForward(t, 3, nil)
+		k.hurry(time.Minute)
+		c := k.forward(0, 2)
+		for shard := range 3 {
+			c.want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, 0)), "+OK")
+		}
+		k.refuseChanges(1)
+		answer := make(chan string, 1)
+		go func() { answer <- c.do("COUNTER.UPDATE weibo INCR comment 1" + number).String() }()
+		made := func(shard int) bool {
+			n, _, err := k.srv[shard].Store().Get(fmt.Sprintf("%d.cntcm", k.mid(shard, 0)))
+			return n == 101 && err == nil
+		}
+		until(t, "the other shards have made their parts", func() bool { return made(0) && made(2) })
+		k.change = nil
+		k.stand()
+		if got := <-answer; got != ":3" {
+			t.Errorf("the update%s is answered %s, want 3", number, got)
+		}
+		c.want("COUNTER.SUM weibo comment", ":303")
+	}
+}
+
 // TestForwardUpdateLongAnswer has a shard whose part of an answer is too long to be kept, and others whose parts are short. The repeat of such an update is told that it
 // was made, by each shard, and that the answer is gone. It was UNCERTAIN for ever. While a shard has not made its part, the repeat is UNCERTAIN, and another one makes the rest.
 func TestForwardUpdateLongAnswer(t *testing.T) {
@@ -262,6 +289,12 @@ func TestForwardUpdateOwning(t *testing.T) {
 	link.want("COUNTER.LINK OWNING "+groups.String(), "+OK")
 	link.want("COUNTER.UPDATE weibo INCR comment 1", ":1")
 	link.want("COUNTER.LINK STILL "+groups.String(), "+OK")
+	for _, update := range []string{"COUNTER.UPDATE weibo INCR comment 1", "COUNTER.UPDATE weibo INCR comment 1 RETURNING NEW", "COUNTER.UPDATE weibo INCR comment 1 IDMP p 1", "COUNTER.UPDATED weibo INCR comment 1 IDMP p 1"} {
+		link.want("COUNTER.LINK OWNING "+groups.String(), "+OK")
+		k.srv[1].Store().Groups().Own(groups.Union(k.shards[0].Groups)) // a move ends between the two
+		link.want(update, "-"+items.ErrOwning)
+		k.srv[1].Store().Groups().Own(groups)
+	}
 	k.srv[1].Store().Groups().Own(groups.Union(k.shards[0].Groups)) // it knows of a move that the others do not
 	for _, command := range []string{"COUNTER.UPDATE weibo MID > 0 INCR comment 1", "FLUSHALL"} {
 		c.want(command, fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): %s", k.nodes[1].Port, items.ErrOwning))

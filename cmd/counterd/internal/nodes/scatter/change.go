@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -22,7 +23,7 @@ import (
 // A change to which its client gave a number is sent to each shard with that number, and sent again when a connection is lost.
 // Each shard makes its part once. If the client repeats the change after an error, the shards that made their parts answer
 // again, and the others make theirs, if the shards have the same groups as before: a shard that made its part for other groups refuses the number, and the change
-// is in doubt for good. A repeat whose answer one of the shards does not keep is answered as such a repeat is by one shard: the change was made. A change without a number is sent once. The node gives it none, because a change by
+// is in doubt for good. A shard that refuses its part for a moment, as in a failover, is asked again. A repeat whose answer one of the shards does not keep is answered as such a repeat is by one shard: the change was made. A change without a number is sent once. The node gives it none, because a change by
 // condition that has a number changes 10,000 posts at most.
 
 const (
@@ -82,17 +83,43 @@ func mergeUpdate(f *Scatter, replies [][]byte) {
 	answerRows(&f.call.Out, list)
 }
 
-// changeAll makes every shard change its own posts. text is the error.
+// changeAll makes every shard change its own posts. text is the error. Where a try before the last one has made a part, the error says so: it must not be one behind which nothing was changed.
 func (f *Scatter) changeAll(cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, text string) {
+	part, made := false, parts{}
 	retryAll(f.shards, f.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
-		replies, again, text = f.changeOnce(v, cmd, args, kind, within)
+		if !made.follow(v) && kind == gather.Once && part {
+			return false
+		}
+		replies, again, text = f.changeOnce(v, cmd, args, kind, within, &made)
+		part = part || strings.HasPrefix(text, "UNCERTAIN ")
 		return again
 	})
+	if part && text != "" && !strings.HasPrefix(text, "UNCERTAIN ") && !strings.HasPrefix(text, "IDMPEXPIRED ") { // these say it themselves
+		text = madeInPart + text
+	}
 	return replies, text
 }
 
+// parts are the replies of the shards that have made their parts of a change, while all shards have the groups that they had then. The others are asked again for
+// theirs where they refused for a moment, as in a planned failover.
+type parts struct {
+	of      *gather.View
+	replies map[*gather.Shard][]byte
+}
+
+// follow tells whether the shards of a view have the same groups as before. Else nothing is known of their parts.
+func (p *parts) follow(v *gather.View) (same bool) {
+	if same = p.of != nil && slices.EqualFunc(p.of.All, v.All, func(a, b *gather.Shard) bool { return a == b && p.of.Groups(a) == v.Groups(b) }); !same {
+		p.of, p.replies = v, make(map[*gather.Shard][]byte)
+	}
+	return same
+}
+
+// madeInPart begins the error of a change that some shards have made.
+const madeInPart = "UNCERTAIN the change was made in a part: "
+
 // changeOnce is one try of changeAll. again tells whether another try may succeed and changes nothing a second time.
-func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, again bool, text string) {
+func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration, done *parts) (replies [][]byte, again bool, text string) {
 	if !v.Whole() {
 		return nil, true, errNotWhole
 	}
@@ -106,13 +133,13 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 	replies = make([][]byte, len(v.All))
 	asks := make([]*gather.Ask, len(v.All))
 	for i, s := range v.All {
-		if s != v.Local {
+		if replies[i] = done.replies[s]; replies[i] == nil && s != v.Local {
 			asks[i] = round.Ask(s)
 			asks[i].AddBetween(kind, linkCommand("OWNING", v.Groups(s)), args, linkCommand("STILL", v.Groups(s)))
 		}
 	}
 	round.SendSlow(f.conn.ID(), within)
-	if i := slices.Index(v.All, v.Local); i >= 0 {
+	if i := slices.Index(v.All, v.Local); i >= 0 && replies[i] == nil {
 		replies[i] = f.runHere(v, cmd, args, ErrStill)
 	}
 	round.Wait()
@@ -130,6 +157,7 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 			if made++; reply[0] == '-' {
 				gone = string(bytes.TrimRight(reply[1:], "\r\n"))
 			}
+			done.replies[s] = bytes.Clone(reply)
 			continue
 		}
 		said := "CLUSTERDOWN "
@@ -143,7 +171,7 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 			said = refusedBy(s, said)
 			doubt = doubt || uncertain(reply)
 		}
-		again = again && why == nil && retriable(reply)
+		again = again && (why == nil && retriable(reply) || doubt && kind == gather.Numbered)
 		if why == nil && expired == "" && forgotten(reply) {
 			expired = said
 		}
@@ -161,11 +189,11 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 	case expired != "":
 		return nil, false, expired
 	case unsure != "":
-		return nil, false, "UNCERTAIN the change may have been made in a part: " + unsure
+		return nil, again, "UNCERTAIN the change may have been made in a part: " + unsure
 	case made == 0:
 		return nil, again, refused
 	}
-	return nil, again && kind == gather.Numbered && refused != items.ErrOwning, "UNCERTAIN the change was made in a part: " + part
+	return nil, again && refused != items.ErrOwning, madeInPart + part
 }
 
 // mayMake asks all shards whether they have made their parts of a numbered update for the groups that they have now. text is the error if one has made it for
