@@ -20,7 +20,8 @@ var repairCommand = command{
 	Name:    "repair",
 	Args:    "DIR",
 	Summary: "repair a damaged directory so that a server can start from it",
-	Details: `Cuts the log at the first damage, falls back to an older snapshot where the newest is damaged, and says what it does.
+	Details: `Writes damaged headers of log segments again where their frames are whole, cuts the log at the first other damage, falls back to an older
+snapshot where the newest is damaged, and says what it does.
 Nothing is deleted: what is cut or replaced stays beside, with .broken-N behind its name. A server must not have the
 directory open.
 
