@@ -125,6 +125,33 @@ func TestForwardUpdateAgain(t *testing.T) {
 	}
 }
 
+// TestForwardUpdateDoubt has a shard refuse its part of a numbered update, and then the question whether it made that, too. The answer says that the others made theirs. It was an error behind
+// which nothing is changed.
+func TestForwardUpdateDoubt(t *testing.T) {
+	k := serveForward(t, 2, nil)
+	k.hurry(500 * time.Millisecond)
+	c := k.forward(0, 2)
+	for shard := range 2 {
+		c.want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, 0)), "+OK")
+	}
+	k.refuseChanges(1)
+	answer := make(chan string, 1)
+	go func() { answer <- c.do("COUNTER.UPDATE weibo INCR comment 1 IDMP p 1").String() }()
+	until(t, "the other shard has made its part", func() bool {
+		n, _, err := k.srv[0].Store().Get(fmt.Sprintf("%d.cntcm", k.mid(0, 0)))
+		return n == 101 && err == nil
+	})
+	k.change = func(i int, st *cluster.Standing) {
+		if i == 1 {
+			st.Reads, st.Writes = "CLUSTERDOWN as the agent says", "CLUSTERDOWN as the agent says"
+		}
+	}
+	k.stand()
+	if got := <-answer; !strings.HasPrefix(got, "-UNCERTAIN the change was made in a part: ") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestForwardUpdateLongAnswer has a shard whose part of an answer is too long to be kept, and others whose parts are short. The repeat of such an update is told that it
 // was made, by each shard, and that the answer is gone. It was UNCERTAIN for ever. While a shard has not made its part, the repeat is UNCERTAIN, and another one makes the rest.
 func TestForwardUpdateLongAnswer(t *testing.T) {
