@@ -40,6 +40,22 @@ func TestCheckClean(t *testing.T) {
 	}
 }
 
+// TestCheckSpare: damage of what no start needs is damage. counterctl check said that nothing is damaged.
+func TestCheckSpare(t *testing.T) {
+	_, clean, _ := persisttest.SampleDir(t)
+	segs, err := logfile.Segments(clean, persisttest.Dir)
+	persisttest.Must(t, err)
+	for name, path := range map[string]string{"an old segment": segs[0].Path, "one of two snapshots": filepath.Join(persisttest.Dir, format.ManifestName(1))} {
+		disk := clean.Kill()
+		persisttest.Damage(t, disk, path, 70)
+		r, err := Check(disk, persisttest.Dir, CheckOptions{})
+		persisttest.Must(t, err)
+		if !r.OK() || r.Whole() {
+			t.Errorf("%s: a server starts %v, nothing is damaged %v: %v", name, r.OK(), r.Whole(), r.Problems)
+		}
+	}
+}
+
 // TestRepair damages one file after the other in many places: Check names the file, Repair makes the directory one
 // that opens, keeps what it cut, and finds nothing to do a second time.
 func TestRepair(t *testing.T) {

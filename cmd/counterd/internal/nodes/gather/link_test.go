@@ -29,6 +29,12 @@ func serve(t *testing.T, commands int) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	answerOK(t, l, commands)
+	return l.Addr().String()
+}
+
+// answerOK answers +OK to the first commands of each connection.
+func answerOK(t *testing.T, l net.Listener, commands int) {
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -57,7 +63,6 @@ func serve(t *testing.T, commands int) (address string) {
 			}()
 		}
 	}()
-	return l.Addr().String()
 }
 
 // serveNothing accepts connections on a free port, and answers the greeting of a link alone.
@@ -187,6 +192,46 @@ func TestNoPrimaryForLong(t *testing.T) {
 		t.Errorf("got %v, want %v", err, errNoPrimary)
 	}
 	s.Follow(&topology.Map{Shards: []*topology.Shard{of}, Live: map[topology.NodeID]*topology.Live{"there": {Address: address}}}, "here")
+	if err := ask(shard); err != nil {
+		t.Error(err)
+	}
+}
+
+// switchedListener closes the connections that it takes until it is on.
+type switchedListener struct {
+	net.Listener
+	on atomic.Bool
+}
+
+func (l *switchedListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil || l.on.Load() {
+			return c, err
+		}
+		c.Close()
+	}
+}
+
+// TestTriesAgain: the node of a shard is down for a moment, and nobody asks when it is back. The shard is asked at once then: it was refused for 5 s, or until somebody had asked in vain.
+func TestTriesAgain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	switched := &switchedListener{Listener: l}
+	answerOK(t, switched, math.MaxInt)
+	_, shard := oneShard(t, l.Addr().String())
+	shard.of.settings = func() Settings { return Settings{Timeout: 20 * time.Millisecond} }
+	if err := ask(shard); err == nil {
+		t.Fatal("a node that is down answers")
+	}
+	switched.on.Store(true)
+	for end := time.Now().Add(time.Minute); shard.down.Load() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nobody asks, and the shard that is back counts as one that does not answer")
+		}
+	}
 	if err := ask(shard); err != nil {
 		t.Error(err)
 	}
