@@ -191,6 +191,11 @@ func TestNoPrimaryForLong(t *testing.T) {
 	if err := ask(shard); !errors.Is(err, errNoPrimary) {
 		t.Errorf("got %v, want %v", err, errNoPrimary)
 	}
+	never := &topology.Shard{ID: 2, Groups: slot.AllGroups()}
+	s.Follow(&topology.Map{Shards: []*topology.Shard{never}}, "here")
+	if err := s.View().All[0].hopeless(time.Now().Add(time.Hour)); err != errNoPrimary {
+		t.Errorf("a shard that was never led, an hour later: got %v, want %v", err, errNoPrimary)
+	}
 	s.Follow(&topology.Map{Shards: []*topology.Shard{of}, Live: map[topology.NodeID]*topology.Live{"there": {Address: address}}}, "here")
 	if err := ask(shard); err != nil {
 		t.Error(err)

@@ -269,7 +269,7 @@ func (s *Shard) follow(m *topology.Map, t *topology.Shard) {
 		next.address = live.Address
 	}
 	old := s.state.Swap(next)
-	if old.same(next) {
+	if old.same(next) && (next.address != "" || s.down.Load() != 0) { // a shard that was never led has no address from the beginning
 		return
 	}
 	if s.down.Store(0); next.address == "" { // no link tries
