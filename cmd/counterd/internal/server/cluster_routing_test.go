@@ -422,3 +422,28 @@ func TestClusterReplicaLink(t *testing.T) {
 		}
 	}
 }
+
+// TestShardChannelMoves: a subscriber of a shard channel is told when the channel's slot has moved away, by the node that was its primary, too: that node stops serving the slot before
+// the map gives it to another shard. It was told nothing, and no message came any more.
+func TestShardChannelMoves(t *testing.T) {
+	k := startCluster(t, nil, 1, 1)
+	name, group := "", uint8(0)
+	for i := 0; name == "" || !k.shards[0].Groups.Has(group); i++ {
+		name = fmt.Sprint("news", i)
+		group = slot.GroupOf(slot.OfKey([]byte(name)))
+	}
+	sub := k.dial(0, 2)
+	sub.want("SSUBSCRIBE "+name, fmt.Sprintf(`["ssubscribe" %q :1]`, name))
+	k.change = func(i int, st *cluster.Standing) { // held for the end of the move
+		st.Owned.Remove(group)
+	}
+	k.stand()
+	k.dial(0, 2).want("PUBSUB SHARDCHANNELS", fmt.Sprintf("[%q]", name))
+	k.change = nil
+	k.shards[0].Groups.Remove(group)
+	k.shards[1].Groups.Add(group)
+	k.stand()
+	if got, want := sub.read().String(), fmt.Sprintf(`["sunsubscribe" %q :0]`, name); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

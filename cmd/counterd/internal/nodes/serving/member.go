@@ -102,11 +102,14 @@ func (m *Member) SetStanding(st *cluster.Standing) {
 		}
 	}
 	gone := before.Owned.Minus(st.Owned)
-	if gone.Empty() {
-		return
+	if !gone.Empty() {
+		m.host.TouchAll()
 	}
-	m.host.TouchAll()
-	m.host.EndShardChannels(func(channel string) bool {
-		return gone.Has(groupOfChannel(channel)) && !next.Mine(groupOfChannel(channel))
-	})
+	// The source of a move stops serving its groups before the map gives them to another shard: only the map tells where a channel is.
+	if before.Map != next.Map {
+		m.host.EndShardChannels(func(channel string) bool {
+			group := groupOfChannel(channel)
+			return !next.Mine(group) && (before.Mine(group) || gone.Has(group))
+		})
+	}
 }

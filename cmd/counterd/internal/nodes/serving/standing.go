@@ -59,6 +59,9 @@ func (s *Standing) ShardID() topology.ShardID {
 
 // Mine tells whether the map gives a group to this node's shard.
 func (s *Standing) Mine(group uint8) bool {
+	if s.Map == nil {
+		return false
+	}
 	owner := s.Map.Owner(group)
 	return owner != nil && owner.ID == s.ShardID()
 }
