@@ -7,6 +7,22 @@ import (
 	"github.com/counterd/counterd/persist/format"
 )
 
+// TestBaseMoves: the base moves with the first number that is too far above it for the log.
+func TestBaseMoves(t *testing.T) {
+	tab := New(Limits{Producers: 10, Bytes: 1 << 20, MinIdle: 60})
+	var y Try
+	r := request("p", 5000, 5)
+	tab.Begin(r, &y)
+	tab.Insert(r, &y, format.Result{Kind: format.ResultInt, N: 7}, 3, 1)
+	base := y.Base
+	if tab.Begin(request("p", base+MaxSeqLess, 5), &y); y.Define || y.Base != base {
+		t.Errorf("the highest number above the base: %+v", y)
+	}
+	if tab.Begin(request("p", base+MaxSeqLess+1, 5), &y); !y.Define || y.Base <= base {
+		t.Errorf("a number too far above the base: %+v", y)
+	}
+}
+
 // TestLogged: a repeat is as safe as the last record of its producer, a floor never falls, and a number that a client used for two
 // changes is a repeat of the first one where two tables are merged.
 func TestLogged(t *testing.T) {
