@@ -86,7 +86,8 @@ func (d *dumper) printStore(store *counter.Store) error {
 			if !errors.As(err, &lost) {
 				return err
 			}
-			cursor = lost.Resume // noteLost told of it
+			cursor = lost.Resume
+			d.note("left out: %v", err) // noteLost has told of damage, but a server may have removed the file since
 		}
 		b.Reset()
 		for _, it := range items {
