@@ -74,7 +74,7 @@ func newBringing(t *testing.T, m *movers, set slot.Set) *bringing {
 	return v
 }
 
-// follow brings what the log of the source says since.
+// follow brings the records of the log of the source since.
 func (v *bringing) follow() {
 	v.t.Helper()
 	for {

@@ -60,7 +60,7 @@ func (r *Report) OK() bool {
 	return true
 }
 
-// Whole reports whether nothing is damaged, also of what no start needs: old segments of the log, or one of two copies of a file.
+// Whole reports whether nothing is damaged, also among the files that no start needs: old segments of the log, or one of two copies.
 func (r *Report) Whole() bool {
 	for _, p := range r.Problems {
 		if p.Fatal || errors.Is(p.Err, format.ErrCorrupt) {

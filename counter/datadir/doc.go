@@ -30,6 +30,7 @@
 //	repair_manifests.go  manifests and their images
 //	repair_cold.go       cold files
 //	repair_lineage.go    HISTORY
+//	repair_header.go     headers of log segments
 //	diverged.go          what a node held and its primary does not
 //	lose.go              LoseUnreadable
 //	restore.go           Restore

@@ -8,7 +8,7 @@ import (
 	"github.com/counterd/counterd/persist/past"
 )
 
-// mendHeader writes the damaged header of a segment again, and returns true, if the frames behind it show what it said. A frame has its log offset
+// mendHeader writes the damaged header of a segment again, and returns true, if the frames behind it show its content. A frame has its log offset
 // and its checksum in itself, and the segments around say the rest. Nothing is lost then, so the log keeps its history, and replicas go on with it.
 // Damage further behind in the segment is another walk's.
 //

@@ -102,7 +102,7 @@ func sameLog(t *testing.T, disk *vfs.Sim, want []string, history format.History,
 	}
 }
 
-// TestRepairHeaderAndMore: damage behind the header of a segment costs what is behind that damage, and no more.
+// TestRepairHeaderAndMore: damage behind the header of a segment costs the frames behind that damage, and no more.
 func TestRepairHeaderAndMore(t *testing.T) {
 	_, disk, _ := persisttest.SampleDir(t)
 	lineage := format.Lineage{Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}

@@ -40,7 +40,7 @@ func TestCheckClean(t *testing.T) {
 	}
 }
 
-// TestCheckSpare: damage of what no start needs is damage. counterctl check said that nothing is damaged.
+// TestCheckSpare: damage of a file that no start needs is damage. counterctl check said that nothing is damaged.
 func TestCheckSpare(t *testing.T) {
 	_, clean, _ := persisttest.SampleDir(t)
 	segs, err := logfile.Segments(clean, persisttest.Dir)

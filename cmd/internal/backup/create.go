@@ -41,7 +41,7 @@ type Options struct {
 	Parallel int                      // files at once; 0: 4
 	Progress func(done, total uint64) // of bytes; may be nil
 
-	// Cold makes what verifies cold files of a file system: counter.ColdVerifier. The files are read as they were when the backup began, also where the server has removed
+	// Cold makes a function that verifies cold files of a file system: counter.ColdVerifier. The files are read as they were when the backup began, also where the server has removed
 	// them. nil: their size alone is verified.
 	Cold func(fsys vfs.FS) func(path string, c *format.CounterFiles, b *format.BlockFile) error
 }

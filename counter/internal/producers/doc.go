@@ -71,5 +71,6 @@
 //	made.go      seqs without
 //	image.go     a table as bytes
 //	merge.go     what another table remembers of groups of hash slots that come from it
+//	update.go    numbers of updates, which go along with every group
 //	stats.go     what people want to know
 package producers

@@ -36,7 +36,7 @@ type Try struct {
 	Number  uint32        // Fresh, Repeat: the producer's, below MaxPlaces
 	Lowest  uint64        // Expired: the lowest seq that is taken
 	OfBytes bool          // Full: Limits.Bytes is why; else Limits.Producers
-	// Elsewhere: Mismatch, as another shard has used the number for an update, and Group is one that has come from there. BeginInstead makes it Fresh while the
+	// Elsewhere: Mismatch, as another shard has used the number for an update, and Group has come from there. BeginInstead makes it Fresh while the
 	// group has not.
 	Elsewhere bool
 	Group     uint8

@@ -9,7 +9,7 @@ import (
 
 // A numbered update changes posts of all groups, and in a cluster each shard makes it for the groups that it owns: its part. Its entry has the group of
 // post 0, and its hash is of the groups, too. Where a group moves, the other shard has to know that its posts were changed: it may not have made its own
-// part yet, and would change them again. So the entry goes along with every group, as one that says only that the number was used elsewhere:
+// part yet, and would change them again. So the entry goes along with every group, and says only that the number was used elsewhere:
 //
 //	own        group of post 0      hash with ownMark     result
 //	elsewhere  a group that moves   elsewhere             none
@@ -34,7 +34,7 @@ func ownUpdate(group uint8, hash uint32) bool {
 	return group == slot.Group(0) && hash&(1<<markBits-1) == ownMark
 }
 
-// MovedOnce returns what is brought of an entry with the groups of a move: its hash, group and result. ok is false where it has nothing to do with them.
+// MovedOnce returns the hash, group and result that an entry has behind a move of groups. ok is false where it has nothing to do with them.
 func MovedOnce(groups *slot.Set, group uint8, hash uint32, r format.Result) (toGroup uint8, toHash uint32, result format.Result, ok bool) {
 	switch moves := groups.Has(group); {
 	case groups.Empty():
