@@ -14,12 +14,12 @@ import (
 //	own        group of post 0      hash with ownMark     result
 //	elsewhere  a group that moves   elsewhere             none
 //
-// A request with the number finds another hash there, and is a Mismatch, which is in doubt. While the group is still on its way, the entry does not count
-// (Try.Elsewhere): the shard that it comes from makes the part of its posts, and the move may be aborted, which forgets the entry. An own entry stays
-// then, whatever group was brought.
+// A request with the number finds another hash there, and is a Mismatch, which is in doubt. While the group is still on its way, an entry of elsewhere does not count
+// (Try.Elsewhere): the shard that it comes from makes the part of its posts, and the move may be aborted, which forgets the entry. An own entry goes with its group as
+// it is, and counts at once. It stays where a move of its group is aborted: it may be of the shard itself.
 const (
-	// The lowest bits of the hash of an own entry. A change of a post in the group of post 0 has them by chance, one in 16: its entry goes along as well, and does
-	// no harm, as no other change has its number.
+	// The lowest bits of the hash of an own entry. A change of a post in the group of post 0 has them by chance, one in 16. Its number goes along as well, and no other change has
+	// that number; where its group comes later, the entry takes the place of the one from elsewhere.
 	markBits = 4
 	ownMark  = 0b1011
 	// elsewhere is the hash of the others. Another hash is the same by chance, one in 2 million.
@@ -36,14 +36,13 @@ func ownUpdate(group uint8, hash uint32) bool {
 
 // MovedOnce returns the hash, group and result that an entry has behind a move of groups. ok is false where it has nothing to do with them.
 func MovedOnce(groups *slot.Set, group uint8, hash uint32, r format.Result) (toGroup uint8, toHash uint32, result format.Result, ok bool) {
-	switch moves := groups.Has(group); {
-	case groups.Empty():
-		return 0, 0, r, false
-	case ownUpdate(group, hash) || hash == elsewhere && !moves:
+	switch {
+	case groups.Has(group):
+		return group, hash, r, true
+	case !groups.Empty() && (ownUpdate(group, hash) || hash == elsewhere):
 		return first(groups), elsewhere, format.Result{Kind: format.ResultGone}, true
-	default:
-		return group, hash, r, moves
 	}
+	return 0, 0, r, false
 }
 
 // first is the lowest of groups. REQUIRES: there is one.
