@@ -80,7 +80,7 @@ func (t *Table) Floor(number uint32, from uint64) (known bool) {
 }
 
 // ForgetGroups removes the entries of changes in groups, as a record of the log says: the changes were brought by a move
-// that did not come to its end, and may never have been made. Updates that were made here, the producers, their epochs and their floors stay.
+// that did not come to its end, and may never have been made. Numbers of updates, the producers, their epochs and their floors stay.
 func (t *Table) ForgetGroups(groups *slot.Set) {
 	for _, p := range t.places {
 		if p == nil {
@@ -89,7 +89,7 @@ func (t *Table) ForgetGroups(groups *slot.Set) {
 		before, kept := p.size(), uint32(0)
 		for i := range p.ring.n {
 			e := p.ring.at(i)
-			if groups.Has(e.group()) && !ownUpdate(e.group(), e.hash()) {
+			if groups.Has(e.group()) && e.hash() != elsewhere && !ownUpdate(e.group(), e.hash()) {
 				p.drop(e)
 				continue
 			}

@@ -15,8 +15,11 @@ import (
 //	elsewhere  a group that moves   elsewhere             none
 //
 // A request with the number finds another hash there, and is a Mismatch, which is in doubt. While the group is still on its way, an entry of elsewhere does not count
-// (Try.Elsewhere): the shard that it comes from makes the part of its posts, and the move may be aborted, which forgets the entry. An own entry goes with its group as
-// it is, and counts at once. It stays where a move of its group is aborted: it may be of the shard itself.
+// (Try.Elsewhere): the shard that it comes from makes the part of its posts. An own entry goes with its group as it is, and counts at once. Both stay where a move is
+// aborted, as they may speak of other groups, too: the update is in doubt then.
+//
+// An entry of elsewhere names one group, though it may speak of others that came before or behind it. While that group comes a second time, having left the shard in between,
+// the entry does not count for the others either: not covered, as the group, the others and a repeat would have to meet within 128 numbers of the producer.
 const (
 	// The lowest bits of the hash of an own entry. A change of a post in the group of post 0 has them by chance, one in 16. Its number goes along as well, and no other change has
 	// that number; where its group comes later, the entry takes the place of the one from elsewhere.
