@@ -46,11 +46,13 @@ const (
 	textDoubt    = "CLUSTERDOWN An in-sync replica does not acknowledge, and etcd is unavailable: the shard accepts no changes"
 	textDisk     = "CLUSTERDOWN An in-sync replica does not acknowledge, and this node's disk has not synced its log: the shard accepts no changes"
 	textTooFew   = "NOREPLICAS Not enough good replicas to write." // as Redis says it
-	textSwitch   = "CLUSTERDOWN The primary is changing"
 	textDoubled  = "CLUSTERDOWN Another process runs with the id of this node: its directory is a copy"
 	textOutdated = "CLUSTERDOWN The directory is an older copy and may lack acknowledged changes"
 	textStranger = "CLUSTERDOWN The directory is of another cluster"
 )
+
+// ErrSwitch refuses commands while the role of primary goes to another node, or comes to this one: some 10 ms as a rule. So they are held for a moment first.
+const ErrSwitch = "CLUSTERDOWN The primary is changing"
 
 // same tells whether clients would see no difference.
 func (s *Standing) same(o *Standing) bool { return *s == *o }
@@ -72,7 +74,7 @@ func (a *Agent) serve() {
 		s.Owned = s.Shard.Groups
 		s.Writes = a.inSync.doubt
 		if a.handover.unknown || a.membership.rested || a.rests() {
-			s.Reads, s.Writes = textSwitch, textSwitch
+			s.Reads, s.Writes = ErrSwitch, ErrSwitch
 		}
 	case a.role.kind == following:
 		s.Owned = s.Shard.Groups
@@ -98,7 +100,7 @@ func (a *Agent) withdraw() {
 	if !s.Primary {
 		return
 	}
-	s.Reads, s.Writes = textSwitch, textSwitch
+	s.Reads, s.Writes = ErrSwitch, ErrSwitch
 	a.standing.Store(&s)
 	a.loop.host.Serve(&s)
 }

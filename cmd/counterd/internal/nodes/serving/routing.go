@@ -6,6 +6,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
@@ -60,9 +61,19 @@ func (st *Standing) Serves(k Asker, cmd *command.Access, args [][]byte) bool {
 // ServesEach tells whether the node takes each planned command with one key, if its key is Plain. REQUIRES as Serves.
 func (st *Standing) ServesEach(k Asker) bool { return st.open && (k.Internal || !st.held) }
 
+// holdForSwitch is for how long commands wait for the end of a planned failover behind which the node has its new role. Links do not: the other node asks the new primary.
+const holdForSwitch = 500 * time.Millisecond
+
 // Route says why a command, or a transaction, is not taken here: it goes elsewhere, or nowhere; empty: it is taken. wait is
 // set where that may change in a moment.
 func (st *Standing) Route(k Asker, r *Routing) (text string, wait bool) {
+	if text, wait = st.route(k, r); text == cluster.ErrSwitch && !k.Link {
+		wait = time.Since(st.began) < holdForSwitch
+	}
+	return text, wait
+}
+
+func (st *Standing) route(k Asker, r *Routing) (text string, wait bool) {
 	switch {
 	case r.text != "":
 		return r.text, false

@@ -19,6 +19,7 @@ type Standing struct {
 	all  bool          // its shard owns every slot
 	held bool          // some are not served, as they are being moved from or to its shard: commands on them wait
 
+	began  time.Time
 	schema *schema.Schema // of the map; nil: it has none, or it cannot be read
 }
 
@@ -29,7 +30,7 @@ func NewStanding(st *cluster.Standing) *Standing {
 		m = new(topology.Map)
 	}
 	held := st.Shard != nil && st.Shard.Groups.Minus(st.Owned) != slot.Set{} || st.Coming != slot.Set{}
-	return &Standing{Standing: st, Map: m, open: st.Primary && st.Reads == "" && st.Writes == "", all: st.Owned == slot.AllGroups(), held: held}
+	return &Standing{Standing: st, Map: m, open: st.Primary && st.Reads == "" && st.Writes == "", all: st.Owned == slot.AllGroups(), held: held, began: time.Now()}
 }
 
 // learnSchema reads the schema of the map, which is seldom another one than before.
@@ -59,9 +60,6 @@ func (s *Standing) ShardID() topology.ShardID {
 
 // Mine tells whether the map gives a group to this node's shard.
 func (s *Standing) Mine(group uint8) bool {
-	if s.Map == nil {
-		return false
-	}
 	owner := s.Map.Owner(group)
 	return owner != nil && owner.ID == s.ShardID()
 }
