@@ -163,7 +163,7 @@ func TestUpdateMoves(t *testing.T) {
 			}
 			v.abort()
 			want(1, 2, true, "made")
-			want(1, 1, false, "doubt") // what came may speak of other groups
+			want(1, 1, false, "doubt") // the entry may speak of other groups
 			if !set.Has(home) {
 				want(1, 3, true, "made")
 			}

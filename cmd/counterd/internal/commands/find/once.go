@@ -110,8 +110,7 @@ func runUpdated(c Conn, args [][]byte) {
 		if strayed(c, b) {
 			return false, items.Refusal(items.ErrOwning)
 		}
-		n.take(b)
-		fresh = counter.LookOnce(b, &n.once)
+		fresh = n.first(b, func(o *counter.Once) bool { return counter.LookOnce(b, o) })
 		return true, nil
 	})
 	switch {
@@ -165,21 +164,33 @@ const errMoved = "IDMPEXPIRED the number was used for posts of other groups of h
 const errOld = "IDMPEXPIRED the number was used long ago, and it is not known any more for posts of which groups of hash slots: the change may have been made in a part"
 
 // try is Batch.TryOnce.
-func (n *numbered) try(b *counter.Batch) bool {
-	n.take(b)
-	return b.TryOnce(&n.once)
+func (n *numbered) try(b *counter.Batch) bool { return n.first(b, b.TryOnce) }
+
+// first tells whether a look at the number finds it fresh. A node of an older version, or of no cluster yet, has made the update with a plain hash.
+func (n *numbered) first(b *counter.Batch, look func(*counter.Once) bool) bool {
+	plain := n.take(b)
+	if look(&n.once) {
+		return true
+	}
+	if n.shared && errors.Is(n.once.Err, counter.ErrMismatch) {
+		n.once.Hash, n.once.Err = plain, nil
+		return look(&n.once)
+	}
+	return false
 }
 
-// take takes down the groups of now, and the hash with them.
-func (n *numbered) take(b *counter.Batch) {
+// take takes down the groups of now, and the hash with them. It returns that hash without the mark of an update.
+func (n *numbered) take(b *counter.Batch) (plain uint32) {
 	h := n.hash
 	n.own = counter.OwnedGroups(b)
 	if own := n.own; own != slot.AllGroups() {
 		h = h.With([]byte(own.String()))
 	}
-	if n.once.Hash = h.Sum(); n.shared {
-		n.once.Hash = counter.UpdateHash(n.once.Hash)
+	plain = h.Sum()
+	if n.once.Hash = plain; n.shared {
+		n.once.Hash = counter.UpdateHash(plain)
 	}
+	return plain
 }
 
 // answer answers a change that was made before, or refused for its number. err is why it could not be looked at, or

@@ -61,3 +61,24 @@ func TestUpdateOnceMoving(t *testing.T) {
 		}
 	}
 }
+
+// TestUpdateOnceOlder: the repeat of a numbered update that a node made when it was one of an older version, or of no cluster, is answered.
+func TestUpdateOnceOlder(t *testing.T) {
+	s := fill(t, 20)
+	b := s.NewBatch()
+	if err := b.BeginExclusive(); err != nil {
+		t.Fatal(err)
+	}
+	once := counter.Once{Producer: []byte("p"), Seq: 1, Hash: idmp.Hash(7).Sum()}
+	if !b.TryOnce(&once) {
+		t.Fatal(once.Err)
+	}
+	b.KeepOnce(&once, counter.Result{Kind: counter.ResultInt, N: 5})
+	b.End()
+	c := &movingConn{moves: [2]slot.Set{slot.AllGroups(), slot.AllGroups()}}
+	c.store, c.steps = s, 1000
+	runUpdate(c, [][]byte{[]byte("COUNTER.UPDATE"), []byte("weibo"), []byte("SET"), []byte("comment"), []byte("2")})
+	if got := strings.TrimSpace(string(c.call.Out.From(0))); got != ":5" || count(t, s, 2) != 0 {
+		t.Errorf("the repeat: %s, and %d posts were changed", got, count(t, s, 2))
+	}
+}

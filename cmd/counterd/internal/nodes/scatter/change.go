@@ -204,7 +204,7 @@ func mayMake(f *Scatter, v *gather.View, args [][]byte) (again bool, text string
 	args[0] = []byte(find.UpdatedName)
 	replies, text := askEach(f, v, f.conn.Command(find.UpdatedName), args)
 	if text != "" {
-		return false, text
+		return true, text // nothing was changed: as long as a change waits, the shard may get another primary
 	}
 	for i, reply := range replies {
 		if len(reply) > 0 && reply[0] == '-' && !answerGone(reply) && !bytes.HasPrefix(reply, []byte("-ERR unknown command")) { // of an older version
