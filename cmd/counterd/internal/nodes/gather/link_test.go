@@ -242,6 +242,23 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
+// TestRemovedShard: the links to a shard that the map does not have any more are given up: one whose node was down would try to reach it for ever.
+func TestRemovedShard(t *testing.T) {
+	s, shard := oneShard(t, serveOK(t))
+	if err := ask(shard); err != nil {
+		t.Fatal(err)
+	}
+	s.Follow(&topology.Map{}, "here")
+	if to := shard.state.Load(); to.address != "" {
+		t.Errorf("the links still reach for %s", to.address)
+	}
+	for connected := true; connected; time.Sleep(time.Millisecond) {
+		shard.links[0].mu.Lock()
+		connected = shard.links[0].conn != nil
+		shard.links[0].mu.Unlock()
+	}
+}
+
 // TestSlowWithoutPrimary: a query of all posts has a minute for its answer, and does not wait so long for a shard that loses its primary while it waits, or while it runs. It did.
 func TestSlowWithoutPrimary(t *testing.T) {
 	for _, running := range []bool{false, true} {

@@ -169,6 +169,11 @@ func (s *Shards) Follow(m *topology.Map, self topology.NodeID) {
 			}
 		}
 	}
+	for id, of := range s.all {
+		if m.Shard(id) == nil { // removed: no link goes on trying to reach it
+			of.follow(m, &topology.Shard{ID: id})
+		}
+	}
 	v.alone = v.Local != nil && len(v.All) == 1 && v.All[0] == v.Local && v.Whole()
 	s.view.Store(v)
 	close(s.changed)
