@@ -154,11 +154,11 @@ func TestUpdateMoves(t *testing.T) {
 			v.follow()
 			want(0, 1, true, "made")
 			want(1, 2, true, "made")
-			if away := "fresh"; set.Has(home) { // the entries came as they are
+			if set.Has(home) { // the entries came as they are
 				want(1, 1, false, "doubt")
 			} else { // while the groups are on their way
-				want(1, 1, false, away)
-				want(1, 3, true, away)
+				want(1, 1, false, "fresh")
+				want(1, 3, true, "fresh")
 				want(1, 3, true, "made")
 			}
 			v.abort()

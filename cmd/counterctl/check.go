@@ -30,7 +30,7 @@ run while a server has the directory open. FILE is an archive, as redis-cli --rd
 that a node put aside (diverged-*.aof): all of it is verified, too.
 
 Exit status 0: nothing is damaged. 1: something is. A PROBLEM keeps a server from its start, or makes it answer errors for some
-keys. What is called damaged no start needs; but replicas, backups and restores may need it.`,
+keys. A file that is called damaged is not needed by a start; replicas, backups and restores may need it.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		quiet := flags.BoolP("quiet", "q", false, "print problems only")
 		return one("DIR or FILE", func(ctx context.Context, out output, dir string) error {

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -19,11 +20,8 @@ func (r *repair) mendHeader(bad *format.CorruptError) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	i := 0
-	for i < len(segs) && segs[i].Path != bad.File {
-		i++
-	}
-	if i == len(segs) || segs[i].Start != bad.LogOffset {
+	i := slices.IndexFunc(segs, func(s logfile.SegmentInfo) bool { return s.Path == bad.File })
+	if i < 0 || segs[i].Start != bad.LogOffset {
 		return false, nil
 	}
 	seg := segs[i]

@@ -111,7 +111,7 @@ func PutHeader(fsys vfs.FS, seg *Segment, h format.SegmentHeader) (err error) {
 		return err
 	}
 	size, err := file.Size()
-	b := []byte(nil)
+	var b []byte
 	if p, ok := file.(*PackedFile); ok {
 		b = format.AppendPackedHeader(nil, h, p.end, false)
 	} else {

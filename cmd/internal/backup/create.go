@@ -144,6 +144,7 @@ func (c *creation) gather() error {
 		return err
 	}
 	var manifests []*format.Manifest
+	cold := c.coldCheck(c.fsys)
 	for _, name := range names {
 		path := filepath.Join(c.dir, name)
 		switch {
@@ -186,7 +187,7 @@ func (c *creation) gather() error {
 			path := b.Path(c.dir)
 			if !seen[path] {
 				seen[path] = true
-				c.add(path, part{File: File{CRC: b.CRC}, check: func() error { return snapfile.CheckBlock(c.fsys, c.dir, counter, b, c.coldCheck(c.fsys)) }})
+				c.add(path, part{File: File{CRC: b.CRC}, check: func() error { return snapfile.CheckBlock(c.fsys, c.dir, counter, b, cold) }})
 			}
 			return nil
 		})

@@ -58,7 +58,7 @@
 //
 // # Moves
 //
-// Groups of hash slots move with the results of their changes. Spans do not say of which groups their seqs are. So a move takes a floor
+// Groups of hash slots move with the results of their changes, and with the numbers of updates, see update.go. Spans do not say of which groups their seqs are. So a move takes a floor
 // along instead: behind it, repeats of seqs without results have expired.
 //
 // # Files

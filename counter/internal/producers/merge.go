@@ -58,8 +58,7 @@ func (t *Table) BeginMerge(r *Request, y *Try) {
 	}
 	*y = Try{Number: number, Epoch: r.Epoch, p: p}
 	if t.look(r, y, p); y.Elsewhere && r.Hash != elsewhere && r.Hash != 0 { // 0: a define or a floor
-		t.BeginInstead(r, y)
-		t.stats.Mismatches++ // nothing was counted
+		t.replace(r, y)
 	}
 	if y.Verdict == Mismatch {
 		y.Verdict = Repeat // two changes with one number: the producer broke its word, and the first counts

@@ -119,8 +119,13 @@ func (t *Table) admit(r *Request, y *Try) {
 
 // BeginInstead is Begin where that gave Elsewhere and the group is still on its way: the request takes the place of the entry.
 func (t *Table) BeginInstead(r *Request, y *Try) {
-	y.Elsewhere, y.found = false, true
 	t.stats.Mismatches-- // Begin counted it
+	t.replace(r, y)
+}
+
+// replace makes a request Fresh that takes the place of an entry from elsewhere, unless there is no room for it.
+func (t *Table) replace(r *Request, y *Try) {
+	y.Elsewhere, y.found = false, true
 	t.admit(r, y)
 }
 

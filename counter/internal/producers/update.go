@@ -34,7 +34,7 @@ func UpdateHash(hash uint32) uint32 { return hash&^(1<<markBits-1) | ownMark }
 
 // ownUpdate tells whether an entry is of an update's part that was made here.
 func ownUpdate(group uint8, hash uint32) bool {
-	return group == slot.Group(0) && hash&(1<<markBits-1) == ownMark
+	return hash&(1<<markBits-1) == ownMark && group == slot.Group(0) // the cheaper question first: exports ask for each entry
 }
 
 // MovedOnce returns the hash, group and result that an entry has behind a move of groups. ok is false where it has nothing to do with them.

@@ -365,11 +365,10 @@ func appendGroups(dst []byte, f *format.Frame, after uint64, groups *slot.Set) (
 				once = raw
 				continue
 			}
-			var result format.Result
-			group, hash := rec.Group, rec.Hash
-			if group, hash, result, wanted = producers.MovedOnce(groups, group, hash, result); wanted && (hash != rec.Hash || group != rec.Group) {
+			group, hash, result, moves := producers.MovedOnce(groups, rec.Group, rec.Hash, format.Result{})
+			wanted = moves && group == rec.Group && hash == rec.Hash
+			if moves && !wanted { // of an update: another record goes along
 				dst = format.AppendOnce(dst, rec.Number, rec.Seq, hash, group, result)
-				wanted = false
 			}
 		case format.KindDefine, format.KindFloor, format.KindFlush:
 			wanted = true

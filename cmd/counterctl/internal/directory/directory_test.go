@@ -47,7 +47,7 @@ func TestWith(t *testing.T) {
 			return c.fault(calls)
 		})
 		if !errors.Is(err, c.want) || calls != c.calls {
-			t.Errorf("%s: got %v after %d Attempts, want %v after %d", c.what, err, calls, c.want, c.calls)
+			t.Errorf("%s: got %v after %d attempts, want %v after %d", c.what, err, calls, c.want, c.calls)
 		}
 	}
 }

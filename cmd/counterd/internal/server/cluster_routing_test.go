@@ -447,3 +447,44 @@ func TestShardChannelMoves(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestSwitchHolds: while the role of primary changes, commands on any port wait for the outcome, for half a second at most. They were refused at once, beside each planned failover.
+func TestSwitchHolds(t *testing.T) {
+	k := serveForward(t, 2, nil)
+	k.hurry(time.Minute)
+	mid := k.mid(0, 0)
+	k.forward(0, 2).want(fmt.Sprintf("SET %d.cntcm 1", mid), "+OK")
+	changes := func(i int, st *cluster.Standing) {
+		if i == 0 {
+			st.Reads, st.Writes = cluster.ErrSwitch, cluster.ErrSwitch
+		}
+	}
+	for _, command := range []string{"INCR {%d}.cntcm", "GET {%d}.cntcm"} {
+		k.change = changes
+		k.stand()
+		command = fmt.Sprintf(command, mid)
+		c, answer := k.dial(0, 2), make(chan string, 1)
+		go func() { answer <- c.do(command).String() }()
+		untilBlocked(t, k.srv[0], 1)
+		k.change = nil
+		k.stand()
+		if got := <-answer; got != ":2" && got != `"2"` {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
+	k.change = changes
+	k.stand()
+	c, answer := k.forward(0, 2), make(chan string, 1)
+	go func() { answer <- c.do("COUNTER.SUM weibo comment").String() }()
+	untilBlocked(t, k.srv[0], 1)
+	k.change = nil
+	k.stand()
+	if got := <-answer; got != ":2" {
+		t.Errorf("a query of all shards: %s", got)
+	}
+	k.change = changes
+	k.stand()
+	for range 2 { // nobody waits for long, and nobody behind that
+		k.dial(0, 2).want(fmt.Sprintf("GET {%d}.cntcm", mid), "-"+cluster.ErrSwitch)
+	}
+}

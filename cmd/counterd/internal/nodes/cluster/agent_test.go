@@ -76,17 +76,32 @@ func until(t *testing.T, within time.Duration, what string, ok func() bool) time
 	return time.Since(begun)
 }
 
+// newAttempt is one more attempt at a write.
+func (w *world) newAttempt() *attempt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ops++
+	op := &attempt{id: w.ops}
+	w.attempts[op.id] = true
+	return op
+}
+
+// planned has a replica ask its primary to hand over, and returns where the outcome comes.
+func planned(to *machine) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := to.proc.agent.Failover(context.Background(), Planned)
+		done <- err
+	}()
+	return done
+}
+
 // write raises key 0 once on whichever machine takes it, and returns how long that took.
 func (w *world) write(t *testing.T, within time.Duration) time.Duration {
 	t.Helper()
 	return until(t, within, "an acknowledged write", func() bool {
 		for _, m := range w.machines {
-			w.mu.Lock()
-			w.ops++
-			op := &attempt{id: w.ops}
-			w.attempts[op.id] = true
-			w.mu.Unlock()
-			if _, o, _ := w.server(m, op); o == acknowledged {
+			if _, o, _ := w.server(m, w.newAttempt()); o == acknowledged {
 				return true
 			}
 		}
@@ -161,11 +176,7 @@ func TestSwitchWaitsForUnwritten(t *testing.T) {
 		w.mu.Lock()
 		old.unwritten = 1
 		w.mu.Unlock()
-		done := make(chan error, 1)
-		go func() {
-			_, err := to.proc.agent.Failover(context.Background(), Planned)
-			done <- err
-		}()
+		done := planned(to)
 		time.Sleep(200 * time.Millisecond)
 		if now := w.primary(t); now != old {
 			t.Errorf("%s leads, and %s has not written all changes", now.id, old.id)
@@ -195,22 +206,13 @@ func TestSwitchWaitsForAll(t *testing.T) {
 			}
 		}
 		w.freeze(third.proc)
-		w.mu.Lock()
-		w.ops++
-		op := &attempt{id: w.ops}
-		w.attempts[op.id] = true
-		w.mu.Unlock()
 		outcome := make(chan any, 1)
 		go func() {
-			_, o, _ := w.server(old, op)
+			_, o, _ := w.server(old, w.newAttempt())
 			outcome <- o
 		}()
 		time.Sleep(50 * time.Millisecond) // the change is made
-		done := make(chan error, 1)
-		go func() {
-			_, err := to.proc.agent.Failover(context.Background(), Planned)
-			done <- err
-		}()
+		done := planned(to)
 		time.Sleep(200 * time.Millisecond)
 		if now := w.primary(t); now != old {
 			t.Errorf("%s leads, and %s has not all changes", now.id, third.id)

@@ -76,7 +76,7 @@ func (a *Agent) keepHandover() {
 			a.dropHold()
 		}
 	case !a.loop.now.Before(h.until.Add(-100 * time.Millisecond)):
-		a.loop.conf.Log.Warn("cluster: handover cancelled: the replica does not catch up, or etcd is busy", "to", h.to)
+		a.loop.conf.Log.Warn("cluster: handover cancelled: a replica in sync does not catch up, or etcd is busy", "to", h.to)
 		a.endSwitch(2 * time.Second)
 	case a.loop.idle() && a.inSync.fit(h.to) && s.Has(h.to) && a.allHave(s, heldEnd(a.loop.host.Log())):
 		h.proposed, h.at = true, s.Revision

@@ -23,8 +23,8 @@ import (
 // A change to which its client gave a number is sent to each shard with that number, and sent again when a connection is lost.
 // Each shard makes its part once. If the client repeats the change after an error, the shards that made their parts answer
 // again, and the others make theirs, if the shards have the same groups as before: a shard that made its part for other groups refuses the number, and the change
-// is in doubt for good. A shard that refuses its part for a moment, as in a failover, is asked again. A repeat whose answer one of the shards does not keep is answered as such a repeat is by one shard: the change was made. A change without a number is sent once. The node gives it none, because a change by
-// condition that has a number changes 10,000 posts at most.
+// is in doubt for good. A shard that refuses its part for a moment, as in a failover, is asked again. A repeat whose answer one of the shards does not keep is answered as such a repeat is by one shard: the change was made. A change without a number
+// is sent to a shard again only where the shard has refused it, and has changed nothing. The node gives it no number, because a change by condition that has one changes 10,000 posts at most.
 
 const (
 	// ErrStill: the groups of the shard changed while it made a change.
@@ -83,7 +83,7 @@ func mergeUpdate(f *Scatter, replies [][]byte) {
 	answerRows(&f.call.Out, list)
 }
 
-// changeAll makes every shard change its own posts. text is the error. Where a try before the last one has made a part, the error says so: it must not be one behind which nothing was changed.
+// changeAll makes every shard change its own posts. text is the error. Where an earlier try has made a part, the error says so: others say that nothing was changed.
 func (f *Scatter) changeAll(cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, text string) {
 	part, made := false, parts{}
 	retryAll(f.shards, f.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
