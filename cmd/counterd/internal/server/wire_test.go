@@ -26,10 +26,18 @@ func wireServe(t testing.TB, change func(*config.Config)) *Server {
 	return wireServeStore(t, "", counter.Options{}, change)
 }
 
-// wireServeStore starts a server with a new store in dir.
+// wireServeStore starts a server with a new store in dir. On the machine's own disk, the log is not synced unless change says so: other tests keep that disk
+// busy, a sync of two seconds makes the store refuse changes, and a client that has turned replies off does not learn of a refusal.
 func wireServeStore(t testing.TB, dir string, options counter.Options, change func(*config.Config)) *Server {
 	t.Helper()
-	s := startServer(t, serverStart{change: change, open: func(*Server) (*counter.Store, error) { return counter.Open(dir, options) }, schema: wireSchema})
+	s := startServer(t, serverStart{change: func(c *config.Config) {
+		if dir != "" && options.FS == nil {
+			c.AppendFsync = "no"
+		}
+		if change != nil {
+			change(c)
+		}
+	}, open: func(*Server) (*counter.Store, error) { return counter.Open(dir, options) }, schema: wireSchema})
 	t.Cleanup(func() { stopServer(t, s) })
 	return s
 }
