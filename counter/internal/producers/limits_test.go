@@ -414,3 +414,48 @@ func BenchmarkAppendImage(b *testing.B) {
 	}
 	b.SetBytes(int64(len(buf)))
 }
+
+// TestLinksHaveRoom: where producers of clients have filled the table, the links of a node that starts still get places and memory, up to a limit of their own.
+func TestLinksHaveRoom(t *testing.T) {
+	ok, blob := format.Result{Kind: format.ResultOK}, format.Result{Kind: format.ResultBlob, Blob: make([]byte, 4000)}
+	t.Run("places", func(t *testing.T) {
+		tab := New(Limits{Producers: 3, Bytes: 16 << 20, MinIdle: 600})
+		for i := range 5 {
+			if try := put(t, tab, request(fmt.Sprint("client", i), 1, 1), ok); try.Verdict == Full != (i >= 3) {
+				t.Fatalf("producer %d of 3: %v", i, try.Verdict)
+			}
+		}
+		for i := range linkPlaces + 2 {
+			if try := put(t, tab, request(fmt.Sprint("link:a:", i), 1, 2), ok); try.Verdict == Full != (i >= linkPlaces) {
+				t.Fatalf("link %d of %d: %v", i, linkPlaces, try.Verdict)
+			}
+		}
+		if try := put(t, tab, request("client6", 1, 3), ok); try.Verdict != Full {
+			t.Errorf("a producer beside the links: %v", try.Verdict)
+		}
+		if try := put(t, tab, request("client7", 1, 601), ok); try.Verdict != Fresh || tab.Len() != 3+linkPlaces {
+			t.Errorf("a producer in the place of one that is idle: %+v, %d producers", try, tab.Len())
+		}
+		must(t, tab.check())
+	})
+	t.Run("memory", func(t *testing.T) {
+		tab := New(Limits{Producers: 1000, Bytes: 1 << 20, MinIdle: 600})
+		filled := false
+		for seq := uint64(1); !filled && seq < 1000; seq++ {
+			for _, id := range []string{"a", "b", "c", "d"} {
+				r := request(id, seq, 1)
+				r.Room = len(blob.Blob)
+				filled = put(t, tab, r, blob).Verdict == Full || filled
+			}
+		}
+		if !filled {
+			t.Fatal("the table is not full")
+		}
+		for seq := range uint64(3 * Window) {
+			if try := put(t, tab, request("link:a:1:0", seq, 2), ok); try.Verdict != Fresh {
+				t.Fatalf("change %d of a link: %+v", seq, try)
+			}
+		}
+		must(t, tab.check())
+	})
+}

@@ -32,7 +32,7 @@ func (t *Table) check() error {
 	if older != t.newest {
 		return fmt.Errorf("list ends at %d, newest is %d", older, t.newest)
 	}
-	found := 0
+	found, links := 0, 0
 	for number, p := range t.places {
 		if p == nil {
 			if uint32(number) < t.hole {
@@ -40,7 +40,9 @@ func (t *Table) check() error {
 			}
 			continue
 		}
-		found++
+		if found++; isLink(p.id) {
+			links++
+		}
 		now := p.size()
 		all.bytes, all.results, all.numbers = all.bytes+now.bytes, all.results+now.results, all.numbers+now.numbers
 		if at, ok := t.byID[p.id]; !ok || at != uint32(number) {
@@ -52,6 +54,9 @@ func (t *Table) check() error {
 	}
 	if found != listed || found != len(t.byID) {
 		return fmt.Errorf("%d producers, %d in the list, %d in the map", found, listed, len(t.byID))
+	}
+	if links != t.links {
+		return fmt.Errorf("%d links, %d counted", links, t.links)
 	}
 	if counted := (size{t.bytes, t.results, t.numbers}); all != counted {
 		return fmt.Errorf("they are %+v, %+v counted", all, counted)
@@ -143,8 +148,8 @@ func (m *model) touch(p *modelProducer, now int64) {
 func (m *model) begin(r *Request) (Verdict, format.Result) {
 	p := m.producers[string(r.ID)]
 	if p == nil {
-		if len(m.producers) >= m.limits.Producers {
-			if _, v := m.oldest(); r.Now-v.used < m.limits.MinIdle {
+		for _, v := range m.victims(string(r.ID)) {
+			if r.Now-m.producers[v].used < m.limits.MinIdle {
 				return Full, format.Result{}
 			}
 		}
@@ -170,23 +175,27 @@ func (m *model) begin(r *Request) (Verdict, format.Result) {
 	return Fresh, format.Result{}
 }
 
-func (m *model) oldest() (string, *modelProducer) {
-	var id string
-	var least *modelProducer
-	for k, p := range m.producers {
-		if least == nil || p.stamp < least.stamp {
-			id, least = k, p
+// victims are the producers that are forgotten for a new one: the longest idle ones, until one of them leaves a place. Links, which have places enough here, leave
+// none to others.
+func (m *model) victims(id string) (list []string) {
+	ids := slices.SortedFunc(maps.Keys(m.producers), func(a, b string) int { return m.producers[a].stamp - m.producers[b].stamp })
+	clients := slices.DeleteFunc(slices.Clone(ids), isLink)
+	if isLink(id) || len(clients) < m.limits.Producers {
+		return nil
+	}
+	for _, v := range ids {
+		if list = append(list, v); !isLink(v) {
+			break
 		}
 	}
-	return id, least
+	return list
 }
 
 func (m *model) producer(id string, now int64) *modelProducer {
 	p := m.producers[id]
 	if p == nil {
-		if len(m.producers) >= m.limits.Producers {
-			victim, _ := m.oldest()
-			delete(m.producers, victim)
+		for _, v := range m.victims(id) {
+			delete(m.producers, v)
 		}
 		m.stamp++
 		p = &modelProducer{done: map[uint64]modelEntry{}, made: map[uint64]bool{}, blocks: map[uint64]int{}, used: now, stamp: m.stamp}
@@ -296,6 +305,7 @@ func TestModel(t *testing.T) {
 		if run == 0 { // as many as are remembered, and more
 			ids, steps = 1, 15_000
 		}
+		links := rnd.IntN(2) == 0
 		now, next := int64(1000), map[string]uint64{}
 		hint := uint32(0)
 		var seen [Full + 1]int
@@ -307,6 +317,9 @@ func TestModel(t *testing.T) {
 				now += limits.MinIdle
 			}
 			id := fmt.Sprintf("producer-%d", rnd.IntN(ids))
+			if links && rnd.IntN(4) == 0 {
+				id = linkPrefix + id
+			}
 			r := Request{ID: []byte(id), Seq: next[id], Hash: uint32(rnd.IntN(1 << 21)), Now: now, Room: format.MaxResult}
 			if rnd.IntN(2) == 0 {
 				r.Hint = hint

@@ -1,6 +1,9 @@
 package producers
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Room for a new producer, or for one more result, is made in two ways. Producers that were idle for ResultsFor lose their results and
 // their seqs but the highest: that is a floor, and no repeat counts twice. Producers that were idle for Limits.MinIdle are forgotten.
@@ -21,10 +24,32 @@ const (
 	MaxForget = 4 << 10
 )
 
-// place finds a number for a new producer.
-func (t *Table) place(y *Try, room int, now int64) {
+// The links between the nodes of a cluster number their changes, by producers whose ids begin with linkPrefix: a link has one, and one more where that is not
+// enough. A node that starts has new ones. Without room of their own, producers of clients that fill the table would keep a new node from passing on
+// any change.
+const (
+	linkPrefix = "link:"
+	linkPlaces = 1 << 10 // beside the places of others. 10 shards are 20 on each of them for each start of a node
+	linkBytes  = 4 << 20 // above the bytes of all: 4 KB each
+)
+
+// isLink tells whether the producer id is a link between nodes.
+func isLink(id string) bool { return strings.HasPrefix(id, linkPrefix) }
+
+// excess is how many places, and bytes, the table has too many for one more producer, or for the growth of one. Numbers and bytes below 1 mean that there is
+// room.
+func excess(t *Table, link bool) (places int, bytes int64) {
+	limit := min(t.limits.Producers, MaxPlaces-linkPlaces)
+	if link {
+		return len(t.byID) + 1 - limit - linkPlaces, t.bytes - t.limits.Bytes - min(linkBytes, t.limits.Bytes/4)
+	}
+	return len(t.byID) + 1 - limit - min(t.links, linkPlaces), t.bytes - t.limits.Bytes
+}
+
+// place finds a number for the new producer id.
+func (t *Table) place(y *Try, id []byte, room int, now int64) {
 	y.Define = true
-	if t.makeRoom(y, room, now); y.Verdict == Full {
+	if t.makeRoom(y, id, room, now); y.Verdict == Full {
 		return
 	}
 	if len(y.Forget) == 0 {
@@ -34,19 +59,19 @@ func (t *Table) place(y *Try, room int, now int64) {
 	y.Number, y.Forget = y.Forget[0], y.Forget[1:]
 }
 
-// makeRoom finds the producers that have to lose their results or to be forgotten so that one more entry of y.p can be remembered.
-// Where these are not enough the verdict is Full.
-func (t *Table) makeRoom(y *Try, room int, now int64) {
-	places := 0
+// makeRoom finds the producers that have to lose their results or to be forgotten so that one more entry of y.p, whose id is id, can be
+// remembered. Where these are not enough the verdict is Full.
+func (t *Table) makeRoom(y *Try, id []byte, room int, now int64) {
+	link := isLink(string(id))
+	places, over := excess(t, link)
 	p := y.p
 	if p == nil {
 		p = &blank
-		places = len(t.byID) + 1 - t.limits.Producers
-	}
-	over := t.bytes + p.growth(room) - t.limits.Bytes
-	if p == &blank {
 		over += p.cost()
+	} else {
+		places = 0
 	}
+	over += p.growth(room)
 	t.forget, t.floors = t.forget[:0], t.floors[:0]
 	number := t.oldest
 	for ; places > 0 && len(t.forget) < MaxForget; number = t.places[number].newer {
@@ -57,7 +82,9 @@ func (t *Table) makeRoom(y *Try, room int, now int64) {
 		if v := t.places[number]; v != p {
 			t.forget = append(t.forget, number)
 			over -= v.cost()
-			places--
+			if link || !isLink(v.id) { // a place of a link is not for others
+				places--
+			}
 		}
 	}
 	over = t.findShed(p, over, now)

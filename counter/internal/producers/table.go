@@ -23,6 +23,7 @@ type Table struct {
 	places []*producer       // by number; nil: free
 	byID   map[string]uint32 // numbers
 	hole   uint32            // no lower number is free
+	links  int               // producers that are links: see isLink
 	bytes  int64
 	stats  Stats
 
@@ -112,6 +113,9 @@ func (t *Table) add(number uint32, id []byte, now int64) *producer {
 	}
 	t.places[number] = p
 	t.byID[p.id] = number
+	if isLink(p.id) {
+		t.links++
+	}
 	t.bytes += p.cost()
 	t.link(number, p)
 	return p
@@ -128,6 +132,9 @@ func (t *Table) forgetPlace(number uint32) {
 	t.results -= int(p.ring.n)
 	t.numbers -= int(p.ring.n) + int(p.made.count)
 	delete(t.byID, p.id)
+	if isLink(p.id) {
+		t.links--
+	}
 	t.places[number] = nil
 	t.hole = min(t.hole, number)
 	t.stats.Taken++

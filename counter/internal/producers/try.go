@@ -76,7 +76,7 @@ func (t *Table) Begin(r *Request, y *Try) {
 func (t *Table) look(r *Request, y *Try, p *producer) {
 	if p == nil {
 		y.Base = max(r.Seq, baseLess) - baseLess
-		t.place(y, r.Room, r.Now)
+		t.place(y, r.ID, r.Room, r.Now)
 		return
 	}
 	y.Logged, y.Base, y.Define = p.logged, p.base, r.Epoch > p.epoch
@@ -113,7 +113,7 @@ func (t *Table) admit(r *Request, y *Try) {
 		y.Base, y.Define = max(r.Seq, baseLess)-baseLess, true
 	}
 	if y.Verdict = Fresh; t.bytes+y.p.growth(r.Room) > t.limits.Bytes {
-		t.makeRoom(y, r.Room, r.Now)
+		t.makeRoom(y, r.ID, r.Room, r.Now)
 	}
 }
 
@@ -134,7 +134,7 @@ func (t *Table) BeginFence(id []byte, now int64) Try {
 	number, p := t.find(id, 0)
 	y := Try{Number: number, Epoch: 1, Define: true, p: p}
 	if p == nil {
-		if t.place(&y, 0, now); y.Verdict == Full {
+		if t.place(&y, id, 0, now); y.Verdict == Full {
 			t.count(Full)
 		}
 		return y

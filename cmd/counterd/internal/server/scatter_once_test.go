@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/internal/testkit/cutproxy"
 	"github.com/counterd/counterd/internal/testkit/resptest"
@@ -82,6 +83,22 @@ func TestForwardOnce(t *testing.T) {
 	if cuts == 0 {
 		t.Error("nothing was cut")
 	}
+}
+
+// TestForwardProducersFull: producers of clients have all places of a shard, and no link has asked it for a change yet, as behind the start of a node. A plain
+// change by the forward port of that node is made all the same: the link, which numbers it, has a place of its own. It was refused with IDMPFULL.
+func TestForwardProducersFull(t *testing.T) {
+	k := serveForward(t, 2, func(c *config.Config) { c.IdmpMaxProducers = 1 })
+	k.stand()
+	p := k.primary(1)
+	own := k.dial(p, 2)
+	own.want(fmt.Sprintf("INCR {%d}.cntcm IDMP a 1", k.mid(1, 0)), ":1")
+	own.want(fmt.Sprintf("INCR {%d}.cntcm IDMP b 1", k.mid(1, 0)), "-IDMPFULL counter: there are as many producers as there may be, and none is idle for long enough to be forgotten")
+	w := k.forward(k.primary(0), 2)
+	for n := range 3 {
+		w.want(fmt.Sprintf("INCR {%d}.cntcm", k.mid(1, 0)), fmt.Sprint(":", 2+n))
+	}
+	own.want(fmt.Sprintf("INCR {%d}.cntcm IDMP b 1", k.mid(1, 0)), "-IDMPFULL counter: there are as many producers as there may be, and none is idle for long enough to be forgotten")
 }
 
 // TestForwardNumbersRefused: the node of a forward port leads the shard of the posts, and refuses changes for a moment, as in a failover. Each command
