@@ -342,6 +342,26 @@ func TestForwardChangeByReplica(t *testing.T) {
 	}
 }
 
+// TestForwardChangeWaits: a change of all posts has to wait in another shard for longer than a change of one post may take, as behind many queries. It is made. It was
+// answered with UNCERTAIN after twice cluster-node-timeout, and the connection to the shard was cut, with the commands of all other clients.
+func TestForwardChangeWaits(t *testing.T) {
+	k := serveForward(t, 2, nil)
+	k.hurry(50 * time.Millisecond)
+	c := k.forward(k.primary(0), 2)
+	for _, command := range []string{"COUNTER.DROPRANGE weibo 1 2", "FLUSHALL"} {
+		b := k.srv[k.primary(1)].Store().NewBatch()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		c.send(command)
+		time.Sleep(400 * time.Millisecond)
+		b.End()
+		if got := c.read(); got.Kind == '-' {
+			t.Errorf("%s: got %s", command, got)
+		}
+	}
+}
+
 // TestForwardWhileLoading: a replica that opens its store anew, as behind a full copy, passes commands of its forward port on. It answered LOADING to those on single posts.
 func TestForwardWhileLoading(t *testing.T) {
 	dir := t.TempDir()

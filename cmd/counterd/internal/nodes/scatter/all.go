@@ -51,7 +51,7 @@ func (f *Scatter) AskAll(cmd *command.Access, args [][]byte) {
 		f.updateAll(cmd, args)
 		return
 	case m.change:
-		switch replies, text = f.changeAll(cmd, args, gather.Once, f.shards.Settings().ChangeWithin()); {
+		switch replies, text = f.changeAll(cmd, args, gather.Once); {
 		case text != "":
 			f.call.Out.Error(text)
 		case m.merge != nil:

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
@@ -60,7 +59,7 @@ func (f *Scatter) updateAll(cmd *command.Access, args [][]byte) {
 	}
 	numbers := *f.conn.Numbers()
 	f.conn.Numbers().Producer = nil // the number was taken above
-	replies, text := f.changeAll(cmd, rest, kind, allWithin)
+	replies, text := f.changeAll(cmd, rest, kind)
 	*f.conn.Numbers() = numbers
 	if text == "" {
 		mergeUpdate(f, replies)
@@ -84,13 +83,13 @@ func mergeUpdate(f *Scatter, replies [][]byte) {
 }
 
 // changeAll makes every shard change its own posts. text is the error. Where an earlier try has made a part, the error says so: others say that nothing was changed.
-func (f *Scatter) changeAll(cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, text string) {
+func (f *Scatter) changeAll(cmd *command.Access, args [][]byte, kind gather.Kind) (replies [][]byte, text string) {
 	part, made := false, parts{}
 	retryAll(f.shards, f.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
 		if !made.follow(v) && kind == gather.Once && part {
 			return false
 		}
-		replies, again, text = f.changeOnce(v, cmd, args, kind, within, &made)
+		replies, again, text = f.changeOnce(v, cmd, args, kind, &made)
 		part = part || strings.HasPrefix(text, "UNCERTAIN ")
 		return again
 	})
@@ -119,7 +118,7 @@ func (p *parts) follow(v *gather.View) (same bool) {
 const madeInPart = "UNCERTAIN the change was made in a part: "
 
 // changeOnce is one try of changeAll. again tells whether another try may succeed and changes nothing a second time.
-func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration, done *parts) (replies [][]byte, again bool, text string) {
+func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte, kind gather.Kind, done *parts) (replies [][]byte, again bool, text string) {
 	if !v.Whole() {
 		return nil, true, errNotWhole
 	}
@@ -138,7 +137,7 @@ func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte,
 			asks[i].AddBetween(kind, linkCommand("OWNING", v.Groups(s)), args, linkCommand("STILL", v.Groups(s)))
 		}
 	}
-	round.SendSlow(f.conn.ID(), within)
+	round.SendSlow(f.conn.ID(), allWithin) // a change waits for the queries before it
 	if i := slices.Index(v.All, v.Local); i >= 0 && replies[i] == nil {
 		replies[i] = f.runHere(v, cmd, args, ErrStill)
 	}
