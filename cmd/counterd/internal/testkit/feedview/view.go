@@ -114,14 +114,27 @@ func (v *View) Value(of Cell) (value int64, known bool) {
 	return 0, !v.gap // of a growing counter
 }
 
+// came notes a numbered change, and tells whether a part of it came before. The parts of an update come from several shards.
+func (v *View) came(c *Change) (before bool) {
+	var parts []string
+	for i := range c.Parts {
+		p := &c.Parts[i]
+		part := fmt.Sprintf("%s %s %s %d", c.Producer, c.Seq, p.Counter, p.Mid)
+		parts, before = append(parts, part), before || v.numbers[part]
+	}
+	for _, part := range parts { // a change may have two parts of a post
+		v.numbers[part] = true
+	}
+	return before
+}
+
 // Take takes a change of a shard, which ends at an offset of its log.
 func (v *View) Take(shard, at uint64, c *Change) (faults []string) {
 	v.changes++
-	if number := c.Producer + " " + c.Seq; c.Producer != "" && !v.o.Undo {
-		if v.numbers[number] {
-			faults = append(faults, fmt.Sprintf("the numbered change %s came twice", number))
+	if c.Producer != "" && !v.o.Undo {
+		if v.came(c) {
+			faults = append(faults, fmt.Sprintf("the numbered change %s %s came twice", c.Producer, c.Seq))
 		}
-		v.numbers[number] = true
 	}
 	var turned []*Page
 	for i := range c.Parts {

@@ -55,6 +55,7 @@ type Config struct {
 	Top           int    // length of the top lists; 0: there are none
 	Aging         bool   // the primary drops posts of counter r by age
 	Drains        bool   // a collector drains column d of counter c
+	Updates       bool   // an updater changes all posts of counter u at once
 	Plain         bool   // nothing follows the columns, and the log has no old values: additions take the short ways
 }
 
@@ -131,6 +132,7 @@ func (c *Config) more(d *Dice) {
 	if c.Plain = d.Chance(300); c.Plain {
 		c.Window, c.Top = "", 0
 	}
+	c.Updates = d.Chance(400) && c.updates()
 }
 
 // calm makes it the configuration of a production cluster that is hardly used: the defaults of settings, a command each few seconds, and
@@ -164,8 +166,8 @@ func (c *Config) watched(d *Dice) {
 func (c *Config) hangs(d *Dice) { c.DiskHangs, c.Weights[diskHangs] = true, 3+d.N(10) }
 
 func (c *Config) String() string {
-	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys and %d pages, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, segments of %d, links %+v, etcd faults %t, sentinel %t, decay %t, hangs %t, tiers %t, clocks %d, flushes %t, strangers %d, older %d, released %t, %s with a fault each %s, scenes %q, quiet %t, feed %t, cursor %t, late %t, window %q, top %d, aging %t, drains %t, plain %t",
-		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Pages, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Segment, c.Network, c.EtcdFaults, c.Sentinel, c.Decay, c.DiskHangs, c.Tiers, c.Drift, c.Flushes, c.Strangers, c.Older, c.Released, c.Lasts, c.Every, c.Scene, c.Quiet, c.Feed, c.Cursor, c.Late, c.Window, c.Top, c.Aging, c.Drains, c.Plain)
+	return fmt.Sprintf("standalone %t, %d nodes in %d shards, %d clients on %d keys and %d pages, appendfsync %s, node timeout %s, aof-retain %d, blocks of %d items, segments of %d, links %+v, etcd faults %t, sentinel %t, decay %t, hangs %t, tiers %t, clocks %d, flushes %t, strangers %d, older %d, released %t, %s with a fault each %s, scenes %q, quiet %t, feed %t, cursor %t, late %t, window %q, top %d, aging %t, drains %t, updates %t, plain %t",
+		c.Standalone, c.Nodes, c.Shards, c.Clients, c.Keys, c.Pages, c.Sync, c.NodeTimeout, c.Retain, c.BlockItems, c.Segment, c.Network, c.EtcdFaults, c.Sentinel, c.Decay, c.DiskHangs, c.Tiers, c.Drift, c.Flushes, c.Strangers, c.Older, c.Released, c.Lasts, c.Every, c.Scene, c.Quiet, c.Feed, c.Cursor, c.Late, c.Window, c.Top, c.Aging, c.Drains, c.Updates, c.Plain)
 }
 
 // server is the configuration of a node.

@@ -29,6 +29,7 @@
 //   - A top list has the posts with the largest values, on each node and at each moment; an answer of COUNTER.TOP reads its
 //     posts, and the posts that are missing where it has fewer than it was asked for (toplists.go).
 //   - Each addition to a column that a collector drains is in an answer or in the column, once (additions.go).
+//   - Each post of an updater has each of its numbered updates once, and an answer counts all posts (updates.go).
 //   - A post that is not too old is there, and no node keeps a post that is too old, wherever a clock stands (aging.go).
 //   - A feed gives each change once, in the order of its post, and no change that is taken back (package feedview).
 //   - No command is answered by an error that says nothing of its class.
@@ -67,6 +68,7 @@
 //	windows.go                   derived columns beside the posts
 //	toplists.go                  top lists of columns, compared with the posts
 //	aging.go                     posts that the primary drops by age
+//	updates.go                   numbered updates of many posts, made by all shards
 //	additions.go                 additions by all commands that add, pipelines of them, and a column that is drained
 //	pages.go client_pages.go     posts that are changed together, by MULTI and by commands of many keys, and columns derived from them
 //	network.go conn.go           hosts, links, connections

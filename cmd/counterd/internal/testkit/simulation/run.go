@@ -33,6 +33,7 @@ type Run struct {
 	operator    *client
 	sentinel    *sentinel  // nil: there is none
 	consumer    *consumer  // of the feed; nil: there is none
+	updater     *updater   // of many posts at once; nil: there is none
 	author      *author    // of posts that are dropped by age; nil: there is none
 	victims     []*Machine // whose disks decay
 	flushes     History    // FLUSHALL, by the empty name
@@ -155,6 +156,10 @@ func (r *Run) Play(skip map[int]bool) {
 		c.forwarded = r.Config.Forward && !r.Config.Standalone
 		working.Go(func() { c.collect(ctx) })
 	}
+	if r.Config.Updates {
+		r.updater = newUpdater(r)
+		working.Go(func() { r.updater.work(ctx) })
+	}
 	if r.Config.Aging {
 		r.author = newAuthor(r)
 		working.Go(func() { r.author.work(ctx) })
@@ -259,7 +264,7 @@ func (r *Run) addSchema() bool {
 	top, old := r.Config.listed(), oldOption(r)
 	lines := []string{"ADD COUNTER c" + old, "ADD COLUMN c n hint=4 max=32 suffix=n" + top, "ADD COLUMN c m hint=8 max=32 suffix=m" + top,
 		"ADD COUNTER p" + old, "ADD COLUMN p pa hint=4 max=32 suffix=pa" + top, "ADD COLUMN p pb hint=8 max=32 suffix=pb"}
-	lines = append(append(append(lines, derivedLines(r)...), agedLines(r)...), drainedLines(r)...)
+	lines = append(append(append(append(lines, derivedLines(r)...), agedLines(r)...), drainedLines(r)...), updatedLines(r)...)
 	for _, line := range lines {
 		if !r.await(line, func() string {
 			if _, err := r.operator.say(r.Machines[0].host, strings.Fields(line)...); err != nil {
@@ -394,6 +399,7 @@ func (r *Run) verify() {
 	verifyDerivedPages(r)
 	verifyAging(r)
 	verifyDrained(r)
+	verifyUpdates(r)
 	verifyLists(r)
 	r.verifyFeed()
 	for _, message := range differences {
