@@ -14,18 +14,18 @@ import (
 // The posts of counter u belong to one updater. It adds one to column ua of all of them by COUNTER.UPDATE, with a number, on any node, and sends each update until
 // it is answered. Each shard makes a part of it, while groups move and primaries change. So each post has each update once, and all posts have the same updates.
 
-// updater is the client that sends updates, and what it was answered. Its fields are read by others when it has ended.
+// updater is the client that sends updates, with the counts of its answers. Its fields are read by others when it has ended.
 type updater struct {
 	*client
 	posts         []*updated
-	acked, doubts int64 // updates that were made, and those of which nobody knows
+	acked, doubts int64 // updates that were made, and updates in doubt
 	made          bool  // all posts were made
 }
 
 // updated is a post of the updater.
 type updated struct {
 	mid           uint64
-	least, doubts int64 // additions to this post alone, and those of which nobody knows
+	least, doubts int64 // additions to this post alone, and additions in doubt
 }
 
 func (p *updated) key() string { return fmt.Sprintf("{%d}.ua", p.mid) }
@@ -103,6 +103,9 @@ func (u *updater) update() {
 				u.doubts++
 			}
 			return
+		}
+		if u.dice.Chance(300) { // groups move meanwhile, with the number of the update
+			time.Sleep(u.dice.Between(0, 20*time.Second))
 		}
 		u.rest(u.dice)
 	}
