@@ -337,10 +337,13 @@ func (c *Config) clocks(d *Dice) {
 	c.Weights[clockSet] = 1 + d.N(6)
 }
 
+// farAhead is how far a clock is ahead at most. A year later, all additions would have left longWindow.
+const farAhead = 310 * 24 * time.Hour
+
 // setClock sets a machine's clock ahead or back: by a correction, by a time zone, or by an empty battery.
 func (n *nemesis) setClock(d *Dice, m *Machine) {
 	by := Pick(d, []time.Duration{time.Second, 70 * time.Second, time.Hour, 25 * time.Hour, 300 * 24 * time.Hour})
-	if d.Chance(500) {
+	if d.Chance(500) || time.Duration(m.clock.ahead.Load())+by > farAhead {
 		by = -by
 	}
 	n.say("the clock of %s is set by %s", m.name, by)
