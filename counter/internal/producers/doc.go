@@ -66,6 +66,7 @@
 //	table.go     the producers by number, id and last use; what the log says of them
 //	try.go       requests: Begin, Insert, and fences
 //	room.go      producers that lose results, or are forgotten
+//	shortage.go  the share of links between nodes
 //	producer.go  one producer: its seqs and blobs
 //	ring.go      seqs with results
 //	made.go      seqs without

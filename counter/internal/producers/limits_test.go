@@ -440,6 +440,11 @@ func TestLinksHaveRoom(t *testing.T) {
 	})
 	t.Run("memory", func(t *testing.T) {
 		tab := New(Limits{Producers: 1000, Bytes: 1 << 20, MinIdle: 600})
+		steady := uint64(1)
+		count := func() Verdict { steady++; return put(t, tab, request("steady", steady, 1), ok).Verdict }
+		for range 10 * Window { // it grows no more
+			count()
+		}
 		filled := false
 		for seq := uint64(1); !filled && seq < 1000; seq++ {
 			for _, id := range []string{"a", "b", "c", "d"} {
@@ -451,10 +456,62 @@ func TestLinksHaveRoom(t *testing.T) {
 		if !filled {
 			t.Fatal("the table is not full")
 		}
-		for seq := range uint64(3 * Window) {
-			if try := put(t, tab, request("link:a:1:0", seq, 2), ok); try.Verdict != Fresh {
-				t.Fatalf("change %d of a link: %+v", seq, try)
+		if v := count(); v != Fresh {
+			t.Fatalf("a client that needs no memory: %v", v)
+		}
+		for link := range 60 {
+			for seq := range uint64(3 * Window) {
+				if try := put(t, tab, request(fmt.Sprint("link:a:", link), seq, 2), ok); try.Verdict != Fresh {
+					t.Fatalf("change %d of link %d: %+v", seq, link, try)
+				}
 			}
+		}
+		if v := count(); v != Fresh || tab.Bytes() <= 1<<20 {
+			t.Errorf("a client that needs no memory, beside links above the limit, of %d bytes in all: %v", tab.Bytes(), v)
+		}
+		must(t, tab.check())
+	})
+	limits := Limits{Producers: 10, Bytes: 16 << 20, MinIdle: 600, links: 3, linkBytes: 1 << 20}
+	fill := func(tab *Table, kind string, from, to int, now int64) {
+		for i := from; i < to; i++ {
+			if try := put(t, tab, request(fmt.Sprint(kind, i), 1, now), ok); try.Verdict != Fresh {
+				t.Fatalf("%s%d at %d: %v", kind, i, now, try.Verdict)
+			}
+		}
+	}
+	t.Run("idle links above the share", func(t *testing.T) {
+		tab := New(limits)
+		fill(tab, "link:", 0, 13, 1) // with the places of clients
+		if try := put(t, tab, request("a", 1, 600), ok); try.Verdict != Full {
+			t.Errorf("beside links that are not idle: %v", try.Verdict)
+		}
+		fill(tab, "client", 0, 10, 601)
+		if try := put(t, tab, request("a", 1, 602), ok); try.Verdict != Full || tab.Len() != 13 {
+			t.Errorf("client 11: %v, %d producers", try.Verdict, tab.Len())
+		}
+		must(t, tab.check())
+	})
+	t.Run("idle links within the share", func(t *testing.T) {
+		tab := New(limits)
+		fill(tab, "link:", 0, 3, 1)
+		fill(tab, "client", 0, 10, 2)
+		fill(tab, "new", 0, 1, 602)
+		for i := range 3 {
+			if try := begin(tab, request(fmt.Sprint("link:", i), 1, 602)); try.Verdict != Repeat {
+				t.Errorf("link %d was forgotten for a client: %v", i, try.Verdict)
+			}
+		}
+		must(t, tab.check())
+	})
+	t.Run("limit lowered", func(t *testing.T) {
+		tab := New(limits)
+		fill(tab, "client", 0, 10, 1)
+		limits := limits
+		limits.Producers = 2
+		tab.SetLimits(limits)
+		fill(tab, "link:", 0, 3, 2)
+		if try := put(t, tab, request("link:3", 1, 2), ok); try.Verdict != Full {
+			t.Errorf("a link above the share: %v", try.Verdict)
 		}
 		must(t, tab.check())
 	})

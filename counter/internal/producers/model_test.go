@@ -32,7 +32,7 @@ func (t *Table) check() error {
 	if older != t.newest {
 		return fmt.Errorf("list ends at %d, newest is %d", older, t.newest)
 	}
-	found, links := 0, 0
+	found, links, linkBytes := 0, 0, int64(0)
 	for number, p := range t.places {
 		if p == nil {
 			if uint32(number) < t.hole {
@@ -40,10 +40,11 @@ func (t *Table) check() error {
 			}
 			continue
 		}
-		if found++; isLink(p.id) {
-			links++
-		}
+		found++
 		now := p.size()
+		if isLink(p.id) {
+			links, linkBytes = links+1, linkBytes+now.bytes
+		}
 		all.bytes, all.results, all.numbers = all.bytes+now.bytes, all.results+now.results, all.numbers+now.numbers
 		if at, ok := t.byID[p.id]; !ok || at != uint32(number) {
 			return fmt.Errorf("%q has number %d, the map says %d", p.id, number, at)
@@ -55,8 +56,8 @@ func (t *Table) check() error {
 	if found != listed || found != len(t.byID) {
 		return fmt.Errorf("%d producers, %d in the list, %d in the map", found, listed, len(t.byID))
 	}
-	if links != t.links {
-		return fmt.Errorf("%d links, %d counted", links, t.links)
+	if links != t.links || linkBytes != t.linkBytes {
+		return fmt.Errorf("%d links of %d bytes, %d of %d counted", links, linkBytes, t.links, t.linkBytes)
 	}
 	if counted := (size{t.bytes, t.results, t.numbers}); all != counted {
 		return fmt.Errorf("they are %+v, %+v counted", all, counted)
@@ -175,18 +176,35 @@ func (m *model) begin(r *Request) (Verdict, format.Result) {
 	return Fresh, format.Result{}
 }
 
-// victims are the producers that are forgotten for a new one: the longest idle ones, until one of them leaves a place. Links, which have places enough here, leave
-// none to others.
+// victims are the producers that are forgotten for a new one: the longest idle ones, until it has room. A client has room while clients, and links above their
+// share, are fewer than the limit. A link has room while links are fewer than their share, or all are fewer than both. The share of links is not for clients.
 func (m *model) victims(id string) (list []string) {
-	ids := slices.SortedFunc(maps.Keys(m.producers), func(a, b string) int { return m.producers[a].stamp - m.producers[b].stamp })
-	clients := slices.DeleteFunc(slices.Clone(ids), isLink)
-	if isLink(id) || len(clients) < m.limits.Producers {
-		return nil
+	links := 0
+	for v := range m.producers {
+		if isLink(v) {
+			links++
+		}
 	}
-	for _, v := range ids {
-		if list = append(list, v); !isLink(v) {
+	clients, share := len(m.producers)-links, m.limits.links
+	room := func() bool {
+		if isLink(id) {
+			return links < share || clients+links < m.limits.Producers+share
+		}
+		return clients+max(0, links-share) < m.limits.Producers
+	}
+	for _, v := range slices.SortedFunc(maps.Keys(m.producers), func(a, b string) int { return m.producers[a].stamp - m.producers[b].stamp }) {
+		if room() {
 			break
 		}
+		switch {
+		case !isLink(v):
+			clients--
+		case isLink(id) || links > share:
+			links--
+		default:
+			continue
+		}
+		list = append(list, v)
 	}
 	return list
 }
@@ -298,7 +316,7 @@ func TestModel(t *testing.T) {
 	series := 0
 	for run := range 20 {
 		rnd := rand.New(rand.NewPCG(*seed, uint64(run)))
-		limits := Limits{Producers: 1 + rnd.IntN(12), Bytes: 1 << 30, MinIdle: int64(rnd.IntN(20))}
+		limits := Limits{Producers: 1 + rnd.IntN(12), Bytes: 1 << 30, MinIdle: int64(rnd.IntN(20)), links: 1 + rnd.IntN(3), linkBytes: 1 << 20}
 		tab, replica := New(limits), New(limits)
 		m := model{limits: limits, producers: map[string]*modelProducer{}}
 		ids, steps := 10, 6000
@@ -317,7 +335,7 @@ func TestModel(t *testing.T) {
 				now += limits.MinIdle
 			}
 			id := fmt.Sprintf("producer-%d", rnd.IntN(ids))
-			if links && rnd.IntN(4) == 0 {
+			if links && rnd.IntN(2) == 0 {
 				id = linkPrefix + id
 			}
 			r := Request{ID: []byte(id), Seq: next[id], Hash: uint32(rnd.IntN(1 << 21)), Now: now, Room: format.MaxResult}

@@ -1,9 +1,6 @@
 package producers
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Room for a new producer, or for one more result, is made in two ways. Producers that were idle for ResultsFor lose their results and
 // their seqs but the highest: that is a floor, and no repeat counts twice. Producers that were idle for Limits.MinIdle are forgotten.
@@ -24,28 +21,6 @@ const (
 	MaxForget = 4 << 10
 )
 
-// The links between the nodes of a cluster number their changes, by producers whose ids begin with linkPrefix: a link has one, and one more where that is not
-// enough. A node that starts has new ones. Without room of their own, producers of clients that fill the table would keep a new node from passing on
-// any change.
-const (
-	linkPrefix = "link:"
-	linkPlaces = 1 << 10 // beside the places of others. 10 shards are 20 on each of them for each start of a node
-	linkBytes  = 4 << 20 // above the bytes of all: 4 KB each
-)
-
-// isLink tells whether the producer id is a link between nodes.
-func isLink(id string) bool { return strings.HasPrefix(id, linkPrefix) }
-
-// excess is how many places, and bytes, the table has too many for one more producer, or for the growth of one. Numbers and bytes below 1 mean that there is
-// room.
-func excess(t *Table, link bool) (places int, bytes int64) {
-	limit := min(t.limits.Producers, MaxPlaces-linkPlaces)
-	if link {
-		return len(t.byID) + 1 - limit - linkPlaces, t.bytes - t.limits.Bytes - min(linkBytes, t.limits.Bytes/4)
-	}
-	return len(t.byID) + 1 - limit - min(t.links, linkPlaces), t.bytes - t.limits.Bytes
-}
-
 // place finds a number for the new producer id.
 func (t *Table) place(y *Try, id []byte, room int, now int64) {
 	y.Define = true
@@ -62,60 +37,60 @@ func (t *Table) place(y *Try, id []byte, room int, now int64) {
 // makeRoom finds the producers that have to lose their results or to be forgotten so that one more entry of y.p, whose id is id, can be
 // remembered. Where these are not enough the verdict is Full.
 func (t *Table) makeRoom(y *Try, id []byte, room int, now int64) {
-	link := isLink(string(id))
-	places, over := excess(t, link)
+	places, bytes := lacking(t, isLink(string(id)))
 	p := y.p
 	if p == nil {
 		p = &blank
-		over += p.cost()
+		places.grow(1)
+		bytes.grow(p.cost())
 	} else {
-		places = 0
+		places = shortage{} // it has one
 	}
-	over += p.growth(room)
+	bytes.grow(p.growth(room))
 	t.forget, t.floors = t.forget[:0], t.floors[:0]
-	number := t.oldest
-	for ; places > 0 && len(t.forget) < MaxForget; number = t.places[number].newer {
+	for number := t.oldest; !places.met() && len(t.forget) < MaxForget; number = t.places[number].newer {
 		if !t.idle(number, t.limits.MinIdle, now) {
 			y.Verdict = Full
 			return
 		}
-		if v := t.places[number]; v != p {
+		if v := t.places[number]; v != p && places.serves(isLink(v.id)) {
 			t.forget = append(t.forget, number)
-			over -= v.cost()
-			if link || !isLink(v.id) { // a place of a link is not for others
-				places--
-			}
+			places.free(isLink(v.id), 1)
+			bytes.free(isLink(v.id), v.cost())
 		}
 	}
-	over = t.findShed(p, over, now)
-	for ; over > 0 && len(t.forget) < MaxForget && len(t.floors) < MaxShed; number = t.places[number].newer {
+	t.findShed(p, &bytes, now)
+	forgotten := t.forget // in order of the list
+	for number := t.oldest; !bytes.met() && len(t.forget) < MaxForget && len(t.floors) < MaxShed; number = t.places[number].newer {
+		if len(forgotten) > 0 && forgotten[0] == number {
+			forgotten = forgotten[1:]
+			continue
+		}
 		if !t.idle(number, t.limits.MinIdle, now) {
 			y.Verdict, y.OfBytes = Full, true
 			return
 		}
-		if v := t.places[number]; v != p {
+		if v := t.places[number]; v != p && bytes.serves(isLink(v.id)) {
 			t.forget = append(t.forget, number)
-			over -= v.cost() - v.sheds() // the floors have that
+			bytes.free(isLink(v.id), v.cost()-v.sheds()) // the floors have that
 		}
 	}
 	y.Forget, y.Shed = t.forget, t.floors
 }
 
-// findShed adds the longest idle producers to t.floors until over bytes are free, and returns the bytes that are over still. The producer p keeps its
-// results, as do producers that are forgotten anyway.
-func (t *Table) findShed(p *producer, over, now int64) int64 {
-	for number := t.kept; over > 0 && len(t.floors) < MaxShed && t.idle(number, min(ResultsFor, t.limits.MinIdle), now); number = t.places[number].newer {
+// findShed adds the longest idle producers to t.floors until bytes are free. The producer p keeps its results, as do producers that are forgotten anyway.
+func (t *Table) findShed(p *producer, bytes *shortage, now int64) {
+	for number := t.kept; !bytes.met() && len(t.floors) < MaxShed && t.idle(number, min(ResultsFor, t.limits.MinIdle), now); number = t.places[number].newer {
 		v := t.places[number]
 		freed := v.sheds()
 		switch {
-		case freed > 0 && v != p && !slices.Contains(t.forget, number):
+		case freed > 0 && v != p && bytes.serves(isLink(v.id)) && !slices.Contains(t.forget, number):
 			t.floors = append(t.floors, Floor{number, v.shedFrom()})
-			over -= freed
+			bytes.free(isLink(v.id), freed)
 		case freed <= 0 && number == t.kept:
 			t.kept = v.newer
 		}
 	}
-	return over
 }
 
 // idle tells whether there is a producer with that number which was not used for some seconds.

@@ -15,6 +15,9 @@ type Limits struct {
 	Producers int   // at most MaxPlaces
 	Bytes     int64 // see package comment
 	MinIdle   int64 // s that a producer keeps its place for, unused
+
+	links     int // the share of links, in tests; 0: see share
+	linkBytes int64
 }
 
 // Table is all producers. It is not safe for concurrent use. New and Load make one.
@@ -23,9 +26,11 @@ type Table struct {
 	places []*producer       // by number; nil: free
 	byID   map[string]uint32 // numbers
 	hole   uint32            // no lower number is free
-	links  int               // producers that are links: see isLink
 	bytes  int64
 	stats  Stats
+
+	links     int   // producers that are links: see isLink
+	linkBytes int64 // of bytes
 
 	// The producers by last use, as a list through producer.older and newer: used does not fall from oldest to newest,
 	// but where the clock did.
@@ -113,10 +118,11 @@ func (t *Table) add(number uint32, id []byte, now int64) *producer {
 	}
 	t.places[number] = p
 	t.byID[p.id] = number
+	t.bytes += p.cost()
 	if isLink(p.id) {
 		t.links++
+		t.linkBytes += p.cost()
 	}
-	t.bytes += p.cost()
 	t.link(number, p)
 	return p
 }
@@ -129,12 +135,13 @@ func (t *Table) forgetPlace(number uint32) {
 	}
 	t.unlink(number, p)
 	t.bytes -= p.cost()
+	if isLink(p.id) {
+		t.links--
+		t.linkBytes -= p.cost()
+	}
 	t.results -= int(p.ring.n)
 	t.numbers -= int(p.ring.n) + int(p.made.count)
 	delete(t.byID, p.id)
-	if isLink(p.id) {
-		t.links--
-	}
 	t.places[number] = nil
 	t.hole = min(t.hole, number)
 	t.stats.Taken++
@@ -251,6 +258,9 @@ func (t *Table) put(p *producer, i uint32, found bool, seq uint64, meta uint32, 
 func (t *Table) charge(p *producer, before size) {
 	now := p.size()
 	t.bytes += now.bytes - before.bytes
+	if isLink(p.id) {
+		t.linkBytes += now.bytes - before.bytes
+	}
 	t.results += now.results - before.results
 	t.numbers += now.numbers - before.numbers
 }
