@@ -12,7 +12,7 @@ import (
 // TestPick compares the items that Pick and Select find in random tables.
 func TestPick(t *testing.T) {
 	rng := newRand(t)
-	begun, wide, aside := 0, 0, 0
+	begun, wide, aside, unfit := 0, 0, 0, 0
 	for _, widths := range [][]uint8{{4, 32}, {16, 32, 8, 32, 2, 32}, {1, 64, 3, 20}, {7, 7}, {16, 32, 16, 32, 8, 32}, {64, 64}} {
 		for range 6 {
 			l := layout(t, widths...)
@@ -68,8 +68,17 @@ func TestPick(t *testing.T) {
 				if len(p.aside) > 0 {
 					aside++
 				}
-				if p.Unfit {
-					t.Fatalf("mids from %d to %d: a key does not fit", tab.lo, tab.hi)
+				if p.Unfit { // as happens in a range without an end, or from 0 on
+					if p.Wide || tab.lo > 0 && tab.hi < EndMid {
+						t.Fatalf("mids from %d to %d, wide words %t: a key does not fit", tab.lo, tab.hi, p.Wide)
+					}
+					unfit++
+					if !p.Begin(tab, q, true) {
+						t.Fatal("the items cannot be picked as wide ones")
+					}
+					if tab.Pick(&p, 0, tab.Buckets(), q); p.Unfit {
+						t.Fatal("a key does not fit a wide word")
+					}
 				}
 				slices.SortFunc(p.Words, func(a, b uint64) int {
 					if a>>p.Low != b>>p.Low && cmp.Compare(a, b) != p.Compare(a, b) {
@@ -101,6 +110,7 @@ func TestPick(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("%d tables with a key that does not fit a narrow word", unfit)
 	if begun < 100 || wide < 10 || wide > begun-10 || aside < 10 {
 		t.Fatalf("%d tables were picked from, %d as wide items, %d with values in the overflow table", begun, wide, aside)
 	}
