@@ -55,11 +55,10 @@ func (s *shortage) serves(link bool) bool { return s.link || !link || s.own > 0 
 
 // free notes that a producer gives back n.
 func (s *shortage) free(link bool, n int64) {
-	switch {
-	case !link || s.link:
+	if link && !s.link {
+		s.all -= max(0, min(n, s.own)) // the share of links is no room for a client
+	} else {
 		s.all -= n
-	default:
-		s.all -= max(0, min(n, s.own))
 	}
 	if link {
 		s.own -= n

@@ -35,7 +35,7 @@ var memorySettings = []setting{
 var numberedSettings = []setting{
 	{name: "idmp-max-producers", arg: "N", unit: "producers", kind: integer(func(c *Config) *int { return &c.IdmpMaxProducers }, 1, 1<<20), live: true,
 		usage:  "Maximum number of producers of numbered commands (IDMP) that the server remembers.",
-		detail: "Links between the nodes of a cluster have 1,024 places beside these. With 1048576, 1,024 of the places are theirs."},
+		detail: "Links between the nodes of a cluster have 1,024 places beside these. Values above 1047552 count as 1047552, so that these places remain."},
 	{name: "idmp-max-memory", arg: "BYTES", unit: "bytes", kind: bytesIn(func(c *Config) *uint64 { return &c.IdmpMaxMemory }, 1<<20, 1<<40), live: true,
 		usage:  "Memory for the numbers and results of all producers, for example 64mb.",
 		detail: "A producer takes 0.3 to 12 KB, 1.9 KB with 10,000 numbers in a row. When the memory is used up, producers that have been idle for 10 minutes lose all results but the last: a repeat of an older number then answers `IDMPEXPIRED`, and does not count twice."},

@@ -50,7 +50,7 @@ type View struct {
 	cells   map[Cell]*seen
 	pages   map[Cell]*Page
 	owners  [slot.Groups]uint64 // the shard that has each group of hash slots, by gains and losses; 0: not known
-	numbers map[string]bool     // of numbered changes
+	numbers map[string]bool     // parts of numbered changes
 	gap     bool                // changes were not seen, maybe of cells that are not known
 	journal []step              // which Undo takes back
 	changes int

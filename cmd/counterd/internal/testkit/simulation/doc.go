@@ -63,7 +63,7 @@
 //	search.go                    histories with flushes: an order of all attempts
 //	decay.go                     files of a node that decay
 //	locks.go nolocks.go          a clock that goes on while disks hang
-//	client.go history.go         clients, and what they were answered; FLUSHALL
+//	client.go history.go         clients with their answers; FLUSHALL
 //	windows.go                   derived columns beside the posts
 //	toplists.go                  top lists of columns, compared with the posts
 //	aging.go                     posts that the primary drops by age

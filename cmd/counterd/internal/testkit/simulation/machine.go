@@ -337,7 +337,7 @@ func (c *Config) clocks(d *Dice) {
 	c.Weights[clockSet] = 1 + d.N(6)
 }
 
-// farAhead is how far a clock is ahead at most. A year later, all additions would have left longWindow.
+// farAhead is how far a clock is ahead at most: less than longWindow, which all additions would leave otherwise.
 const farAhead = 310 * 24 * time.Hour
 
 // setClock sets a machine's clock ahead or back: by a correction, by a time zone, or by an empty battery.

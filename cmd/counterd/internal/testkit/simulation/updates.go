@@ -113,8 +113,8 @@ func (u *updater) update() {
 
 // try sends an update once. n is how many posts were changed, -1 if the answer is not known any more. final: nobody will know whether it was made.
 func (u *updater) try(words []string) (n int64, got outcome, final bool) {
-	const where = "" // any node
-	delete(u.homes, where)
+	const where = ""       // no key
+	delete(u.homes, where) // each try goes to any node
 	conn := u.connectFor(where)
 	if conn == nil {
 		return 0, refused, false
@@ -127,7 +127,6 @@ func (u *updater) try(words []string) (n int64, got outcome, final bool) {
 		return 0, uncertain, false
 	}
 	if err != nil {
-		u.hangUp() // another node may do it
 		switch word, _, _ := strings.Cut(failed.Text, " "); {
 		case strings.HasPrefix(failed.Text, "IDMPEXPIRED the change was made"):
 			return -1, acknowledged, false
