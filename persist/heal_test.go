@@ -11,10 +11,19 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// hookFS calls a function before each Remove and Create; an error of it is the call's.
+// hookFS calls a function before each Remove, Create and Open; an error of it is the call's.
 type hookFS struct {
 	vfs.FS
-	remove, create func(name string) error
+	remove, create, open func(name string) error
+}
+
+func (h *hookFS) Open(name string) (vfs.File, error) {
+	if h.open != nil {
+		if err := h.open(name); err != nil {
+			return nil, err
+		}
+	}
+	return h.FS.Open(name)
 }
 
 func (h *hookFS) Remove(name string) error {

@@ -46,17 +46,18 @@ func (p *Packer) Pack(before uint64, pace func() error) (packed bool, err error)
 			return false, nil
 		}
 		size, already, err := p.packedSize(&seg)
-		if err != nil {
-			return false, fmt.Errorf("pack log segment: %w", err)
+		if err == nil && !already {
+			size, err = p.pack(&seg, end, pace)
 		}
-		if !already {
-			if size, err = p.pack(&seg, end, pace); err != nil {
-				var corrupt *format.CorruptError
-				if errors.As(err, &corrupt) {
-					p.list.notePacked(seg, -1)
-				}
-				return false, fmt.Errorf("pack log segment: %w", err)
+		switch {
+		case err != nil && !p.list.keeps(&seg): // dropped since it was looked up
+			continue
+		case err != nil:
+			var corrupt *format.CorruptError
+			if errors.As(err, &corrupt) {
+				p.list.notePacked(seg, -1)
 			}
+			return false, fmt.Errorf("pack log segment: %w", err)
 		}
 		p.list.notePacked(seg, size)
 		if !already && size > 0 {

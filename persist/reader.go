@@ -175,9 +175,9 @@ func (r *Reader) open(pos uint64, at bool) error {
 		}
 		return fmt.Errorf("log offset %d, the oldest kept is %d: %w", pos, seg.Start, format.ErrGone)
 	}
-	r.layout, r.segEnd = layout, end
 	if known && r.file != nil && seg == r.scanner.Seg {
 		// Still the same name. If it is another file now, a frame will be missing and step comes again.
+		r.layout, r.segEnd = layout, end
 		return nil
 	}
 	file := vfs.File(nil)
@@ -187,13 +187,16 @@ func (r *Reader) open(pos uint64, at bool) error {
 	if file == nil {
 		var err error
 		if file, err = logfile.OpenSegmentFile(r.log.files.maker.FS, &seg); err != nil {
+			if r.log.progress.layout.Load() != layout { // dropped since it was looked up
+				return r.open(pos, at)
+			}
 			return err
 		}
 	}
 	if err := r.Close(); err != nil {
 		return errors.Join(err, file.Close())
 	}
-	r.file = file
+	r.file, r.layout, r.segEnd = file, layout, end
 	if !at {
 		pos = logfile.FrameBefore(file, &seg, pos)
 	}

@@ -96,6 +96,9 @@ func (s *SegmentList) Restore(start uint64, past *format.Lineage, fetch func(fro
 	}
 	if err != nil {
 		_ = maker.FS.Remove(temp) // else at the next start
+		if !s.keeps(&r.seg) {
+			err = errors.Join(goneError(start), err)
+		}
 		return err
 	}
 	s.files.lock.Lock()
@@ -142,8 +145,10 @@ func (r *restoring) find(start uint64) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("log segment %d: %w", start, format.ErrGone)
+	return goneError(start)
 }
+
+func goneError(start uint64) error { return fmt.Errorf("log segment %d: %w", start, format.ErrGone) }
 
 // write makes the content of the file.
 func (r *restoring) write(to vfs.File) error {

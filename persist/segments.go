@@ -93,6 +93,13 @@ func (s *SegmentList) DropBefore(offset uint64) error {
 	}
 }
 
+// keeps tells whether a segment is still in the list. DropBefore takes it off the list before it removes the file.
+func (s *SegmentList) keeps(seg *logfile.Segment) bool {
+	s.files.lock.Lock()
+	defer s.files.lock.Unlock()
+	return slices.Contains(s.files.segs, *seg)
+}
+
 // toPack returns the oldest segment that may be packed, and where it ends.
 func (s *SegmentList) toPack(before uint64) (seg logfile.Segment, end uint64, ok bool) {
 	s.files.lock.Lock()

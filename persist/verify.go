@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
@@ -73,7 +72,7 @@ func (v *verifier) segment(seg logfile.Segment, end uint64) error {
 			return err
 		}
 		v.crc = 0
-		if !slices.ContainsFunc(v.list.List(), func(info logfile.SegmentInfo) bool { return *info.Segment() == seg }) {
+		if !v.list.keeps(&seg) {
 			return nil
 		}
 		if v.list.files.progress.layout.Load() == layout {
