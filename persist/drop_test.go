@@ -44,7 +44,7 @@ func TestDropCrash(t *testing.T) {
 }
 
 // TestDropBeforeOpen drops segments between the moment when a reader looks one up and the moment when it opens its file. A reader
-// of a dropped segment gets ErrGone, and not the error of the file system. One that is at a segment's end also does, and stays where it was.
+// of a dropped segment gets ErrGone, and not the error of the file system. A reader at the end of a segment stays where it was.
 func TestDropBeforeOpen(t *testing.T) {
 	hooks := &hookFS{FS: newFS(t)}
 	l, _, err := OpenLog(smallLog(hooks, newClock()), 0, discard)
