@@ -265,7 +265,7 @@ func TestOnceVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.snapshots.VerifyImages(s.repl.Manifests()[0], nil); err != nil {
+	if err := s.snapshots.VerifyImages(s.repl.Manifests()[0]); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {

@@ -329,7 +329,7 @@ func TestScrubImages(t *testing.T) {
 	s.tiers.Stop() // the next round is in an hour
 	flip(t, newestImage(t, dir), 100)
 	for _, m := range s.repl.Manifests() {
-		if err := s.snapshots.VerifyImages(m, nil); err != nil && !errors.Is(err, format.ErrCorrupt) {
+		if err := s.snapshots.VerifyImages(m); err != nil && !errors.Is(err, format.ErrCorrupt) {
 			t.Fatal(err)
 		}
 	}
@@ -372,7 +372,7 @@ func TestScrubDuringSnapshot(t *testing.T) {
 				return sim.Remove(b.Path("data"))
 			})
 			release := hinder()
-			if err := s.snapshots.VerifyImages(m, nil); err == nil {
+			if err := s.snapshots.VerifyImages(m); err == nil {
 				t.Fatal("no error")
 			}
 			synctest.Wait()

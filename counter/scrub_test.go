@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // TestScrubAsked: files are verified when that is asked for, and what rotted since is found.
@@ -237,5 +240,72 @@ func TestScrubLastSegment(t *testing.T) {
 	}
 	if n, err := s.Len(); n != 500 || err != nil {
 		t.Errorf("%d posts, %v, want 500", n, err)
+	}
+}
+
+// openFS calls a function before it opens a file for reading.
+type openFS struct {
+	vfs.FS
+	open func(name string)
+}
+
+func (o *openFS) Open(name string) (vfs.File, error) {
+	o.open(name)
+	return o.FS.Open(name)
+}
+
+// TestScrubBesideSnapshots makes snapshots while the images of an older one are read, as a busy store does in each round. Images that were removed
+// meanwhile are no damage. An image that is damaged, and that newer snapshots name too, is written again.
+func TestScrubBesideSnapshots(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		dir := t.TempDir()
+		var s *Store
+		var mids []uint64
+		var first atomic.Value // the path of the image of the first block
+		value := uint64(1000)
+		fs := &openFS{FS: vfs.OS(), open: func(name string) {
+			if name != first.Load() {
+				return
+			}
+			for range 2 { // the last block has another image each time
+				value++
+				if err := errors.Join(s.Set(fmt.Sprintf("%d.cntcm", mids[len(mids)-1]), value), s.Snapshot()); err != nil && !errors.Is(err, ErrBusy) {
+					t.Error(err)
+				}
+			}
+		}}
+		s = openDir(t, dir, Options{FS: fs, SnapshotGrowth: -1, BlockItems: 4 << 10}, seedScript)
+		mids = fill(t, s, 16_000, 3)
+		mustSnapshot(t, s)
+		scrubRound(t, s)
+		m := s.repl.Manifests()[0]
+		var images []string
+		_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+			images = append(images, b.Path(dir))
+			return nil
+		})
+		if len(images) < 2 {
+			t.Fatal("all posts are in one block")
+		}
+		want := int64(0)
+		if damaged {
+			flip(t, images[0], 100)
+			want = 1
+		}
+		first.Store(images[0])
+		if st := scrubRound(t, s); st.ScrubErrors != want {
+			t.Errorf("damaged %t: %d damaged files found, want %d", damaged, st.ScrubErrors, want)
+		}
+		if slices.Contains(s.repl.Manifests(), m) {
+			t.Error("the snapshot is still kept")
+		}
+		bad := func(m *format.Manifest) bool {
+			return m.Files(func(c *format.CounterFiles, b *format.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }) != nil
+		}
+		for end := time.Now().Add(time.Minute); slices.ContainsFunc(s.repl.Manifests(), bad); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("damaged %t: a kept snapshot names a damaged image", damaged)
+			}
+		}
 	}
 }

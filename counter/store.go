@@ -77,7 +77,7 @@ func Open(dir string, opts Options) (*Store, error) {
 // connect gives each part of the store the parts that it uses.
 func (s *Store) connect() {
 	d, opts := &s.data, &s.opts
-	s.pins = durable.NewPins(d, func(m *format.Manifest) error { return s.snapshots.VerifyImages(m, nil) })
+	s.pins = durable.NewPins(d, func(m *format.Manifest) error { return s.snapshots.VerifyImages(m) })
 	s.repl = replica.NewReplication(d, s.pins, s.Admin().Archive, opts.bootID(), opts.AppendFsync == SyncAlways)
 	s.retention.Init(d, s.pins, opts.RetainBytes, opts.FeedRetainBytes)
 	s.packing.Init(d, &s.retention, opts.CompressLog)

@@ -21,7 +21,7 @@ import (
 // while memory, a replica or a backup still has them. Damage is mended at once, from the nearest copy:
 //
 //	manifest, HISTORY, BOOT, MONITORED   written again, from memory (Note)
-//	image of a block or of producers     written again, from memory, by a snapshot (Snapshots.VerifyImages)
+//	image of a block or of producers     written again, from memory, by a snapshot (Snapshots.mend)
 //	DURABLE                              written again by the log
 //	log segment                          a snapshot has a start need it no more; its frames are fetched from another node
 //	                                     (Broken, Restore). The last segment is ended before
@@ -172,13 +172,14 @@ func (c *Scrubber) round() error {
 		c.checkNotesIfDue()
 		return p.pace(n)
 	}
+	seen := make(map[string]bool)
 	for _, m := range c.s.Dir.Manifests() {
 		c.took(c.s.Dir.VerifyManifest(m))
-		if err := c.snapshots.VerifyImages(m, pace); errors.Is(err, errStopped) {
+		bad, err := c.snapshots.readImages(m, seen, pace)
+		if err != nil {
 			return err
-		} else if err != nil {
-			c.Errors.Add(1)
 		}
+		c.Errors.Add(int64(c.snapshots.mend(bad)))
 	}
 	if err := c.verifyLog(pace); err != nil {
 		return err
