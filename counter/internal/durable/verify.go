@@ -41,7 +41,7 @@ func (v *Snapshots) readImages(m *format.Manifest, seen map[string]bool, pace fu
 // mend has damaged images written anew, and returns how many there are. A file that no kept manifest names any more does not count: newer
 // snapshots took its place while others were read, and it was removed.
 //
-// To read 10 GB of images takes 20 minutes (DefaultScrubRate), and a busy store makes several snapshots meanwhile. So what was damaged in
+// To read 10 GB of images takes 20 minutes (DefaultScrubRate), and a busy store makes several snapshots meanwhile. So a damaged file of
 // an old snapshot is looked for in those that are kept now.
 func (v *Snapshots) mend(bad map[string]error) int {
 	names := make(map[string]bool)
