@@ -309,3 +309,70 @@ func TestScrubBesideSnapshots(t *testing.T) {
 		}
 	}
 }
+
+// TestLastSegmentGone: a store whose last log segment is removed begins another one at once, and not when the next round of verification comes to the
+// log. Without rounds it does too.
+func TestLastSegmentGone(t *testing.T) {
+	s := openDir(t, t.TempDir(), Options{SnapshotGrowth: -1}, seedScript)
+	s.scrubber.Budget.Rate.Store(0)
+	fill(t, s, 500, 3)
+	if err := s.data.Log.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	segments := s.data.Log.Segments().List()
+	if err := os.Remove(segments[len(segments)-1].Path); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); s.data.Log.Ready() == nil; time.Sleep(time.Millisecond) { // until it is noticed
+		if len(s.data.Log.Segments().List()) > len(segments) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("nobody misses the segment")
+		}
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		err := s.Set("5.cntcm", 7)
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSuspectBesideImages: a damaged log that a reader has met is verified while a round reads images, and not behind all of them.
+func TestSuspectBesideImages(t *testing.T) {
+	dir := t.TempDir()
+	var s *Store
+	var images atomic.Pointer[[]string] // in the order in which a round reads them
+	found := -1
+	fs := &openFS{FS: vfs.OS(), open: func(name string) {
+		list := images.Load()
+		if list == nil {
+			return
+		}
+		switch name {
+		case (*list)[0]:
+			flip(t, s.data.Log.Segments().List()[0].Path, 100)
+			NoteBrokenLog(s, format.ErrCorrupt)
+		case (*list)[1]:
+			found = len(BrokenLogs(s))
+		}
+	}}
+	s = openDir(t, dir, Options{FS: fs, SnapshotGrowth: -1, BlockItems: 4 << 10}, seedScript)
+	fill(t, s, 16_000, 3)
+	mustSnapshot(t, s)
+	scrubRound(t, s)
+	var list []string
+	_ = s.repl.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+		list = append(list, b.Path(dir))
+		return nil
+	})
+	images.Store(&list)
+	scrubRound(t, s)
+	if images.Store(nil); found != 1 {
+		t.Errorf("%d damaged segments were known at the second image, want 1", found)
+	}
+}

@@ -74,6 +74,7 @@ type Scrubber struct {
 
 	turn float64                  // where among the cold files a round begins, from 0 to 1; run's
 	owed map[*coldstore.File]bool // their pages were good, and they could not be written again; run's
+	late time.Time                // when a last segment that is gone is looked at again; run's
 
 	mu     sync.Mutex        // guards these
 	broken map[uint64]BadLog // segments whose frames are to be fetched, by their start
@@ -136,8 +137,8 @@ func (c *Scrubber) run() {
 func (c *Scrubber) rest(d time.Duration) bool {
 	next := time.NewTimer(d)
 	defer next.Stop()
-	notes := time.NewTicker(notesEvery)
-	defer notes.Stop()
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
 	for {
 		select {
 		case <-next.C:
@@ -145,8 +146,8 @@ func (c *Scrubber) rest(d time.Duration) bool {
 		case <-c.now:
 			c.now <- struct{}{} // run takes it
 			return true
-		case <-notes.C:
-			c.checkNotes()
+		case <-look.C:
+			c.lookAround()
 		case <-c.suspect:
 			if c.verifyLog(newPacer(&c.Budget, c.quit).pace) != nil {
 				return false
@@ -169,13 +170,23 @@ func (c *Scrubber) round() error {
 	c.checkNotes()
 	p := c.pacer()
 	pace := func(n int) error {
-		c.checkNotesIfDue()
+		c.lookAround()
 		return p.pace(n)
+	}
+	urgent := func(n int) error { // not within verifyLog, whose result would replace the newer one
+		select {
+		case <-c.suspect:
+			if err := c.verifyLog(pace); err != nil {
+				return err
+			}
+		default:
+		}
+		return pace(n)
 	}
 	seen := make(map[string]bool)
 	for _, m := range c.s.Dir.Manifests() {
 		c.took(c.s.Dir.VerifyManifest(m))
-		bad, err := c.snapshots.readImages(m, seen, pace)
+		bad, err := c.snapshots.readImages(m, seen, urgent)
 		if err != nil {
 			return err
 		}
@@ -184,17 +195,34 @@ func (c *Scrubber) round() error {
 	if err := c.verifyLog(pace); err != nil {
 		return err
 	}
-	return c.verifyCold(pace)
+	return c.verifyCold(urgent)
 }
 
-// checkNotesIfDue is called in between.
-func (c *Scrubber) checkNotesIfDue() {
+// lookAround does all that cannot wait for the end of a round, which takes hours for some GB. It is called in between, and each second of a rest.
+func (c *Scrubber) lookAround() {
+	if _, gone := errors.AsType[*logfile.GoneError](c.s.Log.Ready()); gone && time.Now().After(c.late) {
+		c.beginLast()
+	}
 	c.mu.Lock()
 	due := time.Since(c.noted) >= notesEvery
 	c.mu.Unlock()
 	if due {
 		c.checkNotes()
 	}
+}
+
+// beginLast begins another log segment if the file of the last one is gone: until then all changes are refused.
+func (c *Scrubber) beginLast() {
+	if !c.s.Log.Segments().LastGone() {
+		return
+	}
+	c.Errors.Add(1)
+	c.s.Config.Logger.Error("the last segment of the log is gone; beginning another one")
+	if err := persist.NewSegment(c.s.Log); err != nil {
+		c.late = time.Now().Add(notesEvery)
+		c.s.Config.Logger.Error("cannot begin another log segment", "error", err)
+	}
+	c.snapshots.renewBeside()
 }
 
 // checkNotes looks at the small files.
@@ -217,16 +245,8 @@ func (c *Scrubber) took(damage, err error) {
 
 // verifyLog verifies the log. The error is errStopped.
 func (c *Scrubber) verifyLog(pace func(int) error) error {
-	segments := c.s.Log.Segments()
-	if segments.LastGone() {
-		c.Errors.Add(1)
-		c.s.Config.Logger.Error("the last segment of the log is gone; beginning another one")
-		if err := persist.NewSegment(c.s.Log); err != nil {
-			c.s.Config.Logger.Error("cannot begin another log segment", "error", err)
-		}
-		c.snapshots.renewBeside()
-	}
-	bad, err := segments.Verify(pace)
+	c.beginLast()
+	bad, err := c.s.Log.Segments().Verify(pace)
 	c.foundBroken(bad)
 	return err
 }
@@ -297,13 +317,6 @@ func (c *Scrubber) verifyCold(pace func(int) error) error {
 	owed := c.owed
 	c.owed = map[*coldstore.File]bool{}
 	for _, r := range c.inTurn(c.cold()) {
-		select {
-		case <-c.suspect:
-			if err := c.verifyLog(pace); err != nil {
-				return err
-			}
-		default:
-		}
 		file := r.file
 		verify := file.VerifySums
 		if c.asked.Load() {
