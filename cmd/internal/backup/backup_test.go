@@ -387,6 +387,39 @@ func TestDamagedSource(t *testing.T) {
 	s.must(Fetch(t.Context(), to, x, "", nil))
 }
 
+// TestManifestsAside: a backup has the manifests that a server keeps. Others do not hinder it and are no damage: those that were set aside,
+// whole or not, and a third one, which a crash leaves behind the second one until the next snapshot. Their files are gone.
+func TestManifestsAside(t *testing.T) {
+	s := newSource(t)
+	var texts [][]byte
+	for n := range 4 {
+		s.change(600)
+		s.must(s.store.Snapshot())
+		text, err := os.ReadFile(filepath.Join(s.dir, format.ManifestName(uint64(n+1))))
+		s.must(err)
+		texts = append(texts, text)
+	}
+	want := digestOf(t, s.store)
+	s.must(s.store.Close())
+	for name, text := range map[string][]byte{
+		format.ManifestName(2):                texts[1],
+		format.ManifestName(1) + ".broken-1":  texts[0],
+		format.ManifestName(2) + ".damaged-1": flip(texts[1], 50),
+	} {
+		s.must(os.WriteFile(filepath.Join(s.dir, name), text, 0o600))
+	}
+	to, err := bucket.Open(t.TempDir())
+	s.must(err)
+	x, err := s.create(to, false)
+	if err != nil || len(x.Problems()) != 0 || len(x.Snapshots) != 2 {
+		t.Fatalf("%v, %v", x, err)
+	}
+	got, err := restored(t, to, x, datadir.Target{Offset: x.End})
+	if s.must(err); got != want {
+		t.Errorf("restored %s, want %s", got, want)
+	}
+}
+
 // TestDamagedLog backs up log that only restores need, with damage in it: the backup says so.
 func TestDamagedLog(t *testing.T) {
 	s := newSource(t)

@@ -11,13 +11,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/snapfile"
@@ -143,37 +144,23 @@ func (c *creation) gather() error {
 	if err != nil {
 		return err
 	}
-	var manifests []*format.Manifest
-	cold := c.coldCheck(c.fsys)
-	for _, name := range names {
-		path := filepath.Join(c.dir, name)
-		switch {
-		case format.IsUnfinished(name):
-		case path == format.LineagePath(c.dir):
-			l, err := logfile.ReadLineage(c.fsys, c.dir)
-			if err != nil {
-				return err
-			}
-			text := l.AppendText(nil) // of the file, or of its copy if the file is damaged
-			if begun := l.Begun(); begun != "" {
-				return &BegunError{begun}
-			}
-			c.index.History, c.index.Past = l.Current().ReplID.String(), string(text)
-			c.add(path, part{text: text})
-		case strings.HasPrefix(name, "MANIFEST-"):
-			text, err := vfs.ReadFile(c.fsys, path, 1<<30)
-			if err != nil {
-				return err
-			}
-			m, err := format.ParseManifest(name, text)
-			if err != nil { // the other one is good, or the server did not start
-				c.index.Manifests = append(c.index.Manifests, err.Error())
-				continue
-			}
-			manifests = append(manifests, m)
-			c.add(path, part{text: text})
+	if slices.Contains(names, format.HistoryName) {
+		l, err := logfile.ReadLineage(c.fsys, c.dir)
+		if err != nil {
+			return err
 		}
+		text := l.AppendText(nil) // of the file, or of its copy if the file is damaged
+		if begun := l.Begun(); begun != "" {
+			return &BegunError{begun}
+		}
+		c.index.History, c.index.Past = l.Current().ReplID.String(), string(text)
+		c.add(format.LineagePath(c.dir), part{text: text})
 	}
+	manifests, err := c.gatherManifests()
+	if err != nil {
+		return err
+	}
+	cold := c.coldCheck(c.fsys)
 	if err := c.gatherLog(manifests); err != nil {
 		return err
 	}
@@ -210,6 +197,34 @@ func (c *creation) gather() error {
 		s[0], s[1] = s[1], s[0]
 	}
 	return nil
+}
+
+// gatherManifests adds the manifests that a server would keep, newest first: an older one, which a crash leaves behind the second one for a while, and
+// those that a repair or a healing has set aside name files that are gone.
+func (c *creation) gatherManifests() (good []*format.Manifest, err error) {
+	generations, err := snapfile.Generations(c.fsys, c.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range generations {
+		if len(good) == persist.KeepManifests {
+			break
+		}
+		name := format.ManifestName(g)
+		path := filepath.Join(c.dir, name)
+		text, err := vfs.ReadFile(c.fsys, path, format.MaxManifest)
+		if err != nil {
+			return nil, err
+		}
+		m, err := format.ParseManifest(name, text)
+		if err != nil { // the other one is good, or the server did not start
+			c.index.Manifests = append(c.index.Manifests, err.Error())
+			continue
+		}
+		good = append(good, m)
+		c.add(path, part{text: text})
+	}
+	return good, nil
 }
 
 // gatherLog adds the segments, and reads the log behind the newest snapshot to its end. A log that ends before its durable
@@ -418,30 +433,4 @@ func (x *Index) Fresh() (raw, stored int64) {
 		}
 	}
 	return raw, stored
-}
-
-// packer compresses the bytes that are read through it.
-type packer struct {
-	*io.PipeReader
-	n int64
-}
-
-// compressed compresses r by zstd. Log shrinks to a third or less, images and cold files hardly: they are dense.
-func compressed(r io.Reader) *packer {
-	out, in := io.Pipe()
-	go func() {
-		z, err := zstd.NewWriter(in, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
-		if err == nil {
-			_, err = io.Copy(z, r)
-			err = errors.Join(err, z.Close())
-		}
-		in.CloseWithError(err)
-	}()
-	return &packer{PipeReader: out}
-}
-
-func (p *packer) Read(b []byte) (int, error) {
-	n, err := p.PipeReader.Read(b)
-	p.n += int64(n)
-	return n, err
 }

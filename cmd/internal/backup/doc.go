@@ -27,7 +27,7 @@
 //
 // # Files
 //
-//	create.go                                                  a backup is made
+//	create.go, packer.go                                       a backup is made
 //	store.go place/ bucket/                                    the interface of a place; a directory; a bucket
 //	index.go                                                   what a backup is made of
 //	fetch.go                                                   a backup is brought back
