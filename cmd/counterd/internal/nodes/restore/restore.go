@@ -205,6 +205,10 @@ func (o *Options) replay(dir string, l format.Lineage, from, to uint64, mine *ow
 		return 0, fmt.Errorf("its log ends at %d, want %d: %w", end, from, backup.ErrDamaged)
 	}
 	if end < to {
+		// The start has cut the terms behind the end of the backup: each restart of the node has begun one since.
+		if _, err := log.Follow(l); err != nil {
+			return 0, err
+		}
 		if _, err = mine.frames(end, func(raw []byte) (err error) {
 			if end >= to {
 				return nil

@@ -76,6 +76,46 @@ func TestStage(t *testing.T) {
 	}
 }
 
+// TestStageBehindRestarts: the node made changes behind its backup, and was restarted several times since. All changes are in its own log, whose
+// terms the backup does not know. Also where HISTORY and its copy are damaged.
+func TestStageBehindRestarts(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		dir, from := t.TempDir(), t.TempDir()
+		store, err := counter.Open(dir, counter.Options{})
+		must(t, err)
+		must(t, store.AlterScript("add counter a\nadd column a n hint=4 max=32 suffix=n"))
+		must(t, store.Set("1.n", 5))
+		backUp(t, dir, from)
+		must(t, store.Set("1.n", 6)) // in the term of the backup
+		must(t, store.Close())
+		for range 3 {
+			start(t, dir)
+		}
+		if damaged {
+			for _, name := range []string{format.HistoryName, format.HistoryName + vfs.CopySuffix} {
+				must(t, os.WriteFile(filepath.Join(dir, name), []byte("counterd history 1\n"), 0o640))
+			}
+		}
+		s, err := stage(t, dir, from)
+		must(t, err)
+		if s.Lost() != 0 || s.End == s.From {
+			t.Errorf("damaged %t: lost %d bytes: %+v", damaged, s.Lost(), s)
+		}
+		out := t.TempDir()
+		names, err := filepath.Glob(filepath.Join(dir, "*.restored"))
+		must(t, err)
+		for _, name := range names {
+			must(t, os.Rename(name, filepath.Join(out, strings.TrimSuffix(filepath.Base(name), ".restored"))))
+		}
+		store, err = counter.Open(out, counter.Options{})
+		must(t, err)
+		if v, _, err := store.Get("1.n"); v != 9 || err != nil {
+			t.Errorf("damaged %t: the restored store has %d, %v, want 9", damaged, v, err)
+		}
+		must(t, store.Close())
+	}
+}
+
 // serveBucket serves a directory with backups as a bucket of S3, for reading.
 func serveBucket(t *testing.T, dir string) (place string) {
 	t.Helper()
