@@ -339,6 +339,59 @@ func TestScrubImages(t *testing.T) {
 	}
 }
 
+// TestDamagedAtStart: a start that finds the newest snapshot damaged takes the one before, or the log alone, and makes two new snapshots: no kept one is damaged then, although
+// nothing was changed since. So the next damage meets a whole one again.
+func TestDamagedAtStart(t *testing.T) {
+	for what, damage := range map[string]func(dir string, s *Store) string{
+		"image":    func(dir string, _ *Store) string { return newestImage(t, dir) },
+		"manifest": func(dir string, s *Store) string { return filepath.Join(dir, format.ManifestName(s.repl.Manifests()[0].Generation)) },
+	} {
+		for _, alone := range []bool{false, true} { // with the snapshot before, or without
+			dir := t.TempDir()
+			opts := Options{Manual: true, SnapshotGrowth: -1}
+			s := openDir(t, dir, opts, seedScript)
+			for v := range uint64(2) {
+				if err := errors.Join(s.Set("5.cntrn", v+1), s.Snapshot()); err != nil {
+					t.Fatal(err)
+				}
+				if alone {
+					break
+				}
+			}
+			path := damage(dir, s)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			flip(t, path, 100)
+			s, err := Open(dir, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if what == "manifest" && len(s.repl.Manifests()) > 1 {
+				t.Fatal("the damaged manifest counts")
+			}
+			for range 2 {
+				s.snapshots.SnapshotIfDue()
+			}
+			kept := s.repl.Manifests()
+			for _, m := range kept {
+				if err := m.Files(func(c *format.CounterFiles, b *format.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }); err != nil {
+					t.Errorf("%s, alone %t: %v", what, alone, err)
+				}
+			}
+			if _, bad, err := snapfile.ReadManifests(vfs.OS(), dir); len(kept) != 2 || len(bad) > 0 || err != nil {
+				t.Errorf("%s, alone %t: %d snapshots, %v, %v", what, alone, len(kept), bad, err)
+			}
+			if s.snapshots.Due(false) {
+				t.Errorf("%s, alone %t: a third snapshot is due", what, alone)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestScrubDuringSnapshot: images found damaged while a snapshot is made, which may name them too, or before one that
 // fails, are written anew by a later one.
 func TestScrubDuringSnapshot(t *testing.T) {

@@ -106,7 +106,7 @@ func (s *Store) recover(path string) error {
 	if err := replica.RecoverLineage(s.repl, found.Lineage, &found.Recovery); err != nil {
 		return err
 	}
-	s.snapshots.NoteStart(found.Recovery)
+	s.snapshots.NoteStart(found)
 	if err := s.retention.RemoveOrphans(); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
 		return err
 	}

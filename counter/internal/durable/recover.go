@@ -45,6 +45,7 @@ type Recovery struct {
 	s       *core.Data
 	opts    RecoverOptions
 	lenient leniency // how much the round that is under way may go on without
+	renew   bool     // see Recovered.Renew
 }
 
 // RecoverOptions are those of the Options that the start of a store asks for.
@@ -60,6 +61,9 @@ type RecoverOptions struct {
 type Recovered struct {
 	persist.Recovery
 	Lineage format.Lineage // that HISTORY has
+	// Renew: a kept snapshot is damaged, and all posts are there, from the other snapshot or the log. Until new snapshots replace both,
+	// more damage would leave none.
+	Renew bool
 }
 
 // Recover reads the store of a directory into s, which is empty. After an error the caller releases the opened files.
@@ -81,6 +85,7 @@ func (r *Recovery) run(path string) (*Recovered, error) {
 		r.s.Config.Logger.Error("one of the two files of the replication history is damaged or missing; using the other one", "error", fault)
 	}
 	for _, bad := range dir.Bad() {
+		r.renew = true
 		r.s.Config.Logger.Error("bad manifest; using a good one, or the log from its beginning if there is none", "error", bad)
 	}
 	from, err := r.loadSnapshot()
@@ -88,7 +93,10 @@ func (r *Recovery) run(path string) (*Recovered, error) {
 		return nil, err
 	}
 	found, err := r.replay(from)
-	if err != nil && len(dir.Manifests()) == 0 {
+	switch {
+	case err == nil:
+		found.Renew = r.renew
+	case len(dir.Manifests()) == 0:
 		err = errors.Join(append(dir.Bad(), err)...) // more than the log is damaged
 	}
 	return found, err
@@ -107,6 +115,7 @@ func (r *Recovery) loadSnapshot() (from uint64, err error) {
 			if whole {
 				r.s.Config.Logger.Error("no snapshot can be used; reading the log from its beginning, which has all changes", "error", err)
 				r.s.Dir.Reject(manifests)
+				r.renew = true
 				return 0, nil
 			}
 			if inLog = lerr; lerr != nil && !errors.Is(lerr, format.ErrCorrupt) {
@@ -121,6 +130,7 @@ func (r *Recovery) loadSnapshot() (from uint64, err error) {
 			older := len(manifests) - 1 - slices.Index(manifests, m)
 			if err = r.loadManifest(m); err == nil {
 				r.s.Dir.Reject(manifests[:len(manifests)-1-older])
+				r.renew = (r.renew || m != manifests[0]) && r.lenient == nothingLost
 				return m.Replay, nil
 			}
 			var corrupt *format.CorruptError
@@ -446,5 +456,5 @@ func (r *Recovery) replay(from uint64) (*Recovered, error) {
 	if rec.Torn != nil {
 		r.s.Config.Logger.Warn("cut a torn tail from the log and kept it in a file; it was never confirmed as durable", "error", rec.Torn)
 	}
-	return &Recovered{rec, lineage}, nil
+	return &Recovered{Recovery: rec, Lineage: lineage}, nil
 }

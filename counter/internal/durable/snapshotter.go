@@ -8,7 +8,6 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/core"
 
-	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/format"
 )
 
@@ -68,8 +67,13 @@ func NewSnapshots(s *core.Data, space *Space, retention *Retention, packing *Pac
 	return &Snapshots{s: s, space: space, retention: retention, packing: packing, growth: growth, lineage: lineage, eachLook: eachLook, quit: make(chan struct{}), done: make(chan struct{})}
 }
 
-// NoteStart takes down where the store stands after the start.
-func (v *Snapshots) NoteStart(rec persist.Recovery) {
+// NoteStart takes down where the store stands after the start, and has new snapshots made for damaged ones.
+func (v *Snapshots) NoteStart(rec *Recovered) {
+	if rec.Renew {
+		v.s.Config.Logger.Warn("making two snapshots that replace the damaged ones")
+		v.twice.Store(true)
+		v.asked.Add(1)
+	}
 	v.Stats.Replayed = rec.Records
 	if rec.Torn != nil {
 		v.Stats.RecoveredTorn = rec.Torn.Error()
