@@ -62,6 +62,15 @@ func (w Windows) Tick(to time.Time, may func() bool) error {
 	return errors.Join(err, b.Commit())
 }
 
+// Begin makes the first tick of a log that has derived columns and no time yet, as that of a directory that was built: additions before it count nothing in
+// a window. It does nothing where changes are refused; the first tick comes later then.
+func (w Windows) Begin() {
+	now := w.s.data.Config.Now()
+	if due, _ := w.Due(now); due && w.Time() == 0 {
+		_ = w.Tick(now, nil) // the keeper of windows tries again, and tells
+	}
+}
+
 // Sweep removes the items of a derived column that count nothing any more, in small steps, and returns how many. It ends early where may says so.
 // nil: it does not. The error is one of changes, or of the disk, or a *DroppedError.
 func (w Windows) Sweep(of *schema.Derived, may func() bool) (removed int, err error) {

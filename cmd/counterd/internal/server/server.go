@@ -273,12 +273,16 @@ func (s *Server) Opening() bool { return s.progress.active() }
 // OpenStore opens the store of the data directory by Open. A damaged directory does not prevent it where another node has
 // the data.
 func (s *Server) OpenStore() (*counter.Store, error) {
-	return s.role.Open(func() (*counter.Store, error) {
+	store, err := s.role.Open(func() (*counter.Store, error) {
 		if m := s.Cluster(); m != nil {
 			m.NoteGone()
 		}
 		return s.Open()
 	})
+	if err == nil && s.Cluster() == nil {
+		store.Windows().Begin()
+	}
+	return store, err
 }
 
 // EndOpening ends the wait of OpenStore for another node that has the data of a damaged directory: the process is to end.

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -248,4 +249,33 @@ func TestWindowHotlist(t *testing.T) {
 	hear(`{"whole":false,"entered":[],"left":[2]}`)
 	w.want("COUNTER.TOP weibo recent 2", "[[:3 :50] [:2 :0]]")
 	same(t, a, b)
+}
+
+// TestWindowOfBuiltDirectory: the directory of a build has no time of the log. A window column counts from the first command on, and not from the
+// first tick a second later.
+func TestWindowOfBuiltDirectory(t *testing.T) {
+	dir := t.TempDir()
+	store, err := counter.Open(dir, counter.Options{})
+	if err == nil { // without the tick of the command ADD COLUMN
+		err = errors.Join(store.AlterScript("add counter w\nadd column w a hint=8 max=32 suffix=a\nadd column w win window=300d/6d of=a suffix=win"), store.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, serverStart{
+		made: func(s *Server) {
+			s.Open = func() (*counter.Store, error) { return counter.Open(dir, counter.Options{AppendFsync: counter.SyncNo}) }
+		},
+		open: func(s *Server) (*counter.Store, error) {
+			store, err := s.OpenStore()
+			if err == nil && store.Windows().Time() == 0 {
+				t.Error("the server is about to serve, and the log has no time")
+			}
+			return store, err
+		},
+	})
+	defer stopServer(t, s)
+	c := wireDial(t, s, 2)
+	c.want("INCR w:5.a", ":1")
+	c.want("GET w:5.win", `"1"`)
 }
