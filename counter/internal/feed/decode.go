@@ -192,7 +192,7 @@ func (d *decoder) post() {
 	}
 }
 
-// old has the values before the change, if the record tells them and one of the columns is shown.
+// old has the values before the change, if the record tells them: none of a column that is not shown, or was dropped since.
 func (d *decoder) old() Old {
 	told, v, from := &d.rec.Old, &d.view, len(d.olds)
 	if !d.filter.Old || !told.Told || !told.There {
@@ -218,9 +218,6 @@ func (d *decoder) old() Old {
 		case d.rec.Kind == format.KindDelete: // else it was set twice, and the first value is that before the change
 			have[at].Value = c.Value
 		}
-	}
-	if len(d.olds) == from {
-		return Old{}
 	}
 	return Old{Told: true, There: true, Values: d.olds[from:len(d.olds):len(d.olds)]} // an old array stays as it is, as that of a part
 }

@@ -132,10 +132,7 @@ func (m *merged) rename(next *schema.Counter) {
 			old = append(old, Value{i, v.Value})
 		}
 	}
-	if m.old.Values = old; m.old.There && len(old) == 0 {
-		m.old = Old{}
-	}
-	m.counter, m.values = next, kept
+	m.counter, m.values, m.old.Values = next, kept, old
 }
 
 // before adds the values before a later change of the post, of columns that no earlier one has set. The post was not deleted between them.

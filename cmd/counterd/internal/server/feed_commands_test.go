@@ -216,6 +216,28 @@ func TestFeedExecWithOld(t *testing.T) {
 	}
 }
 
+// TestFeedLatestDropped: old values of a post are told though one of its changes in the reply set only a column that was dropped since.
+func TestFeedLatestDropped(t *testing.T) {
+	c := wireDial(t, feedServe(t), 2)
+	for _, command := range []string{"ADD COUNTER d old=on", "ADD COLUMN d a hint=8 max=32 suffix=da", "ADD COLUMN d b hint=8 max=32 suffix=db", "ADD COLUMN d x hint=8 max=32 suffix=dx", "SET d:7.da 5"} {
+		c.want(command, "+OK")
+	}
+	at, _ := feedOf(t, c.do("COUNTER.FEED FROM NOW"))
+	for _, command := range []string{"INCR d:7.dx", "INCRBY d:7.da 3", "HSET d:7 x 9 b 4"} {
+		c.do(command)
+	}
+	c.want("DROP COLUMN d x", "+OK")
+	for words, want := range map[string]string{
+		"":       `[["set" "d" :7 nil]] [["set" "d" :7 "a" :8 ["a" :5]]] [["set" "d" :7 "b" :4 ["b" :0]]]`,
+		"LATEST": `[["set" "d" :7 "a" :8 "b" :4 ["a" :5 "b" :0]]]`,
+	} {
+		until(t, "all changes", func() bool {
+			_, changes := feedOf(t, c.do("COUNTER.FEED FROM "+at+" WITH OLD COUNT 3 "+words))
+			return strings.Join(changes, " ") == want
+		})
+	}
+}
+
 // TestFeedBlocks: a client that waits is told of the next change, and of nothing that it does not want.
 func TestFeedBlocks(t *testing.T) {
 	s := feedServe(t)

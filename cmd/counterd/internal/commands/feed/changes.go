@@ -133,7 +133,7 @@ func (w *changes) del(p *counter.FeedPart) {
 // before encodes the values before a part, its last element.
 func (w *changes) before(p *counter.FeedPart, names *names) {
 	out := &w.out
-	if !p.Old.Told {
+	if !p.Old.Told || p.Old.There && len(p.Old.Values) == 0 { // an empty array says that the post was not there
 		out.NullArray()
 		return
 	}
