@@ -343,8 +343,10 @@ func TestScrubImages(t *testing.T) {
 // nothing was changed since. So the next damage meets a whole one again.
 func TestDamagedAtStart(t *testing.T) {
 	for what, damage := range map[string]func(dir string, s *Store) string{
-		"image":    func(dir string, _ *Store) string { return newestImage(t, dir) },
-		"manifest": func(dir string, s *Store) string { return filepath.Join(dir, format.ManifestName(s.repl.Manifests()[0].Generation)) },
+		"image": func(dir string, _ *Store) string { return newestImage(t, dir) },
+		"manifest": func(dir string, s *Store) string {
+			return filepath.Join(dir, format.ManifestName(s.repl.Manifests()[0].Generation))
+		},
 	} {
 		for _, alone := range []bool{false, true} { // with the snapshot before, or without
 			dir := t.TempDir()

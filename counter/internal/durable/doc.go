@@ -7,7 +7,7 @@
 // # Files
 //
 //	snapshot.go snapshotter.go verify.go  snapshots: made, when, checked
-//	recover.go lostrange.go               a start; ranges whose image is lost
+//	recover.go lostrange.go wholelog.go   a start; ranges whose image is lost; whether the log alone has all
 //	blockfile.go producersfile.go         the file of one block, and that of producers
 //	inspect.go                            files as tools show them
 //	archive.go                            a snapshot and its log as one file
