@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/counter/internal/block"
+	"github.com/counterd/counterd/counter/internal/core"
 	"github.com/counterd/counterd/counter/internal/tier"
 	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
 )
 
 // Salvage opens the store of a data directory as a server does, with all of the log, so that later changes are known,
@@ -69,7 +71,76 @@ func Salvage(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(st
 			replaced = append(replaced, f.Path)
 		}
 	}
+	if err := loseCounts(s, say); err != nil {
+		return nil, fmt.Errorf("giving up counts of lost posts: %w", err)
+	}
 	return replaced, s.Snapshot()
+}
+
+// loseCounts removes the counts of windows and of columns that decay, of posts that are not there. They have blocks of their own, in which
+// posts of a lost range are whole: lists of the highest would have posts that do not exist, and a post that is made again would have the old counts.
+func loseCounts(s *Store, say func(string)) error {
+	d := &s.data
+	for _, def := range d.Schema.Load().Counters() {
+		for i := range def.Derived {
+			of := &def.Derived[i]
+			removed := 0
+			for ks := range d.Keyspaces {
+				if ks.ID != of.Space.ID {
+					continue
+				}
+				for _, b := range ks.Dir.Load().Blocks {
+					b.Mu.Lock()
+					mids, _ := b.AppendMids(nil)
+					b.Mu.Unlock()
+					n, err := loseCountsOf(d, def, of.Space, mids)
+					if removed += n; err != nil {
+						return err
+					}
+				}
+			}
+			if removed > 0 {
+				say(fmt.Sprintf("given up: counts of column %s of %s, of %d posts that are not there", of.Name, def.Name, removed))
+			}
+		}
+	}
+	return nil
+}
+
+// loseCountsOf removes, of some posts, the counts of those that are not there. Nothing of it is logged, as of all that Salvage gives up.
+func loseCountsOf(d *core.Data, def, space *schema.Counter, mids []uint64) (removed int, err error) {
+	look, lose := d.NewCarrier(), d.NewSilent(d.Log.Position())
+	for part := range slices.Chunk(mids, 256) {
+		if err := look.Begin(); err != nil {
+			return removed, err
+		}
+		for _, mid := range part {
+			look.Add(core.Op{Kind: core.OpExists, Counter: def, Mid: mid})
+		}
+		look.Run()
+		look.End()
+		for i, mid := range part {
+			if op := look.Op(i); op.Err != nil {
+				return removed, op.Err
+			} else if !op.Found {
+				lose.Add(core.Op{Kind: core.OpDelete, Counter: space, Mid: mid})
+			}
+		}
+		look.Reset()
+		if err := lose.Begin(); err != nil {
+			return removed, err
+		}
+		lose.Run()
+		lose.End()
+		for i := range lose.Len() {
+			if err := lose.Op(i).Err; err != nil {
+				return removed, err
+			}
+			removed++
+		}
+		lose.Reset()
+	}
+	return removed, nil
 }
 
 // losePartial gives the partial rows of a block up, but for those that can be completed.

@@ -309,3 +309,63 @@ func TestLoseUnreadableAltered(t *testing.T) {
 		}
 	}
 }
+
+// TestLoseCounts: what is given up of a cold file takes its counts of windows and of decaying columns along: lists have no post that does not exist, and a post that is
+// made again begins anew. Counts of other posts stay.
+func TestLoseCounts(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
+	dir := t.TempDir()
+	opts := Options{Manual: true, BlockItems: 64}
+	s := openDir(t, dir, opts, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd column a win window=300d/6d of=v top=3 suffix=win\nadd column a heat decay=366d of=v top=3 suffix=heat")
+	s.Windows().Begin()
+	for mid := range 200 {
+		if _, err := s.Incr(fmt.Sprintf("%d.v", 1000+mid), int64(1000-mid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Admin().Demote("a", 1000); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := errors.Join(s.Set("1199.v", 1), s.Snapshot()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := s.scrubber.Files()
+	if err := s.Close(); err != nil || len(files) != 1 {
+		t.Fatal(len(files), err)
+	}
+	if err := os.Remove(files[0].Name()); err != nil {
+		t.Fatal(err)
+	}
+	if err := loseUnreadable(dir, func(s string) { t.Log(s) }); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s, err := Open(dir, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"win", "heat"} {
+			def := s.Schema().Counter("a")
+			rows, err := s.Top(Query{Counter: def, To: 1 << 62}, int16(len(def.Columns)+i), 3)
+			if err != nil || rows.Len() != 3 {
+				t.Fatal(name, rows, err)
+			}
+			for i := range 3 {
+				if mid, _ := rows.At(i); mid < 1064 {
+					t.Errorf("the list of %s has post %d, which was given up", name, mid)
+				}
+			}
+			if v, found, err := s.Get("1000." + name); v != 0 || found || err != nil {
+				t.Errorf("%s of a post that was given up: %d, %t, %v", name, v, found, err)
+			}
+			if v, _, err := s.Get("1100." + name); v != 900 || err != nil {
+				t.Errorf("%s of a post that was not: %d, %v", name, v, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
