@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/cutproxy"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/internal/testkit/seed"
@@ -204,6 +206,87 @@ func TestForwardMoved(t *testing.T) {
 			}
 			return true
 		})
+	}
+	close(stop)
+	done.Wait()
+}
+
+// TestForwardOwnReplies: a node refuses one post for a moment, again and again, while many connections of a loop read posts that never change, and change that one in the same
+// pipeline. Each gets its own values: what was answered at once is kept while the change is asked for again, and other connections of the loop write their replies meanwhile.
+func TestForwardOwnReplies(t *testing.T) {
+	k := serveForward(t, 2, nil)
+	w := k.forward(0, 2)
+	refused := k.mid(0, 0)
+	var mids []uint64
+	for i := 1; len(mids) < 40; i++ {
+		if mid := k.mid(0, i); slot.Group(mid) != slot.Group(refused) {
+			w.want(fmt.Sprintf("SET %d.cntcm %d", mid, 100_000+len(mids)*7919), "+OK")
+			mids = append(mids, mid)
+		}
+	}
+	stop := make(chan struct{})
+	var done sync.WaitGroup
+	each := func(n int, make func(rng *rand.Rand) (b []byte, want []string), passed func()) {
+		done.Add(1)
+		rng := rand.New(rand.NewPCG(uint64(n), 1))
+		w := k.forward(0, 2)
+		go func() {
+			defer done.Done()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				b, want := make(rng)
+				if _, err := w.conn.Write(b); err != nil {
+					t.Error(err)
+					return
+				}
+				for i := range want {
+					if v, err := resptest.Read(w.r, 2); err != nil || want[i] != "" && v.String() != want[i] {
+						t.Errorf("command %d: got %s and %v, want %s", i, v, err, want[i])
+						return
+					}
+				}
+				passed()
+			}
+		}()
+	}
+	read := func(rng *rand.Rand) (b []byte, want []string) {
+		words, values := []string{"MGET"}, []string{}
+		for range 1 + rng.IntN(8) {
+			i := rng.IntN(len(mids))
+			words, values = append(words, fmt.Sprintf("%d.cntcm", mids[i])), append(values, strconv.Quote(strconv.Itoa(100_000+i*7919)))
+		}
+		return resptest.Append(nil, words...), []string{"[" + strings.Join(values, " ") + "]"}
+	}
+	var passes atomic.Int64
+	for n := range 6 {
+		each(n, func(rng *rand.Rand) (b []byte, want []string) {
+			for range 6 {
+				more, values := read(rng)
+				b, want = resptest.Append(append(b, more...), "INCRBY", fmt.Sprintf("%d.cntrn", refused), "1"), append(append(want, values...), "")
+			}
+			return b, want
+		}, func() { passes.Add(1) })
+		each(6+n, func(rng *rand.Rand) (b []byte, want []string) { // these are never refused
+			for range 12 {
+				more, values := read(rng)
+				b, want = append(b, more...), append(want, values...)
+			}
+			return b, want
+		}, func() {})
+	}
+	var gone slot.Set
+	gone.Add(slot.Group(refused))
+	own := k.srv[0].Store().Groups().Own
+	for range 60 {
+		before := passes.Load()
+		own(k.shards[0].Groups.Minus(gone))
+		time.Sleep(2 * time.Millisecond)
+		own(k.shards[0].Groups)
+		until(t, "another pass", func() bool { return passes.Load() > before+6 || t.Failed() })
 	}
 	close(stop)
 	done.Wait()

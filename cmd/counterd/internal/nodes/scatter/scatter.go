@@ -76,6 +76,7 @@ type part struct {
 	i     int
 	reply []byte // in the neutral version of the protocol, or, of a local part, in the client's; nil: no reply has come yet
 	local bool
+	kept  bool // reply is a copy: see keepLocal
 	// The part of a page that is joined with others in command i: how many posts it has, and their rows once reply is there.
 	posts int
 	rows  []byte

@@ -1,6 +1,7 @@
 package scatter
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -121,7 +122,20 @@ func (f *Scatter) collectReplies() (again bool) {
 	if again = collectParts(f); again && takeApart(f) { // retryParts knows no series
 		collectParts(f)
 	}
+	if again {
+		keepLocal(f)
+	}
 	return again
+}
+
+// keepLocal copies the replies of local parts that have come, as others are awaited. They are a part of the connection's replies, which are in memory that all
+// connections of a loop share: when the connection leaves the loop, its replies move elsewhere, and other connections write there.
+func keepLocal(f *Scatter) {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.local && p.reply != nil && !p.kept {
+			p.reply, p.kept = bytes.Clone(p.reply), true
+		}
+	}
 }
 
 // collectParts is collectReplies for all parts but those of series: troubled looks at these.
