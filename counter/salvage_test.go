@@ -341,7 +341,7 @@ func TestLoseCounts(t *testing.T) {
 	if err := loseUnreadable(dir, func(s string) { t.Log(s) }); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	for round := range 2 {
 		s, err := Open(dir, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -362,6 +362,13 @@ func TestLoseCounts(t *testing.T) {
 			}
 			if v, _, err := s.Get("1100." + name); v != 900 || err != nil {
 				t.Errorf("%s of a post that was not: %d, %v", name, v, err)
+			}
+			again := fmt.Sprintf("%d.", 1001+round)
+			if err := s.Set(again+"v", 5); err != nil { // made again; a set is no addition
+				t.Fatal(err)
+			}
+			if v, found, err := s.Get(again + name); v != 0 || !found || err != nil {
+				t.Errorf("%s of a post that was made again: %d, %t, %v", name, v, found, err)
 			}
 		}
 		if err := s.Close(); err != nil {
