@@ -310,7 +310,7 @@ func TestLoseUnreadableAltered(t *testing.T) {
 	}
 }
 
-// TestLoseCounts: what is given up of a cold file takes its counts of windows and of decaying columns along: lists have no post that does not exist, and a post that is
+// TestLoseCounts: posts that are given up take their counts of windows and of decaying columns along: lists have no post that does not exist, and a post that is
 // made again begins anew. Counts of other posts stay.
 func TestLoseCounts(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")

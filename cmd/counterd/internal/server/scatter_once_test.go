@@ -212,7 +212,7 @@ func TestForwardMoved(t *testing.T) {
 }
 
 // TestForwardOwnReplies: a node refuses one post for a moment, again and again, while many connections of a loop read posts that never change, and change that one in the same
-// pipeline. Each gets its own values: what was answered at once is kept while the change is asked for again, and other connections of the loop write their replies meanwhile.
+// pipeline. Each gets its own values: the replies that came at once are kept while the change is asked for again, and other connections of the loop write their replies meanwhile.
 func TestForwardOwnReplies(t *testing.T) {
 	k := serveForward(t, 2, nil)
 	w := k.forward(0, 2)
