@@ -37,7 +37,7 @@ type Value struct {
 type Old struct {
 	Told  bool
 	There bool // the post existed
-	// The columns that the part sets, or of a Del all of them, as far as they are shown. None if the post did not exist.
+	// The columns that the part sets, or of a Del all of them, as far as they are shown: none if all of them were dropped since. None if the post did not exist.
 	Values []Value
 }
 
