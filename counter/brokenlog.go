@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/counterd/counterd/counter/internal/durable"
 	"github.com/counterd/counterd/persist/format"
@@ -35,9 +36,19 @@ func RenewSnapshots(s *Store) error {
 	return s.snapshots.Renew()
 }
 
-// NoteBrokenLog has the log verified at once, as a reader of it has met err. Only damage does.
+// NoteBrokenLog has the log verified at once, as a reader of it has met err. Only damage does that is not known yet: where no other node can give the frames, a
+// client that follows the feed meets the same place each time it asks.
 func NoteBrokenLog(s *Store, err error) {
-	if s.scrubber != nil && (errors.Is(err, format.ErrCorrupt) || errors.Is(err, fs.ErrNotExist)) {
-		s.scrubber.Suspect()
+	if s.scrubber == nil || !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
+		return
 	}
+	if c, ok := errors.AsType[*format.CorruptError](err); ok && s.scrubber.Knows(c.LogOffset) {
+		return
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		if start, segment := format.ParseSegmentName(filepath.Base(p.Path)); segment && s.scrubber.Knows(start) {
+			return
+		}
+	}
+	s.scrubber.Suspect()
 }

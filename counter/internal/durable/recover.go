@@ -61,8 +61,8 @@ type RecoverOptions struct {
 type Recovered struct {
 	persist.Recovery
 	Lineage format.Lineage // that HISTORY has
-	// Renew: a kept snapshot is damaged, and all posts are there, from the other snapshot or the log. Until new snapshots replace both,
-	// more damage would leave none.
+	// Renew: a kept snapshot is damaged, and all posts are there, from the other snapshot or the log. Until a new snapshot replaces it, more damage
+	// would leave none.
 	Renew bool
 }
 

@@ -149,7 +149,8 @@ func (c *Scrubber) rest(d time.Duration) bool {
 		case <-look.C:
 			c.lookAround()
 		case <-c.suspect:
-			if c.verifyLog(newPacer(&c.Budget, c.quit).pace) != nil {
+			p := newPacer(&c.Budget, c.quit)
+			if c.verifyLog(func(n int) error { c.lookAround(); return p.pace(n) }) != nil {
 				return false
 			}
 		case <-c.quit:
@@ -214,6 +215,7 @@ func (c *Scrubber) lookAround() {
 // beginLast begins another log segment if the file of the last one is gone: until then all changes are refused.
 func (c *Scrubber) beginLast() {
 	if !c.s.Log.Segments().LastGone() {
+		c.late = time.Now().Add(time.Second) // something else is wrong: the files are not listed for each page
 		return
 	}
 	c.Errors.Add(1)
@@ -221,6 +223,7 @@ func (c *Scrubber) beginLast() {
 	if err := persist.NewSegment(c.s.Log); err != nil {
 		c.late = time.Now().Add(notesEvery)
 		c.s.Config.Logger.Error("cannot begin another log segment", "error", err)
+		return
 	}
 	c.snapshots.renewBeside()
 }
@@ -404,7 +407,19 @@ func (c *Scrubber) Begin() error {
 	return nil
 }
 
-// Suspect has the log verified before all else, as a reader met damage in it.
+// Knows tells whether a log offset is in a damaged segment that was found already.
+func (c *Scrubber) Knows(at uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.broken {
+		if b.Start <= at && at < b.End {
+			return true
+		}
+	}
+	return false
+}
+
+// Suspect has the log verified before all else, as a reader met damage in it that is not known.
 func (c *Scrubber) Suspect() {
 	select {
 	case c.suspect <- struct{}{}:

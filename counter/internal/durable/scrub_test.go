@@ -60,3 +60,14 @@ func TestScrubBeginsAnywhere(t *testing.T) {
 		t.Errorf("%d files of none", len(turn))
 	}
 }
+
+// TestKnows: a reader that meets damage which was found already does not have the log verified again.
+func TestKnows(t *testing.T) {
+	c := NewScrubber(nil, nil)
+	c.broken = map[uint64]BadLog{100: {100, 200}}
+	for at, want := range map[uint64]bool{99: false, 100: true, 199: true, 200: false} {
+		if c.Knows(at) != want {
+			t.Errorf("%d: %t, want %t", at, !want, want)
+		}
+	}
+}

@@ -67,11 +67,11 @@ func NewSnapshots(s *core.Data, space *Space, retention *Retention, packing *Pac
 	return &Snapshots{s: s, space: space, retention: retention, packing: packing, growth: growth, lineage: lineage, eachLook: eachLook, quit: make(chan struct{}), done: make(chan struct{})}
 }
 
-// NoteStart takes down where the store stands after the start, and has new snapshots made for damaged ones.
+// NoteStart takes down where the store stands after the start, and has a snapshot made that takes the place of a damaged one. It is one, and not two as in Renew: the whole one
+// stays, to which a replica whose log has an end of its own is cut back.
 func (v *Snapshots) NoteStart(rec *Recovered) {
 	if rec.Renew {
-		v.s.Config.Logger.Warn("making two snapshots that replace the damaged ones")
-		v.twice.Store(true)
+		v.s.Config.Logger.Warn("making a snapshot that replaces the damaged one")
 		v.asked.Add(1)
 	}
 	v.Stats.Replayed = rec.Records

@@ -279,7 +279,7 @@ func (s *Server) OpenStore() (*counter.Store, error) {
 		}
 		return s.Open()
 	})
-	if err == nil && s.Cluster() == nil {
+	if err == nil && s.Cluster() == nil && s.config.Get().ReplicaOf == "" { // else its role is not known yet
 		store.Windows().Begin()
 	}
 	return store, err
