@@ -210,19 +210,17 @@ func (c *creation) gatherManifests() (good []*format.Manifest, err error) {
 		if len(good) == persist.KeepManifests {
 			break
 		}
-		name := format.ManifestName(g)
-		path := filepath.Join(c.dir, name)
-		text, err := vfs.ReadFile(c.fsys, path, format.MaxManifest)
-		if err != nil {
-			return nil, err
-		}
-		m, err := format.ParseManifest(name, text)
-		if err != nil { // the other one is good, or the server did not start
+		path := filepath.Join(c.dir, format.ManifestName(g))
+		m, err := snapfile.ReadManifest(c.fsys, path)
+		if errors.Is(err, format.ErrCorrupt) { // the other one is good, or the server did not start
 			c.index.Manifests = append(c.index.Manifests, err.Error())
 			continue
 		}
+		if err != nil {
+			return nil, err
+		}
 		good = append(good, m)
-		c.add(path, part{text: text})
+		c.add(path, part{text: m.AppendText(nil)})
 	}
 	return good, nil
 }
