@@ -420,6 +420,9 @@ func CheckUsers(c *config.Config) error {
 	return (&shared{commands: command.NewTable(allRows())}).openUsers(c)
 }
 
+// GiveWay is for work outside of the loops: see front.Front.GiveWay.
+func (s *Server) GiveWay() { s.front.GiveWay() }
+
 // Publish takes a message of the primary: see repl.Host.
 func (s *Server) Publish(shard bool, channel string, message []byte) {
 	if shard {

@@ -60,6 +60,7 @@ func (h *testHost) disk() vfs.FS {
 func (h *testHost) Store() *counter.Store        { return h.store.Load() }
 func (h *testHost) RoleChanged()                 {}
 func (h *testHost) Publish(bool, string, []byte) {}
+func (h *testHost) GiveWay()                     {}
 
 func (h *testHost) Reopen(change func(dir string) error) error {
 	old := h.store.Load()

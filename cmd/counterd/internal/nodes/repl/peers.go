@@ -23,6 +23,7 @@ type Peers struct {
 	quorum  quorum
 	logger  logger
 	timeout func() time.Duration
+	pause   func() // Host.GiveWay
 
 	Full, PartialOK, PartialErr atomic.Int64 // as INFO's sync_full, ...
 

@@ -29,6 +29,8 @@ type Host interface {
 	// Publish gives the subscribers of this node, and of its replicas, a message of the primary; shard: one of SPUBLISH.
 	// It does not wait.
 	Publish(shard bool, channel string, message []byte)
+	// GiveWay lets others have their turn. Work that takes long calls it every 0.1 ms or so.
+	GiveWay()
 	// LinkTLS is how a connection to another node, at a host, is encrypted; nil: it is not.
 	LinkTLS(host string) (*tls.Config, error)
 	// Machine has the network and the file system.
@@ -165,6 +167,9 @@ func (n *Role) EndOpening() { n.endOpening() }
 func (n *Role) Publish(shard bool, channel string, message []byte) {
 	n.host.Publish(shard, channel, message)
 }
+
+// GiveWay is the host's: see repl.Host.
+func (n *Role) GiveWay() { n.host.GiveWay() }
 
 // Replica tells whether this node is one, also while a store is being opened. Sentinel, clients and people are told this
 // role.

@@ -28,6 +28,7 @@ func (h *testHost) Reopen(func(dir string) error) error {
 func (h *testHost) Machine() Machine                                 { return Machine{} }
 func (h *testHost) LinkTLS(string) (*tls.Config, error)              { return nil, nil }
 func (h *testHost) Publish(shard bool, channel string, words []byte) {}
+func (h *testHost) GiveWay()                                         {}
 
 func newTestRole(t *testing.T, change func(*config.Config)) *Role {
 	t.Helper()
