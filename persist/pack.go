@@ -123,6 +123,9 @@ func (p *Packer) pack(seg *logfile.Segment, end uint64, pace func() error) (size
 	if err = errors.Join(err, to.Close()); err == nil {
 		err = p.list.replace(seg, end, temp)
 	}
+	if err == nil && pace != nil { // closing from frees it
+		vfs.Uncache(from, int64(end-seg.Start), pace)
+	}
 	if err != nil {
 		_ = m.FS.Remove(temp) // else at the next start
 		if errors.Is(err, logfile.ErrNotSmaller) || errors.Is(err, errDropped) {

@@ -17,8 +17,9 @@ import (
 // An image has its name once it is synced: see Flush. The zero value with FS and Dir is ready. It is not safe for
 // concurrent use.
 type Images struct {
-	FS  vfs.FS
-	Dir string // the data directory
+	FS   vfs.FS
+	Dir  string // the data directory
+	Rest func() // called behind each 64 KB that are written, so that others have their turn; nil: it is not
 
 	waiting []waitingImage
 	bytes   int64 // of those
@@ -56,7 +57,7 @@ func (w *Images) Write(h format.ImageHeader, parts ...[]byte) (info format.Image
 	if one.file, err = w.FS.Create(one.temp); err != nil {
 		return info, err
 	}
-	to := imageWriter{file: one.file}
+	to := imageWriter{file: one.file, rest: w.Rest}
 	if to.write(h, parts); to.err != nil {
 		one.err = to.err
 		return info, w.publishFile(&one)

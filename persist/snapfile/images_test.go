@@ -14,7 +14,8 @@ import (
 func TestImages(t *testing.T) {
 	fsys := newFS(t)
 	must(t, fsys.MkdirAll(format.ImageDir(testDir)))
-	w := Images{FS: fsys, Dir: testDir}
+	rests := 0
+	w := Images{FS: fsys, Dir: testDir, Rest: func() { rests++ }}
 	there := func(block uint64) bool {
 		img, err := OpenImage(fsys, filepath.Join(format.ImageDir(testDir), format.ImageName(block, sampleImage.Offset)))
 		if vfs.IsNotExist(err) {
@@ -43,7 +44,11 @@ func TestImages(t *testing.T) {
 	write(50, 100)
 	write(50, 200)
 	write(51, 100)
+	rests = 0
 	write(52, 2*imageBytesAtOnce)
+	if want := 2 * imageBytesAtOnce / (64 << 10); rests < want {
+		t.Errorf("%d rests while an image of %d bytes was written, want at least %d", rests, 2*imageBytesAtOnce, want)
+	}
 	if !there(50) || !there(51) || !there(52) {
 		t.Error("images are not there that a large one was written behind")
 	}

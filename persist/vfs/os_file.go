@@ -39,6 +39,25 @@ func (o *osFile) descriptor() (int, error) {
 	return fd, nil
 }
 
+// Uncache has the system forget what it has cached of the file, but what is not on the disk yet, with a call of pace behind each MB until
+// it returns an error. To close a large file that has no name any more does the same in one call of 5 to 9 ms, in which a processor
+// does nothing else. Of a file of another file system nothing is known to be cached.
+func Uncache(file File, size int64, pace func() error) {
+	const piece = 1 << 20
+	o, ok := file.(*osFile)
+	for off := int64(0); ok && off < size; off += piece {
+		o.mu.RLock()
+		fd, err := o.descriptor()
+		if err == nil {
+			uncache(fd, off, piece)
+		}
+		o.mu.RUnlock()
+		if err != nil || pace() != nil {
+			return
+		}
+	}
+}
+
 func (o *osFile) ReadAt(p []byte, off int64) (int, error) {
 	n, err := o.f.ReadAt(p, off) // loops over short reads and EINTR
 	if err == nil || err == io.EOF {

@@ -46,6 +46,9 @@ func fallocate(fd int, size int64) error {
 	}
 }
 
+// uncache has the kernel forget the pages that it has cached of a part of a file, but those that are not on the disk yet.
+func uncache(fd int, off, n int64) { _ = unix.Fadvise(fd, off, n, unix.FADV_DONTNEED) }
+
 // Unload takes what File.Map has mapped out of the process's memory, until it is read again. The pages stay in the
 // kernel's cache.
 func (osFS) Unload(mapped []byte) error { return unix.Madvise(mapped, unix.MADV_DONTNEED) }

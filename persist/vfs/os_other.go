@@ -17,5 +17,8 @@ func fdatasync(f *os.File, _ int) error { return f.Sync() }
 
 func fsync(f *os.File) error { return f.Sync() }
 
+// uncache is not offered.
+func uncache(int, int64, int64) {}
+
 // fallocate is not offered: the caller extends the file only.
 func fallocate(int, int64) error { return errors.ErrUnsupported }

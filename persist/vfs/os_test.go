@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"os/signal"
 	"path/filepath"
@@ -28,6 +29,41 @@ func TestOSNoAlloc(t *testing.T) {
 	if allocs != 0 || syncAllocs != 0 && runtime.GOOS == "linux" {
 		t.Errorf("%v allocations for a write and a read, %v for a sync", allocs, syncAllocs)
 	}
+}
+
+// TestUncache: a file has its content afterwards, what was written and not synced too; it takes a call for each MB, and ends where it is told to.
+func TestUncache(t *testing.T) {
+	f, err := OS().Create(filepath.Join(t.TempDir(), "f"))
+	must(t, err)
+	defer f.Close()
+	want := make([]byte, 5<<19)
+	for i := range want {
+		want[i] = byte(i % 251)
+	}
+	_, err = f.WriteAt(want[:2<<20], 0)
+	must(t, err)
+	must(t, f.Sync())
+	_, err = f.WriteAt(want[2<<20:], 2<<20)
+	must(t, err)
+	calls := 0
+	Uncache(f, int64(len(want)), func() error { calls++; return nil })
+	if calls != 3 {
+		t.Errorf("%d calls, want 3", calls)
+	}
+	got := make([]byte, len(want))
+	_, err = f.ReadAt(got, 0)
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Error("the content is another")
+	}
+	calls = 0
+	Uncache(f, int64(len(want)), func() error { calls++; return syscall.EINTR })
+	if calls != 1 {
+		t.Errorf("%d calls behind an error, want 1", calls)
+	}
+	memory, err := NewSim().Create("f")
+	must(t, err)
+	Uncache(memory, 1, func() error { t.Error("called for a file of memory"); return nil })
 }
 
 // TestOSFileTooLarge meets a real error in the middle of a write, by the one limit that needs no file system of

@@ -6,6 +6,9 @@ import "errors"
 
 func adviseHuge([]byte) {}
 
+// Populate has the system give the pages of mem now.
+func Populate(mem []byte) {}
+
 func collapseHuge([]byte) error { return errors.ErrUnsupported }
 
 func wantsHuge() bool { return false }

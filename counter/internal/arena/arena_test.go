@@ -76,6 +76,34 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// TestPopulate: new memory is zero afterwards, and memory in use keeps its content.
+func TestPopulate(t *testing.T) {
+	var a Arena
+	defer a.Close()
+	s, err := a.Alloc(3<<20, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Populate(s.Data)
+	for i, b := range s.Data {
+		if b != 0 {
+			t.Fatalf("byte %d is %d", i, b)
+		}
+		s.Data[i] = byte(i % 251)
+	}
+	Populate(s.Data)
+	for i, b := range s.Data {
+		if b != byte(i%251) {
+			t.Fatalf("byte %d is %d, want %d", i, b, i%251)
+		}
+	}
+	small, err := a.Alloc(100, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Populate(small.Data) // no whole page: nothing happens
+}
+
 // TestHeadsLeaveNoHoles plays the life of an increasing stream: a passing span, replaced by a smaller lasting one and
 // the next passing one. Lasting spans must end up dense.
 func TestHeadsLeaveNoHoles(t *testing.T) {

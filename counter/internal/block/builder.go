@@ -91,6 +91,7 @@ func (m *Builder) Extend(old *Block, cs *Columns) (b *Block, ok bool, err error)
 	if b, err = m.newBlock(c, cs.Layout); err != nil {
 		return nil, true, err
 	}
+	arena.Populate(b.Span.Data)
 	hot.ExtendTo(&old.Tab, &b.Tab)
 	b.From, b.Used, b.Work, b.Ascent = old.From, old.Used, old.Work, old.Ascent
 	return b, true, nil
@@ -119,6 +120,9 @@ func (m *Builder) try(old *Block, scale float64, fill func([]*hot.Table) error, 
 		var b *Block
 		if b, err = m.NewBlock(plans[i].config(scale), plans[i].Shape); err != nil {
 			break
+		}
+		if !b.Open() { // else it has room for posts to come
+			arena.Populate(b.Span.Data)
 		}
 		b.From, b.Used, b.Work, b.Tightened = old.From, old.Used, old.Work, plans[i].tightened
 		news, tabs = append(news, b), append(tabs, &b.Tab)

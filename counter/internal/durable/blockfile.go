@@ -180,6 +180,9 @@ func (r *Recovery) loadTable(b *block.Block, f *format.BlockFile, buf []byte) ([
 	if b.Span, err = r.s.Arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid); err != nil {
 		return buf, err
 	}
+	if h.Config.Hi != hot.EndMid { // else it has room for posts to come
+		arena.Populate(b.Span.Data)
+	}
 	if b.Tab, err = h.Table(b.Span.Data); err != nil {
 		r.s.Arena.Free(b.Span)
 		b.Span = arena.Span{}

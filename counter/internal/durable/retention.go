@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/counterd/counterd/counter/internal/core"
+	"github.com/counterd/counterd/counter/internal/pace"
 )
 
 // Retention says what stays on disk: files that a kept snapshot names, or a block in use, or a pin; and the log from the
@@ -55,7 +56,8 @@ func (r *Retention) neededFrom() uint64 {
 	return min(r.s.Dir.ReplayFrom(), r.pins.from())
 }
 
-// RemoveOrphans removes the files that no manifest names, but for cold files that a block has been written to since.
+// RemoveOrphans removes the files that no manifest names, but for cold files that a block has been written to since. It rests
+// between files: the system takes 0.3 to 4 ms to free one of 1 MB, and a snapshot of 2 million posts leaves 30.
 func (r *Retention) RemoveOrphans() error {
 	if err := r.s.Dir.CheckLock(); err != nil {
 		return err
@@ -67,6 +69,8 @@ func (r *Retention) RemoveOrphans() error {
 	if err != nil {
 		return err
 	}
+	turns := pace.Pace{}
+	turns.Rest()
 	for _, path := range orphans {
 		if _, ok := pinned[filepath.Base(path)]; ok || r.s.Files.Keeps(filepath.Base(path)) {
 			continue
@@ -74,6 +78,7 @@ func (r *Retention) RemoveOrphans() error {
 		if err := r.s.Config.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		turns.Rest()
 	}
 	return nil
 }

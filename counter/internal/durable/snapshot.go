@@ -8,6 +8,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/core"
 
+	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/pace"
@@ -20,6 +21,7 @@ type snapshot struct {
 	s        *core.Data
 	by       *Snapshots
 	manifest *format.Manifest
+	memory   arena.Span // of buf
 	buf      []byte
 	wrote    []wroteImage
 	images   int
@@ -38,7 +40,8 @@ type wroteImage struct {
 
 func (w *snapshot) make() error {
 	s := w.s
-	w.out = snapfile.Images{FS: s.Config.FS, Dir: s.Dir.Path()}
+	defer func() { s.Copies.Free(w.memory) }()
+	w.out = snapfile.Images{FS: s.Config.FS, Dir: s.Dir.Path(), Rest: w.pace.Rest}
 	m := &format.Manifest{History: s.Log.History(), TimeMS: s.Config.Now().UnixMilli(), SlotGroups: s.SlotGroups}
 	w.manifest = m
 	if past := w.by.lineage(); len(past.Terms) > 1 {
@@ -163,8 +166,12 @@ func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool,
 		if need := b.Tab.Bytes() + core.ImageSlack; write && cap(w.buf) < need { // new memory costs as much as the copy
 			b.Mu.Unlock()
 			unlock()
-			w.buf = make([]byte, 0, need+need/4)
-			clear(w.buf[:cap(w.buf)]) // so that the system gives it now
+			s.Copies.Free(w.memory)
+			if w.memory, err = s.Copies.Alloc(need+need/4, true); err != nil {
+				return false, err
+			}
+			arena.Populate(w.memory.Data)
+			w.buf = w.memory.Data[:0]
 			files.Blocks = files.Blocks[:before]
 			continue
 		}

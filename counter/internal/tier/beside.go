@@ -44,6 +44,7 @@ func (t *Tiers) ReshapeBeside(ks *block.Keyspace, mid uint64, plans func(cs *blo
 	if r.rest == nil {
 		r.rest = new(pace.Pace).Rest
 	}
+	r.rest() // its first turn begins
 	defer func() { t.s.Copies.Free(r.memory) }()
 	if err := r.copy(mid); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (r *reshaping) copy(mid uint64) error {
 			s.Gate.RUnlock()
 			return err
 		}
-		clear(image.Data[:need])
+		arena.Populate(image.Data)
 		b = ks.Lock(mid)
 	}
 	if idle() {
@@ -110,15 +111,19 @@ func (r *reshaping) copy(mid uint64) error {
 	b.Mu.Unlock()
 	s.Gate.RUnlock()
 
+	if r.columns.Rest = r.rest; hurry {
+		r.columns.Rest = func() {}
+	}
+	r.columns.Rest()
 	im, err := hot.DecodeImage(bytes)
 	if err == nil {
 		if r.memory, err = s.Copies.Alloc(im.Config.Bytes(), true); err == nil {
+			arena.Populate(r.memory.Data)
+			r.columns.Rest()
 			r.copied.Tab, err = im.Table(r.memory.Data)
 		}
-		if !hurry {
-			r.columns.Rest = r.rest
-		}
 	}
+	r.columns.Rest()
 	if err != nil { // no memory: the image was just made
 		b.Mu.Lock()
 		b.Moved = nil

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/core"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/block"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/pace"
@@ -60,12 +62,18 @@ func (t *Tiers) DemoteAs(ks *block.Keyspace, mid uint64, from RewriteFrom) error
 		copied()
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
-	var image []byte
+	var memory arena.Span
+	defer func() { t.s.Copies.Free(memory) }()
 	b := ks.Lock(mid)
-	for need := b.Tab.Bytes() + core.ImageSlack; cap(image) < need; need = b.Tab.Bytes() + core.ImageSlack {
+	for need := b.Tab.Bytes() + core.ImageSlack; len(memory.Data) < need; need = b.Tab.Bytes() + core.ImageSlack {
 		b.Mu.Unlock() // new memory costs as much as the copy
-		image = make([]byte, 0, need)
-		clear(image[:need])
+		t.s.Copies.Free(memory)
+		var err error
+		if memory, err = t.s.Copies.Alloc(need, true); err != nil {
+			copied()
+			return err
+		}
+		arena.Populate(memory.Data)
 		b = ks.Lock(mid)
 	}
 	if b.Open() || len(ks.Def.Columns) == 0 || b.Dead {
@@ -81,10 +89,9 @@ func (t *Tiers) DemoteAs(ks *block.Keyspace, mid uint64, from RewriteFrom) error
 	r := &rewriting{t: t, s: t.s, ks: ks, old: b, id: t.s.BlockIDs.Add(1), from: from}
 	r.meta = coldstore.Meta{Counter: ks.Def.ID, Offset: t.s.Log.Position(), Lo: b.Lo, Hi: b.Hi, Columns: ks.FileColumns(),
 		OneGroup: ks.SlotGroups, Group: ks.Group}
+	var image []byte
 	if b.Tab.Len() > 0 {
-		image = b.Tab.AppendImage(image)
-	} else {
-		image = nil
+		image = b.Tab.AppendImage(memory.Data[:0])
 	}
 	b.Moved = from.moved(b)
 	b.Mu.Unlock()
@@ -169,7 +176,13 @@ func (r *rewriting) rows(image []byte, rest func(), add func(mid uint64, vals []
 		if err != nil {
 			return err
 		}
-		if tab, err = im.Table(make([]byte, im.Config.Bytes())); err != nil {
+		memory, err := r.s.Copies.Alloc(im.Config.Bytes(), true)
+		if err != nil {
+			return err
+		}
+		defer r.s.Copies.Free(memory)
+		arena.Populate(memory.Data)
+		if tab, err = im.Table(memory.Data); err != nil {
 			return err
 		}
 		rest()
@@ -314,34 +327,40 @@ func (t *Tiers) PromoteAs(ks *block.Keyspace, mid uint64, lose bool) error {
 
 // heatRows makes a hot block of a cold one; lose: of the rows that can be read. REQUIRES b.Mu held.
 func heatRows(ks *block.Keyspace, b *block.Block, lose bool) (*block.Block, error) {
-	// All rows first: the widths follow from them, and the table may have to be made twice.
-	mids := make([]uint64, 0, b.Items())
-	flat := make([]uint64, 0, b.Items()*len(ks.Def.Columns))
+	each := func(fn func(mid uint64, vals []uint64) error) error {
+		n := 0
+		return ks.ColdRows(b, b.Lo, block.LeaveOut(lose), func(mid uint64, vals []uint64) error {
+			if n++; n%2048 == 0 { // 0.1 to 0.2 ms: others have their turn, unless they want this block
+				runtime.Gosched()
+			}
+			return fn(mid, vals)
+		})
+	}
+	// The rows are read twice, as the widths follow from them: to keep 64 Ki of them meanwhile takes 2 MB of new memory, which costs more.
 	d := hot.NewDemand(ks.Def.Columns)
-	if err := ks.ColdRows(b, b.Lo, block.LeaveOut(lose), func(mid uint64, vals []uint64) error {
+	err := each(func(_ uint64, vals []uint64) error {
 		d.Items++
 		for c, v := range vals {
 			d.Add(c, v)
 		}
-		mids, flat = append(mids, mid), append(flat, vals...)
 		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.Lo, b.Hi, err)
+	})
+	var news []*block.Block
+	if err == nil {
+		news, err = ks.Builder.Rebuild(b, func(tabs []*hot.Table) error {
+			tab := tabs[0]
+			return each(func(mid uint64, vals []uint64) error {
+				ref, err := tab.AddAt(tab.Home(mid))
+				if err != nil {
+					return err
+				}
+				for c, v := range vals {
+					tab.Set(ref, c, v)
+				}
+				return nil
+			})
+		}, ks.PlanFor(d, b.Lo, b.Hi, 0, block.GrowLoad, block.YoungBits))
 	}
-	news, err := ks.Builder.Rebuild(b, func(tabs []*hot.Table) error {
-		tab, row := tabs[0], flat
-		for _, mid := range mids {
-			ref, err := tab.AddAt(tab.Home(mid))
-			if err != nil {
-				return err
-			}
-			for c := range ks.Def.Columns {
-				tab.Set(ref, c, row[c])
-			}
-			row = row[len(ks.Def.Columns):]
-		}
-		return nil
-	}, ks.PlanFor(d, b.Lo, b.Hi, 0, block.GrowLoad, block.YoungBits))
 	if err != nil {
 		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.Lo, b.Hi, err)
 	}
