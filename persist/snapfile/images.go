@@ -19,7 +19,7 @@ import (
 type Images struct {
 	FS   vfs.FS
 	Dir  string // the data directory
-	Rest func() // called behind each 64 KB that are written, so that others have their turn; nil: it is not
+	Rest func() // called behind each 64 KB that are written, to let other work run; nil: it is not
 
 	waiting []waitingImage
 	bytes   int64 // of those

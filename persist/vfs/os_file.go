@@ -39,9 +39,9 @@ func (o *osFile) descriptor() (int, error) {
 	return fd, nil
 }
 
-// Uncache has the system forget what it has cached of the file, but what is not on the disk yet, with a call of pace behind each MB until
-// it returns an error. To close a large file that has no name any more does the same in one call of 5 to 9 ms, in which a processor
-// does nothing else. Of a file of another file system nothing is known to be cached.
+// Uncache has the system forget the cached pages of a file, except for pages that are not on the disk yet. It calls pace behind each MB,
+// and ends when pace returns an error. Closing a large file without a name does the same in one call of 5 to 9 ms, during which a
+// processor does nothing else. Files of other file systems are left alone.
 func Uncache(file File, size int64, pace func() error) {
 	const piece = 1 << 20
 	o, ok := file.(*osFile)

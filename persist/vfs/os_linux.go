@@ -46,7 +46,7 @@ func fallocate(fd int, size int64) error {
 	}
 }
 
-// uncache has the kernel forget the pages that it has cached of a part of a file, but those that are not on the disk yet.
+// uncache has the kernel forget the cached pages of a part of a file, except for pages that are not on the disk yet.
 func uncache(fd int, off, n int64) { _ = unix.Fadvise(fd, off, n, unix.FADV_DONTNEED) }
 
 // Unload takes what File.Map has mapped out of the process's memory, until it is read again. The pages stay in the

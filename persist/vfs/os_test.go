@@ -31,7 +31,7 @@ func TestOSNoAlloc(t *testing.T) {
 	}
 }
 
-// TestUncache: a file has its content afterwards, what was written and not synced too; it takes a call for each MB, and ends where it is told to.
+// TestUncache: a file has its content afterwards, synced or not. There is a call for each MB, until one returns an error.
 func TestUncache(t *testing.T) {
 	f, err := OS().Create(filepath.Join(t.TempDir(), "f"))
 	must(t, err)

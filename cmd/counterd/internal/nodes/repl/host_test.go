@@ -33,7 +33,6 @@ type testHost struct {
 	options func(o *counter.Options)
 	store   atomic.Pointer[counter.Store]
 	opens   int
-	ways    atomic.Int64 // calls of GiveWay
 }
 
 func (h *testHost) open() *counter.Store {
@@ -61,7 +60,6 @@ func (h *testHost) disk() vfs.FS {
 func (h *testHost) Store() *counter.Store        { return h.store.Load() }
 func (h *testHost) RoleChanged()                 {}
 func (h *testHost) Publish(bool, string, []byte) {}
-func (h *testHost) GiveWay()                     { h.ways.Add(1) }
 
 func (h *testHost) Reopen(change func(dir string) error) error {
 	old := h.store.Load()

@@ -506,34 +506,6 @@ func TestFedPeer(t *testing.T) {
 	}
 }
 
-// TestFeedGivesWay feeds a replica that is behind by some hundred KB: others have a turn behind each buffer that is sent.
-func TestFeedGivesWay(t *testing.T) {
-	w := newWorld(t)
-	a := w.primary.Store()
-	for i := range 20_000 {
-		if err := a.Set(fmt.Sprintf("%d.n", i%200), uint64(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	end := w.primary.commit()
-	p := newTestNode(w.primary).Peers().NewPeer(&scripted{})
-	past := a.Replication().Lineage()
-	if err := p.Configure("history", past.AppendText(nil)); err != nil {
-		t.Fatal(err)
-	}
-	if _, stream, err := p.Sync(a, past.Current().ReplID.String(), strconv.FormatUint(w.behind, 10)); err != nil || !stream {
-		t.Fatal(stream, err)
-	}
-	p.Feed()
-	for p.sent.Load() < end {
-		time.Sleep(time.Millisecond)
-	}
-	p.Close()
-	if got, want := w.primary.ways.Load(), int64(end-w.behind)/(2*sendBuffer); got < want || want < 2 {
-		t.Errorf("gave way %d times while %d bytes were sent, want at least %d", got, end-w.behind, want)
-	}
-}
-
 // TestLostCopy announces a snapshot to a replica that is not heard of again: it is lost after the time of a silent
 // link, unless it says that it lives; in the stream it is not this that ends it.
 func TestLostCopy(t *testing.T) {

@@ -84,7 +84,7 @@ func (p *Peer) feed(ctx context.Context) {
 				if err := send(); err != nil {
 					return
 				}
-				p.peers.pause() // a replica that is behind would keep a processor for 10 ms at a time
+				p.peers.Pause() // a replica that is behind would keep a processor for 10 ms at a time
 			}
 			continue
 		}

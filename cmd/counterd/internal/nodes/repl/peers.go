@@ -23,7 +23,7 @@ type Peers struct {
 	quorum  quorum
 	logger  logger
 	timeout func() time.Duration
-	pause   func() // Host.GiveWay
+	Pause   func() // lets others have their turn: called every 0.1 ms while a replica is sent log that was written before; set before Feed
 
 	Full, PartialOK, PartialErr atomic.Int64 // as INFO's sync_full, ...
 

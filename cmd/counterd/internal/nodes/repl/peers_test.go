@@ -2,6 +2,8 @@ package repl
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,4 +44,34 @@ func TestWaitAsks(t *testing.T) {
 			t.Errorf("looked %d times after %d acknowledgements", looked, asked)
 		}
 	})
+}
+
+// TestFeedGivesWay feeds a replica that is behind by some hundred KB: others have a turn behind each buffer that is sent.
+func TestFeedGivesWay(t *testing.T) {
+	w := newWorld(t)
+	a := w.primary.Store()
+	for i := range 20_000 {
+		if err := a.Set(fmt.Sprintf("%d.n", i%200), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := w.primary.commit()
+	ps, pauses := newTestNode(w.primary).Peers(), int64(0)
+	ps.Pause = func() { pauses++ } // by the feeder, which Close waits for
+	p := ps.NewPeer(&scripted{})
+	past := a.Replication().Lineage()
+	if err := p.Configure("history", past.AppendText(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, stream, err := p.Sync(a, past.Current().ReplID.String(), strconv.FormatUint(w.behind, 10)); err != nil || !stream {
+		t.Fatal(stream, err)
+	}
+	p.Feed()
+	for p.sent.Load() < end {
+		time.Sleep(time.Millisecond)
+	}
+	p.Close()
+	if want := int64(end-w.behind) / (2 * sendBuffer); pauses < want || want < 2 {
+		t.Errorf("gave way %d times while %d bytes were sent, want at least %d", pauses, end-w.behind, want)
+	}
 }

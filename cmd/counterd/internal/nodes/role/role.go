@@ -87,6 +87,7 @@ func New(host Host, conf *config.Live, runID string, log *slog.Logger) *Role {
 	n := &Role{host: host, config: conf, log: log, life: newLife(), runID: runID}
 	n.opening, n.endOpening = context.WithCancel(context.Background())
 	n.repl = repl.NewNode(n, n.settings, log)
+	n.repl.Peers().Pause = host.GiveWay
 	n.serves = peerServer{host: host, repl: n.repl, log: log, feeds: n.handover.feeds, roleChanged: n.RoleChanged}
 	n.waits = ackWaiter{host: host, peers: n.repl.Peers()}
 	primary, _ := primaryOf(conf.Get()) // a configuration in force is valid
@@ -167,9 +168,6 @@ func (n *Role) EndOpening() { n.endOpening() }
 func (n *Role) Publish(shard bool, channel string, message []byte) {
 	n.host.Publish(shard, channel, message)
 }
-
-// GiveWay is the host's: see repl.Host.
-func (n *Role) GiveWay() { n.host.GiveWay() }
 
 // Replica tells whether this node is one, also while a store is being opened. Sentinel, clients and people are told this
 // role.
