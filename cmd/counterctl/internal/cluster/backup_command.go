@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
+	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
 	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
@@ -35,6 +36,7 @@ is in the backup, and nothing that was sent behind it.
 
 Groups of hash slots may move meanwhile: each counts in the archive of the shard that owned it. If a move is committed, a shard
 changes its primary or the schema is changed in the moment in which the archives are begun, they are begun again, for at most --wait.
+The same if a primary does not answer within 15 seconds, or cannot be reached. Once all archives have begun, a lost connection ends the command.
 Every archive is read back and verified, and the directory has its name only when all of it is on the disk.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
@@ -114,13 +116,20 @@ func (b *clusterBackup) print(w io.Writer) {
 // takePause is between two tries to take all archives at once. A move in its last step, or a change of a primary, passes soon.
 const takePause = 250 * time.Millisecond
 
+// takeLimit is how long a try may take: a primary that hangs has a successor by then. leastTry is for a last try. Tests have others.
+var takeLimit, leastTry = 15 * time.Second, 3 * time.Second
+
 // takeAll makes all primaries begin an archive. Each archive has all posts of the groups that its shard owns.
 func (s *session) takeAll(ctx context.Context) (*clusterBackup, []*taking, error) {
 	told := ""
 	for deadline := time.Now().Add(s.flags.wait); ; {
 		var changed *unsteadyError
-		b, taken, err := s.takeOnce(ctx)
-		if !errors.As(err, &changed) {
+		b, taken, err := s.takeOnce(ctx, min(takeLimit, max(time.Until(deadline), leastTry)))
+		switch {
+		case ctx.Err() != nil:
+			closeAll(taken)
+			return nil, nil, context.Cause(ctx)
+		case !errors.As(err, &changed):
 			return b, taken, err
 		}
 		if time.Now().After(deadline) {
@@ -145,6 +154,14 @@ func (e *unsteadyError) Error() string { return e.what }
 
 func unsteady(format string, args ...any) error {
 	return &unsteadyError{fmt.Sprintf(format, args...)}
+}
+
+// away makes an error of a node unsteady if it may pass: the node hangs or is gone, and has no successor yet; or it has just started.
+func away(err error) error {
+	if err == nil || !patience.Passes(err) {
+		return err
+	}
+	return unsteady("%v", err)
 }
 
 // steady checks that every group has one owner that has all of it. A move that copies leaves the group with its source. The
@@ -175,10 +192,12 @@ func resting(m *topology.Map) error {
 	return steady(m)
 }
 
-// takeOnce is one try. The map is read before and when all archives have begun, each at an offset that stays. Parts of the
+// takeOnce is one try, which may take as long as limit. The map is read before and when all archives have begun, each at an offset that stays. Parts of the
 // map that are equal in both readings did not change in between, as epochs only rise, and the commit of a move writes the keys of
 // both shards.
-func (s *session) takeOnce(ctx context.Context) (b *clusterBackup, taken []*taking, err error) {
+func (s *session) takeOnce(ctx context.Context, limit time.Duration) (b *clusterBackup, taken []*taking, err error) {
+	try, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	before, err := s.load(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -192,19 +211,17 @@ func (s *session) takeOnce(ctx context.Context) (b *clusterBackup, taken []*taki
 	}
 	defer func() {
 		if err != nil {
-			for _, t := range taken {
-				t.close()
-			}
+			closeAll(taken)
 		}
 	}()
 	for _, shard := range before.Shards {
 		taken = append(taken, &taking{session: s, shard: shard})
 	}
-	each := func(f func(context.Context, *taking) error) error {
+	each := func(f func(t *taking) error) error {
 		var group errgroup.Group
 		for _, t := range taken {
 			group.Go(func() error {
-				if err := f(ctx, t); err != nil {
+				if err := f(t); err != nil {
 					return fmt.Errorf("shard %d: %w", t.shard.ID, err)
 				}
 				return nil
@@ -212,11 +229,11 @@ func (s *session) takeOnce(ctx context.Context) (b *clusterBackup, taken []*taki
 		}
 		return group.Wait()
 	}
-	if err := each(func(ctx context.Context, t *taking) error { return t.prepare(ctx, before, sch) }); err != nil {
+	if err := each(func(t *taking) error { return t.prepare(ctx, try, before, sch) }); err != nil {
 		return nil, nil, err
 	}
 	b = &clusterBackup{Format: backupFormat, Cluster: before.Cluster.ID, Name: s.flags.name, Schema: before.Schema.Text, From: time.Now().UTC().Truncate(time.Millisecond)}
-	if err := each(func(_ context.Context, t *taking) error { return t.begin() }); err != nil {
+	if err := each(func(t *taking) error { return t.begin(try) }); err != nil {
 		return nil, nil, err
 	}
 	b.To = time.Now().UTC().Truncate(time.Millisecond)

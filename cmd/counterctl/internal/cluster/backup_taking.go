@@ -18,6 +18,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
@@ -36,52 +37,57 @@ type taking struct {
 	end    string // behind the archive
 }
 
-// prepare connects, and asks whether the node is who it is thought to be and knows the schema.
-func (t *taking) prepare(ctx context.Context, m *topology.Map, sch *schema.Schema) error {
+// prepare connects, and asks whether the node has the id it is thought to have, and knows the schema. It ends with try, and the connection
+// with ctx.
+func (t *taking) prepare(ctx, try context.Context, m *topology.Map, sch *schema.Schema) error {
 	n := m.Nodes[t.shard.Primary]
 	addr, err := t.address(n)
 	if err != nil {
 		return err
 	}
-	if t.node, err = node.Dial(ctx, addr, t.flags.node); err != nil {
-		return err
+	if t.node, err = node.Dial(try, addr, t.flags.node); err != nil {
+		return away(err)
 	}
 	who, err := t.node.Do("CLUSTER", "MYID")
 	if err != nil {
-		return err
+		return away(err)
 	}
 	if len(who) != 1 || who[0] != string(n.ID) {
 		return fmt.Errorf("%s is node %.40q, want %s", addr, who, n.ID)
 	}
 	known, err := t.node.Schema()
 	if err != nil {
-		return err
+		return away(err)
 	}
 	if known.String() != sch.String() {
 		return unsteady("%s has not made the last change of the schema yet", addr)
 	}
 	for _, option := range []string{"rdb-only 1", "capa eof"} {
 		if _, err := t.node.Do(append([]string{"REPLCONF"}, strings.Fields(option)...)...); err != nil {
-			return err
+			return away(err)
 		}
 	}
 	if t.sock = t.node.Conn.Detach(); t.sock == nil {
-		return context.Cause(ctx)
+		return unsteady("%s: %v", addr, context.Cause(try))
 	}
 	t.stop = context.AfterFunc(ctx, func() { t.sock.Close() })
 	return nil
 }
 
-// begin has the node fix the archive, which is then on its way.
-func (t *taking) begin() error {
-	_ = t.sock.SetDeadline(time.Now().Add(node.Timeout))
+// begin has the node fix the archive, which is then on its way. It ends with try.
+func (t *taking) begin(try context.Context) error {
+	end, _ := try.Deadline()
+	_ = t.sock.SetDeadline(end)
 	if _, err := io.WriteString(t.sock, "*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n"); err != nil {
-		return fmt.Errorf("%s: %w", t.node.Addr, err)
+		return away(fmt.Errorf("%s: %w", t.node.Addr, err))
 	}
 	t.in = bufio.NewReaderSize(t.sock, 64<<10)
 	line, err := t.line()
 	if err != nil {
 		return err
+	}
+	if text, failed := strings.CutPrefix(line, "-"); failed {
+		return away(fmt.Errorf("%s: PSYNC: %w", t.node.Addr, &wire.ServerError{Text: text}))
 	}
 	words := strings.Fields(line)
 	if len(words) != 3 || words[0] != "+FULLRESYNC" {
@@ -104,7 +110,7 @@ func (t *taking) begin() error {
 func (t *taking) line() (string, error) {
 	line, err := t.in.ReadSlice('\n')
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", t.node.Addr, err)
+		return "", away(fmt.Errorf("%s: %w", t.node.Addr, err))
 	}
 	return strings.TrimRight(string(line), "\r\n"), nil
 }
@@ -115,6 +121,12 @@ func (t *taking) close() {
 		t.sock.Close()
 	} else if t.node != nil {
 		t.node.Close()
+	}
+}
+
+func closeAll(taken []*taking) {
+	for _, t := range taken {
+		t.close()
 	}
 }
 
