@@ -56,7 +56,7 @@ Every archive is read back and verified, and the directory has its name only whe
 func (s *session) backup(ctx context.Context, place string) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the transfers in flight
-	b, taken, err := s.takeAll(ctx)
+	b, taken, err := s.takeAll(ctx, takeLimits)
 	if err != nil {
 		return err
 	}
@@ -116,15 +116,18 @@ func (b *clusterBackup) print(w io.Writer) {
 // takePause is between two tries to take all archives at once. A move in its last step, or a change of a primary, passes soon.
 const takePause = 250 * time.Millisecond
 
-// takeLimit is how long a try may take: a primary that hangs has a successor by then. leastTry is for a last try. Tests have others.
-var takeLimit, leastTry = 15 * time.Second, 3 * time.Second
+// tryLimits are how long a try to take all archives may take, and a last try at least.
+type tryLimits struct{ most, least time.Duration }
+
+// takeLimits: a primary that hangs has a successor after 15 s.
+var takeLimits = tryLimits{15 * time.Second, 3 * time.Second}
 
 // takeAll makes all primaries begin an archive. Each archive has all posts of the groups that its shard owns.
-func (s *session) takeAll(ctx context.Context) (*clusterBackup, []*taking, error) {
+func (s *session) takeAll(ctx context.Context, limits tryLimits) (*clusterBackup, []*taking, error) {
 	told := ""
 	for deadline := time.Now().Add(s.flags.wait); ; {
 		var changed *unsteadyError
-		b, taken, err := s.takeOnce(ctx, min(takeLimit, max(time.Until(deadline), leastTry)))
+		b, taken, err := s.takeOnce(ctx, min(limits.most, max(time.Until(deadline), limits.least)))
 		switch {
 		case ctx.Err() != nil:
 			closeAll(taken)

@@ -86,11 +86,8 @@ func (a *archiver) talk(c *wire.Conn, sock net.Conn, fault string) {
 }
 
 // TestTakeAllRepeats: primaries that hang, are cut off or load are asked again until --wait is over; an error that does not pass ends the
-// command at once. What was begun outlives the try.
+// command at once. An archive that was begun outlives its try.
 func TestTakeAllRepeats(t *testing.T) {
-	oldLimit, oldLeast := takeLimit, leastTry
-	takeLimit, leastTry = 300*time.Millisecond, 100*time.Millisecond
-	defer func() { takeLimit, leastTry = oldLimit, oldLeast }()
 	for _, c := range []struct {
 		faults [2][]string
 		wait   time.Duration
@@ -110,7 +107,7 @@ func TestTakeAllRepeats(t *testing.T) {
 		}
 		s := &session{Registry: fixedMap{m: m}, flags: &flagsOf{wait: c.wait, node: connect.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))}}
 		s.out.Stderr = new(bytes.Buffer)
-		b, taken, err := s.takeAll(t.Context())
+		b, taken, err := s.takeAll(t.Context(), tryLimits{300 * time.Millisecond, 100 * time.Millisecond})
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v: got %v, want %s", c.faults, err, c.want)
