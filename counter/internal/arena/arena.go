@@ -12,8 +12,7 @@
 //
 // Two kinds of spans are kept apart, or holes would remain: a sealed block is smaller than the head block it is made
 // from, so it would take the hole of the last head and leave a third of it unused for ever. Lasting spans are taken
-// from the low end (first fit: best fit would choose the holes that heads left), passing ones (heads) from the high end
-// of the last chunk.
+// from the low end (first fit: best fit would choose the holes that heads left), passing ones (heads) from the high end.
 package arena
 
 import (
@@ -121,16 +120,14 @@ func (a *Arena) Alloc(n int, passing bool) (Span, error) {
 	return Span{Data: c.mem[off : off+n : off+n], chunk: c, off: off}, nil
 }
 
-// fit returns the lowest hole that holds n bytes or, for passing spans, the highest one in the last chunk.
+// fit returns the lowest hole that holds n bytes or, for passing spans, the highest one.
 func (a *Arena) fit(n int, passing bool) (*chunk, int) {
 	if passing {
-		if len(a.chunks) == 0 {
-			return nil, 0
-		}
-		c := a.chunks[len(a.chunks)-1]
-		for i := len(c.free) - 1; i >= 0; i-- {
-			if c.free[i].len >= n {
-				return c, i
+		for _, c := range slices.Backward(a.chunks) { // of all: chunks are never given back
+			for i, h := range slices.Backward(c.free) {
+				if h.len >= n {
+					return c, i
+				}
 			}
 		}
 		return nil, 0

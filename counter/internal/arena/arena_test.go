@@ -104,6 +104,28 @@ func TestPopulate(t *testing.T) {
 	Populate(small.Data) // no whole page: nothing happens
 }
 
+// TestPassingSpansUseAllChunks: two large spans in turn, as those of a copy of a wide block, which do not fit into one chunk, take two chunks,
+// however often they are made.
+func TestPassingSpansUseAllChunks(t *testing.T) {
+	var a Arena
+	defer a.Close()
+	for range 100 {
+		first, err := a.Alloc(40<<20, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := a.Alloc(40<<20, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Free(first)
+		a.Free(second)
+	}
+	if len(a.chunks) != 2 {
+		t.Errorf("got %d chunks, want 2", len(a.chunks))
+	}
+}
+
 // TestHeadsLeaveNoHoles plays the life of an increasing stream: a passing span, replaced by a smaller lasting one and
 // the next passing one. Lasting spans must end up dense.
 func TestHeadsLeaveNoHoles(t *testing.T) {

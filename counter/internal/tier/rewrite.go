@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
@@ -328,13 +327,7 @@ func (t *Tiers) PromoteAs(ks *block.Keyspace, mid uint64, lose bool) error {
 // heatRows makes a hot block of a cold one; lose: of the rows that can be read. REQUIRES b.Mu held.
 func heatRows(ks *block.Keyspace, b *block.Block, lose bool) (*block.Block, error) {
 	each := func(fn func(mid uint64, vals []uint64) error) error {
-		n := 0
-		return ks.ColdRows(b, b.Lo, block.LeaveOut(lose), func(mid uint64, vals []uint64) error {
-			if n++; n%2048 == 0 { // 0.1 to 0.2 ms: others have their turn, unless they want this block
-				runtime.Gosched()
-			}
-			return fn(mid, vals)
-		})
+		return ks.ColdRows(b, b.Lo, block.LeaveOut(lose), fn)
 	}
 	// The rows are read twice, as the widths follow from them: to keep 64 Ki of them meanwhile takes 2 MB of new memory, which costs more.
 	d := hot.NewDemand(ks.Def.Columns)

@@ -36,7 +36,7 @@ is in the backup, and nothing that was sent behind it.
 
 Groups of hash slots may move meanwhile: each counts in the archive of the shard that owned it. If a move is committed, a shard
 changes its primary or the schema is changed in the moment in which the archives are begun, they are begun again, for at most --wait.
-The same if a primary does not answer within 15 seconds, or cannot be reached. Once all archives have begun, a lost connection ends the command.
+The same if a primary is silent for 15 seconds, or cannot be reached. Once all archives have begun, a lost connection ends the command.
 Every archive is read back and verified, and the directory has its name only when all of it is on the disk.
 ` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
@@ -116,7 +116,7 @@ func (b *clusterBackup) print(w io.Writer) {
 // takePause is between two tries to take all archives at once. A move in its last step, or a change of a primary, passes soon.
 const takePause = 250 * time.Millisecond
 
-// tryLimits are how long a try to take all archives may take, and a last try at least.
+// tryLimits are how long a primary may be silent in a try to take all archives, and in a last try at least.
 type tryLimits struct{ most, least time.Duration }
 
 // takeLimits: a primary that hangs has a successor after 15 s.
@@ -195,7 +195,7 @@ func resting(m *topology.Map) error {
 	return steady(m)
 }
 
-// takeOnce is one try, which may take as long as limit. The map is read before and when all archives have begun, each at an offset that stays. Parts of the
+// takeOnce is one try. A primary that is silent for limit hangs. The map is read before and when all archives have begun, each at an offset that stays. Parts of the
 // map that are equal in both readings did not change in between, as epochs only rise, and the commit of a move writes the keys of
 // both shards.
 func (s *session) takeOnce(ctx context.Context, limit time.Duration) (b *clusterBackup, taken []*taking, err error) {
@@ -236,7 +236,7 @@ func (s *session) takeOnce(ctx context.Context, limit time.Duration) (b *cluster
 		return nil, nil, err
 	}
 	b = &clusterBackup{Format: backupFormat, Cluster: before.Cluster.ID, Name: s.flags.name, Schema: before.Schema.Text, From: time.Now().UTC().Truncate(time.Millisecond)}
-	if err := each(func(t *taking) error { return t.begin(try) }); err != nil {
+	if err := each(func(t *taking) error { return t.begin(ctx, limit) }); err != nil {
 		return nil, nil, err
 	}
 	b.To = time.Now().UTC().Truncate(time.Millisecond)

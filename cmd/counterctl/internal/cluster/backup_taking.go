@@ -17,6 +17,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/counterctl/internal/node"
+	"github.com/counterd/counterd/cmd/counterctl/internal/patience"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist/archive"
@@ -74,10 +75,52 @@ func (t *taking) prepare(ctx, try context.Context, m *topology.Map, sch *schema.
 	return nil
 }
 
-// begin has the node fix the archive, which is then on its way. It ends with try.
-func (t *taking) begin(try context.Context) error {
-	end, _ := try.Deadline()
-	_ = t.sock.SetDeadline(end)
+// begin has the node fix the archive, which is then on its way. The node reads and verifies all images of its snapshot first, which may take
+// minutes. So it hangs only if it is silent on another connection, too.
+func (t *taking) begin(ctx context.Context, silence time.Duration) error {
+	_ = t.sock.SetDeadline(time.Now().Add(node.Timeout))
+	watch, end := context.WithCancel(ctx)
+	hangs := make(chan error)
+	go func() { hangs <- t.watch(watch, silence) }()
+	err := t.psync()
+	end()
+	if hung := <-hangs; err != nil && hung != nil {
+		return hung
+	}
+	_ = t.sock.SetDeadline(time.Time{})
+	return err
+}
+
+// watch asks the node again and again, until ctx ends. It returns the error of a node that is silent or gone, and ends psync then.
+func (t *taking) watch(ctx context.Context, silence time.Duration) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(silence / 3):
+		}
+		err := t.ping(ctx, silence)
+		if err != nil && ctx.Err() == nil && patience.Passes(err) {
+			_ = t.sock.SetDeadline(time.Now())
+			return away(err)
+		}
+	}
+}
+
+// ping asks the node on a connection of its own.
+func (t *taking) ping(ctx context.Context, silence time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	n, err := node.Dial(ctx, t.node.Addr, t.flags.node)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	_, err = n.Do("PING")
+	return err
+}
+
+func (t *taking) psync() error {
 	if _, err := io.WriteString(t.sock, "*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n"); err != nil {
 		return away(fmt.Errorf("%s: %w", t.node.Addr, err))
 	}
